@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
-from lycosa.politeness.delay import after_exchange, delay_s
+from lycosa.politeness.delay import delay_s, pace_after_request
 
 Refuses = Callable[[int, float], bool]
 """Whether the host refuses, by the number of the request and its time."""
@@ -64,11 +64,11 @@ def crawl(refuses: Refuses, each: int, span_s: float) -> tuple[int, int]:
         now += _EXCHANGE_S
         if refuses(requests, now):
             in_a_row = 0
-            pace = after_exchange(pace, _SECTION, 503, "", _EXCHANGE_S, _START + now)
+            pace = pace_after_request(pace, _SECTION, 503, "", _EXCHANGE_S, _START + now)
         else:
             good, in_a_row = good + 1, in_a_row + 1
             counts = each and in_a_row % each == 0
-            pace = after_exchange(
+            pace = pace_after_request(
                 pace, _SECTION, 200 if counts else 500, "", _EXCHANGE_S, _START + now
             )
         now += delay_s(pace, _SECTION, _START + now, chance).seconds

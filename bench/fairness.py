@@ -40,7 +40,7 @@ from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.politeness.delay import after_exchange, delay_s
+from lycosa.politeness.delay import delay_s, pace_after_request
 from lycosa.urls.identity import hash8
 
 _CACHE_BYTES = 256 << 20
@@ -132,10 +132,10 @@ class Fairness:
             batch.append(
                 Discovered(url, host8, hash8(url), LinkKind.A, depth, importance=importance)
             )
-        partition.discover(batch, NOW + self.now)
+        partition.discover_urls(batch, NOW + self.now)
         if h and self.known <= self.hosts // 2:
             self.priorities |= {found.url8: _priority_of(partition, found) for found in batch}
-        visit = partition.visits.find(host8)
+        visit = partition.visits.find_host(host8)
         assert visit is not None
         if host not in self.waiting and visit.record.front is not None and numbers.start == 0:
             most = PARTITIONS * partition.front.turns_to(*visit.record.front)
@@ -162,18 +162,16 @@ class Fairness:
         ):
             while (
                 len(going) < self.slots
-                and (visit := self.frontier.acquire(self.now, NOW + self.now)) is not None
+                and (host := self.frontier.acquire(self.now, NOW + self.now)) is not None
             ):
-                lease = self._begin(visit)
+                lease = self._begin(host)
                 if lease is not None:
-                    duration = 0.05 + 0.45 * (visit.host8[0] / 255)
-                    heapq.heappush(
-                        going, (self.now + duration, self.visits, visit, lease, duration)
-                    )
+                    duration = 0.05 + 0.45 * (host.host8[0] / 255)
+                    heapq.heappush(going, (self.now + duration, self.visits, host, lease, duration))
             ready = self.frontier.next_time()
             if going and (len(going) >= self.slots or ready is None or ready > going[0][0]):
-                self.now, _, visit, lease, duration = heapq.heappop(going)
-                self._end(visit, lease, duration)
+                self.now, _, host, lease, duration = heapq.heappop(going)
+                self._end(host, lease, duration)
             elif ready is not None:
                 self.now = max(self.now, ready)
             else:
@@ -185,25 +183,23 @@ class Fairness:
 
     def _small_wait(self) -> bool:
         partitions = self.frontier.partitions.values()
-        return sum(p.counters.of(UrlState.QUEUED) for p in partitions) > self.pages or bool(
+        return sum(p.counters.count_in(UrlState.QUEUED) for p in partitions) > self.pages or bool(
             self.frontier.waiting_in_front()
         )
 
-    def _begin(self, visit: VisitState) -> Lease | None:
-        lease = self.crawl.partitions[visit.partition].lease(visit)
+    def _begin(self, host: VisitState) -> Lease | None:
+        lease = self.crawl.partitions[host.partition].lease_next(host)
         if lease is None:
-            self.frontier.give_back(visit)
+            self.frontier.give_back(host)
             return None
         self.visits += 1
-        number = int(visit.host.partition(".")[0][4:])
-        visit.record.address = (
-            f"198.18.{number // _PER_ADDRESS >> 8}.{number // _PER_ADDRESS & 255}"
+        number = int(host.name.partition(".")[0][4:])
+        host.record.address = f"198.18.{number // _PER_ADDRESS >> 8}.{number // _PER_ADDRESS & 255}"
+        self.frontier.workbench.rejoin_address(host, host.record.address)
+        self.frontier.workbench.postpone_address(
+            host.record.address, self.now + _POLITENESS.address_delay_s
         )
-        self.frontier.workbench.rejoin(visit, visit.record.address)
-        self.frontier.workbench.postpone(
-            visit.record.address, self.now + _POLITENESS.address_delay_s
-        )
-        promise = self.waiting.pop(visit.host, None)
+        promise = self.waiting.pop(host.name, None)
         if promise is not None:
             promise.visit = self.visits
             self.report.promises.append(promise)
@@ -212,27 +208,29 @@ class Fairness:
                 or promise.visit - promise.visits > promise.most_visits
             )
         if number == 0:
-            self.report.fetched[visit.host].append((float(lease.record.priority), self.visits))
+            self.report.fetched[host.name].append((float(lease.record.priority), self.visits))
         elif lease.entry.url8 in self.priorities:
-            self.report.fetched[visit.host].append((self.priorities[lease.entry.url8], self.visits))
+            self.report.fetched[host.name].append((self.priorities[lease.entry.url8], self.visits))
         return lease
 
-    def _end(self, visit: VisitState, lease: Lease, duration: float) -> None:
-        wall, partition = NOW + self.now, self.crawl.partitions[visit.partition]
-        visit.record.pace = after_exchange(visit.record.pace, _POLITENESS, 200, "", duration, wall)
-        delay = delay_s(visit.record.pace, _POLITENESS, wall, self.chance).seconds
+    def _end(self, host: VisitState, lease: Lease, duration: float) -> None:
+        wall, partition = NOW + self.now, self.crawl.partitions[host.partition]
+        host.record.pace = pace_after_request(
+            host.record.pace, _POLITENESS, 200, "", duration, wall
+        )
+        delay = delay_s(host.record.pace, _POLITENESS, wall, self.chance).seconds
         partition.note_capture(
-            visit, body_bytes=50_000, duration_s=duration, is_page=True, is_capture=True
+            host, body_bytes=50_000, duration_s=duration, is_page=True, is_capture=True
         )
-        partition.complete(
-            lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FETCHED)
+        partition.complete_lease(
+            lease, Completed(host.host8, lease.entry.url8, lease.number, UrlState.FETCHED)
         )
-        self.frontier.release(visit, self.now + delay, wall + delay)
+        self.frontier.release(host, self.now + delay, wall + delay)
         self.find(_FOUND)
 
 
 def _priority_of(partition: Partition, found: Discovered) -> float:
-    record = partition.find(found.host8, found.url8)
+    record = partition.find_record(found.host8, found.url8)
     assert record is not None
     return float(record.priority)
 

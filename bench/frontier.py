@@ -39,7 +39,7 @@ from lycosa.commit import Commit, CommitLog, PartitionBatch, marked
 from lycosa.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import Rules
+from lycosa.frontier.rules import FrontierRules
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.rocks import rocks_opener
@@ -89,7 +89,7 @@ class Crawl:
                 Overlay(table),
                 SortedSeenUrls(seen_path(folder, n)),
                 SECTION,
-                Rules(prioritize=_prioritize),
+                FrontierRules(prioritize=_prioritize),
             )
             for n, table in self.tables.items()
         ]
@@ -115,12 +115,12 @@ class Crawl:
 
     def discover(self, urls: list[str]) -> None:
         """The links of one page."""
-        origin = self.intake.origin(urls[0], 6, link_importance(0.1, len(urls)))
+        origin = self.intake.link_source(urls[0], 6, link_importance(0.1, len(urls)))
         hosts = hosts_of(urls)
         # for each page anew, as the parse child does
         known = {host: hash8(host) for host in set(hosts)}
         host8s = [known[host] for host in hosts]
-        self.intake.gather(
+        self.intake.gather_links(
             origin,
             list(map(Link, urls, host8s, hash8_all(urls), repeat(LinkKind.A))),
             self.partitions[0],
@@ -129,23 +129,23 @@ class Crawl:
     def fetch(self) -> None:
         """One URL, as far as the frontier is concerned."""
         self.now += 0.001
-        visit = self.frontier.acquire(self.now, NOW + self.now)
-        if visit is None:
+        host = self.frontier.acquire(self.now, NOW + self.now)
+        if host is None:
             return
-        partition = self.partitions[visit.partition]
-        lease = partition.lease(visit)
+        partition = self.partitions[host.partition]
+        lease = partition.lease_next(host)
         if lease is None:
-            self.frontier.give_back(visit)
+            self.frontier.give_back(host)
             return
-        self.frontier.release(visit, self.now + 1.0, NOW + self.now + 1.0)
+        self.frontier.release(host, self.now + 1.0, NOW + self.now + 1.0)
         partition.note_capture(
-            visit, body_bytes=50_000, duration_s=0.2, is_page=True, is_capture=True
+            host, body_bytes=50_000, duration_s=0.2, is_page=True, is_capture=True
         )
         done = self.histories[self.completed % 1000]
-        partition.complete(
+        partition.complete_lease(
             lease,
             Completed(
-                visit.host8,
+                host.host8,
                 lease.entry.url8,
                 lease.number,
                 UrlState.FETCHED,

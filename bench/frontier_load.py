@@ -31,7 +31,7 @@ from lycosa.kv.records import (
     UrlRecord,
     decode_url,
     due_key,
-    encode,
+    encode_record,
     encode_url,
     front_key,
     host_key,
@@ -212,7 +212,7 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
                     at = NOW - chance.getrandbits(22)
                     due_at, past, state = at + 604_800 * 100, _stored(chance, at), 3
                     due.append(due_key(due_at, host8, url8))
-                row = encode(
+                row = encode_record(
                     [
                         state,
                         False,
@@ -267,9 +267,9 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
                 importance=0.1,
                 address="203.0.113.7",
             )
-            counters.move(None, UrlState.QUEUED, queued)
-            counters.move(None, UrlState.FETCHED, fetched)
-            yield host_key(host8), encode(record)
+            counters.move_urls(None, UrlState.QUEUED, queued)
+            counters.move_urls(None, UrlState.FETCHED, fetched)
+            yield host_key(host8), encode_record(record)
 
     table.add(records())
     table.add(waiting())
@@ -277,7 +277,7 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
     table.add((front_key(3, place), host8) for place, (host8, _, _) in enumerate(mine))
     due.sort()
     table.add((key, b"") for key in due)
-    table.add(iter([(COUNTERS_KEY, encode(counters))]))
+    table.add(iter([(COUNTERS_KEY, encode_record(counters))]))
     table.close()
     file = SortedSeenUrls(seen_path(folder, number))
     file.rebuild(seen, 0)

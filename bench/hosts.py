@@ -66,7 +66,7 @@ def load(folder: Path, hosts: int, part: int) -> None:
             since += 1
         if since == _COMMIT or h == hosts - 1:
             for partition, found in zip(crawl.partitions, batches, strict=True):
-                partition.discover(found, float(NOW))
+                partition.discover_urls(found, float(NOW))
                 found.clear()
             crawl.commit()
             since = 0
@@ -133,11 +133,11 @@ def _fill_workbench(crawl: Crawl) -> int:
     kept until the memory is measured.
     """
     taken: list[VisitState] = []
-    while (visit := crawl.frontier.acquire(crawl.now + 1e6, NOW + crawl.now)) is not None:
-        lease = crawl.partitions[visit.partition].lease(visit)
+    while (host := crawl.frontier.acquire(crawl.now + 1e6, NOW + crawl.now)) is not None:
+        lease = crawl.partitions[host.partition].lease_next(host)
         if lease is not None:
-            crawl.partitions[visit.partition].restore(lease)
-        taken.append(visit)
+            crawl.partitions[host.partition].restore_lease(lease)
+        taken.append(host)
         if (
             len(taken) >= crawl.frontier.snapshot(0.0).front + len(crawl.frontier.workbench)
             or len(taken) >= 20_000

@@ -73,7 +73,7 @@ async def hold(folder: Path, urls: int, hosts: int) -> None:
             states = [
                 partition.counters for partition in assembled.worker.frontier.partitions.values()
             ]
-            queued = sum(counters.of(UrlState.QUEUED) for counters in states)
+            queued = sum(counters.count_in(UrlState.QUEUED) for counters in states)
             print(
                 f"{queued} {benched} {rush} {resident_mb()} {resident_mb('RssAnon')}"
                 f" {resident_mb('RssFile')}"
@@ -87,12 +87,12 @@ async def hold(folder: Path, urls: int, hosts: int) -> None:
 async def discover(assembled: Assembled, urls: int, hosts: int) -> None:
     """URLs come as the links of one page, which is leased meanwhile."""
     worker, intake = assembled.worker, assembled.intake
-    intake.seeds(["http://host0.example/"])
+    intake.take_seeds(["http://host0.example/"])
     await worker.committer.commit()
-    visit = worker.frontier.acquire(time.monotonic(), time.time())
-    assert visit is not None, "the seed's host is ready"
-    partition = worker.frontier.partitions[visit.partition]
-    lease = partition.lease(visit)
+    host = worker.frontier.acquire(time.monotonic(), time.time())
+    assert host is not None, "the seed's host is ready"
+    partition = worker.frontier.partitions[host.partition]
+    lease = partition.lease_next(host)
     assert lease is not None, "the seed waits"
     names = [f"host{number}.example" for number in range(hosts)]
     keys = [hash8(name) for name in names]
@@ -101,11 +101,11 @@ async def discover(assembled: Assembled, urls: int, hosts: int) -> None:
         for number in range(start, min(start + _PAGE_LINKS, urls)):
             url = f"http://{names[number % hosts]}/articles/{number % 977}/a-page-with-a-name-of-some-length-{number}.html"
             links.append(Link(url, keys[number % hosts], hash8(url), LinkKind.A, "a page"))
-        intake.outlinks(lease, Parsed(links=links))
+        intake.take_outlinks(lease, Parsed(links=links))
         if start // _COMMIT_LINKS != (start + _PAGE_LINKS) // _COMMIT_LINKS:
             await worker.committer.commit()
-    partition.restore(lease)
-    worker.frontier.give_back(visit)
+    partition.restore_lease(lease)
+    worker.frontier.give_back(host)
     await worker.committer.commit()
 
 
@@ -115,14 +115,14 @@ def fill_workbench(assembled: Assembled) -> int:
     """
     frontier = assembled.worker.frontier
     taken: list[VisitState] = []
-    while (visit := frontier.acquire(time.monotonic() + 1e6, time.time())) is not None:
-        taken.append(visit)
-    for visit in taken:
-        partition = frontier.partitions[visit.partition]
-        lease = partition.lease(visit)
+    while (host := frontier.acquire(time.monotonic() + 1e6, time.time())) is not None:
+        taken.append(host)
+    for host in taken:
+        partition = frontier.partitions[host.partition]
+        lease = partition.lease_next(host)
         if lease is not None:
-            partition.restore(lease)
-        frontier.give_back(visit)
+            partition.restore_lease(lease)
+        frontier.give_back(host)
     return len(taken)
 
 

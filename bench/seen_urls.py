@@ -128,8 +128,8 @@ def bench_near(folder: Path, count: int, chance: np.random.Generator) -> None:
     spent = 0.0
     for number, simhash in enumerate(_random(count, chance).tolist()):
         start = thread_time()
-        if index.find(simhash) is None:
-            index.remember(simhash, original)
+        if index.find_nearest(simhash) is None:
+            index.remember_capture(simhash, original)
         if number >= count - 5000:
             spent += thread_time() - start
         if number % 400 == 0:

@@ -22,9 +22,9 @@ import msgspec
 
 from lycosa.config.sections import Config, FrontierSection
 from lycosa.simulate.drive import Drive
-from lycosa.simulate.means import Means, Meters
+from lycosa.simulate.resources import Meters, Resources
 from lycosa.simulate.sample import Host, Sample
-from lycosa.simulate.table import Table
+from lycosa.simulate.table import SimulatedTable
 from lycosa.simulate.visits import Visits
 from lycosa.simulate.web import Web
 
@@ -74,10 +74,14 @@ def rates(shared: int, own: int, workbench: int, seconds: float) -> Rates:
     config = Config(frontier=FrontierSection(partitions=1, workbench=workbench))
     web, sample, count = Web(errors=0.0), Sample(1.0, hosts(shared, own)), Count()
     meters = Meters(
-        Means(cores=64, page_ms=0.01, request_ms=0.01), 1, config.fetch.slots, 1.0, sample.typical
+        Resources(cores=64, page_ms=0.01, request_ms=0.01),
+        1,
+        config.fetch.slots,
+        1.0,
+        sample.typical,
     )
     with tempfile.TemporaryDirectory() as folder:
-        table = Table(Path(folder), config)
+        table = SimulatedTable(Path(folder), config)
         visits = Visits(sample, web, config, table.partition, meters, count)
         visits.seed()
         drive = Drive(sample, visits, table)

@@ -22,15 +22,15 @@ from lycosa.cluster.messages import (
     Ask,
     Assignments,
     NoMoreAsks,
-    Outgoing,
+    OutgoingMessage,
     Said,
     Superseded,
     ToCoordinator,
 )
 from lycosa.cluster.node_acts import (
-    Act,
     Died,
     Machine,
+    NodeAct,
     Reply,
     StartWorker,
     TellCoordinator,
@@ -117,8 +117,8 @@ class Worker:
 
     def capture(self) -> None:
         """Fetches one page of its work, if it may."""
-        if self.log.work > self.pending and self.stop is None and self.permits.take():
-            self.permits.used(0)
+        if self.log.work > self.pending and self.stop is None and self.permits.take_permit():
+            self.permits.use_permit(0)
             self.pending += 1
 
     def commit(self, post_to: int | None = None) -> bool:
@@ -137,7 +137,7 @@ class Worker:
             self.pending = log.inbox = 0
         return True
 
-    def hear(self, message: ToWorker) -> list[FromWorker] | None:
+    def handle_message(self, message: ToWorker) -> list[FromWorker] | None:
         """What it says to that; ``None`` when it is fenced."""
         if isinstance(message, Seeds):
             if message.call not in self.log.taken:
@@ -154,7 +154,7 @@ class Worker:
         if isinstance(message, NoMoreCalls):
             self.expects_more = False
         elif isinstance(message, Permit):
-            self.permits.permitted(message.serial, message.captures)
+            self.permits.set_permit(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
             self.settings = max(self.settings, message.version)
         return []
@@ -184,9 +184,9 @@ class Node:
         )
         for shard, worker in list(self.workers.items()):
             for message in worker.report():
-                self.do(self.plan.worker_said(shard, message, self.world.now))
+                self.do(self.plan.handle_worker_message(shard, message, self.world.now))
 
-    def do(self, acts: list[Act], answered: str = "") -> None:
+    def do(self, acts: list[NodeAct], answered: str = "") -> None:
         for act in acts:
             if isinstance(act, StartWorker):
                 self._start_worker(act)
@@ -201,12 +201,12 @@ class Node:
     def _start_worker(self, act: StartWorker) -> None:
         log = self.world.logs[act.shard]
         if log.claims and max(log.claims) > act.assignment:
-            self.do(self.plan.worker_ended(act.shard, FENCED, self.world.now))
+            self.do(self.plan.handle_worker_end(act.shard, FENCED, self.world.now))
             return
         log.claims.append(act.assignment)
         worker = self.workers[act.shard] = Worker(self.world, act.shard, len(log.claims))
         worker.stop = self.plan.greeting(act.shard)
-        self.do(self.plan.worker_said(act.shard, worker.status(), self.world.now))
+        self.do(self.plan.handle_worker_message(act.shard, worker.status(), self.world.now))
 
     def _tell_worker(self, act: TellWorker) -> None:
         worker = self.workers.get(act.shard)
@@ -215,16 +215,16 @@ class Node:
         if isinstance(act.message, Stop):
             worker.stop = act.message
             return
-        said = worker.hear(act.message)
+        said = worker.handle_message(act.message)
         if said is None:
             self.end(act.shard, FENCED)
             return
         for message in said:
-            self.do(self.plan.worker_said(act.shard, message, self.world.now))
+            self.do(self.plan.handle_worker_message(act.shard, message, self.world.now))
 
     def end(self, shard: int, how: Ended | Failed | Died) -> None:
         del self.workers[shard]
-        self.do(self.plan.worker_ended(shard, how, self.world.now))
+        self.do(self.plan.handle_worker_end(shard, how, self.world.now))
 
     def work(self, shard: int, captures: int, post_to: int | None) -> None:
         """One step of a worker: some captures, then a commit; or its end, when it was told to
@@ -283,7 +283,7 @@ class World:
     def tick_coordinator(self, number: int) -> None:
         self._carry(number, self.coordinators[number].tick(self.now, self.now))
 
-    def _carry(self, number: int, outgoing: list[Outgoing]) -> None:
+    def _carry(self, number: int, outgoing: list[OutgoingMessage]) -> None:
         """What a runner does: records first; one that cannot be written ends the coordinator."""
         for each in outgoing:
             if each.receiver == CONTROL:
@@ -330,7 +330,7 @@ class World:
 
     def _deliver_to_node(self, node: Node, sender: str, message: Any) -> None:
         before, greatest = repr(node.plan), node.plan.coordinator
-        acts = node.plan.hear(message, self.now)
+        acts = node.plan.handle_message(message, self.now)
         if message.coordinator < greatest:
             assert acts == [Reply(Superseded(greatest))] and repr(node.plan) == before, (
                 "an old coordinator was obeyed"
@@ -340,7 +340,7 @@ class World:
     def _deliver_to_coordinator(self, number: int, sender: str, message: ToCoordinator) -> None:
         if isinstance(message, Ask):
             self.heard_asks[number].add(message.request.call)
-        self._carry(number, self.coordinators[number].hear(sender, message, self.now))
+        self._carry(number, self.coordinators[number].handle_message(sender, message, self.now))
 
     # -- what must hold
 
@@ -427,7 +427,7 @@ class World:
                 f"no end: {self.latest!r} {[node.plan for node in self.nodes.values()]}"
             )
             self.step()
-        assert self.latest.end is not None
+        assert self.latest.crawl_end is not None
 
     def step(self, seconds: float = 0.5) -> None:
         """A moment of peace."""

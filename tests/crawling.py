@@ -137,7 +137,7 @@ def crawl_folder(
             assembled = assemble(session.job(0, tuple(range(config.frontier.partitions))), ports)
             try:
                 for each in seeds:
-                    assembled.intake.seed(each)
+                    assembled.intake.take_seed(each)
                 if stop_after_s is not None:
                     asyncio.get_running_loop().call_later(stop_after_s, assembled.worker.stop)
                 return await assembled.worker.run()

@@ -66,10 +66,10 @@ from lycosa.synthetic import (
     SyntheticWeb,
     WebPlan,
 )
-from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.pacing import Rest
+from lycosa.worker.pacing import HostRest
 from several_workers import SlowExchange, run_workers
 
 LONGEST_END_S = 7200.0
@@ -239,7 +239,7 @@ class BadExchange(SlowExchange):
         super().__init__()
         self._history = history
 
-    async def deliver(self, parcel: Parcel) -> None:
+    async def deliver_parcel(self, parcel: Parcel) -> None:
         chance = self._history.chance
         kind = chance.choices(("", "lost", "unanswered", "twice", "late"), (80, 5, 5, 5, 5))[0]
         self._history.faults["parcel"] += bool(kind)
@@ -247,9 +247,9 @@ class BadExchange(SlowExchange):
             await asyncio.sleep(chance.uniform(0.0, 5.0))
         if kind == "lost":
             raise ExchangeError("lost")
-        await super().deliver(parcel)
+        await super().deliver_parcel(parcel)
         if kind == "twice":
-            await super().deliver(parcel)
+            await super().deliver_parcel(parcel)
         if kind == "unanswered":
             raise ExchangeError("the acknowledgement was lost")
 
@@ -283,7 +283,7 @@ class IllHosts:
     def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
         index = self._web.hosts.find(url.split("/")[2])
         start, end = self._ill.get(-1 if index is None else index, (0.0, 0.0))
-        if start <= at - EPOCH < end:
+        if start <= at - VIRTUAL_EPOCH < end:
             self._history.faults["ill host"] += 1
             return Response(503, [("Content-Type", "text/html")], b"<p>ill", 0.05)
         return self._web.respond(url, at, headers)
@@ -431,8 +431,8 @@ def acquit(assembled: Assembled) -> None:
     """
     crashes = assembled.worker._books.crashes
     for url in crashes.suspects():
-        if crashes.suspicion(url) > Suspicion.SUSPECT:
-            crashes.finished(url)
+        if crashes.suspicion_of(url) > Suspicion.SUSPECT:
+            crashes.clear_suspicion(url)
 
 
 def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> None:
@@ -502,11 +502,11 @@ def _bug(
         return segment_files, "sync_data", lambda right: lambda fd: None
     if plant == "hasty":
 
-        def hasty(self: Rest) -> float:
+        def hasty(self: HostRest) -> float:
             self.until, self.time_until = self._ended
             return 0.0
 
-        return Rest, "decide", lambda right: hasty
+        return HostRest, "decide", lambda right: hasty
     if plant == "pushy":
         from lycosa.frontier.visit_state import VisitState
 
@@ -517,13 +517,13 @@ def _bug(
         )  # type: ignore[arg-type,return-value]
     if plant == "mute":
         from lycosa.model.errand import Answer
-        from lycosa.worker.departures import Departures
+        from lycosa.worker.outgoing_parcels import OutgoingParcels
 
         def hold_back(right: Callable[..., object]) -> Callable[..., object]:
             held: dict[int, list[tuple[int, int, Answer]]] = {}
             cuts: Counter[int] = Counter()
 
-            def cut(self: Departures) -> object:
+            def cut(self: OutgoingParcels) -> object:
                 for (source, destination), items in self._errands.items():
                     held.setdefault(id(self), []).extend(
                         (source, destination, each) for each in items if isinstance(each, Answer)
@@ -537,7 +537,7 @@ def _bug(
 
             return cut
 
-        return Departures, "cut", hold_back
+        return OutgoingParcels, "cut", hold_back
     from lycosa.exchange.outbox import Outbox
 
     return Outbox, "destinations", lambda right: lambda self: []

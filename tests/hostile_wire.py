@@ -9,7 +9,7 @@ import gzip
 from collections.abc import Iterator
 from functools import lru_cache
 
-from lycosa.synthetic.wire import End, Program, Response, Step
+from lycosa.synthetic.wire import Program, Response, WireEnd, WireStep
 
 _FILLER = b"<p>All work and no play makes a dull page.</p>\n" * 400
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
@@ -20,9 +20,9 @@ _TEN_GIGABYTES = 10 * 1024**3
 def _said(*parts: bytes) -> Program:
     """Send these bytes, then close the connection."""
 
-    def program(response: Response) -> Iterator[Step]:
+    def program(response: Response) -> Iterator[WireStep]:
         yield from parts
-        yield End.CLOSE
+        yield WireEnd.CLOSE
 
     return program
 
@@ -30,7 +30,7 @@ def _said(*parts: bytes) -> Program:
 def _endless(head: bytes, flood: bytes) -> Program:
     """Send ``head``, then ``flood`` for ever, as fast as it is read."""
 
-    def program(response: Response) -> Iterator[Step]:
+    def program(response: Response) -> Iterator[WireStep]:
         yield head
         while True:
             yield flood
@@ -41,7 +41,7 @@ def _endless(head: bytes, flood: bytes) -> Program:
 def _dripping(head: bytes, drip: bytes, pause_s: float) -> Program:
     """Send ``head``, then ``drip`` for ever, with a pause before each."""
 
-    def program(response: Response) -> Iterator[Step]:
+    def program(response: Response) -> Iterator[WireStep]:
         yield head
         while True:
             yield pause_s

@@ -40,8 +40,8 @@ from lycosa.model.completed import UrlState
 from lycosa.model.errand import Asker
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.store.rows import Row
-from lycosa.synthetic import RequestLog, SyntheticWeb, Verdict
+from lycosa.store.rows import JournalRow
+from lycosa.synthetic import Obstacle, RequestLog, SyntheticWeb
 from lycosa.synthetic.crawl import VirtualCrawl, sum_of
 from lycosa.urls.identity import hash8, join_url
 from store_samples import crawl_rows
@@ -198,7 +198,7 @@ def errands_are_kept(opened: Mapping[int, KeyValue]) -> int:
             held |= {asker for errand in host.errands for asker in errand.askers}
         outbox = Outbox(number, table, table)
         for destination in outbox.destinations():
-            for parcel in outbox.pending(destination, 0):
+            for parcel in outbox.pending_parcels(destination, 0):
                 held |= {
                     asker for item in (*parcel.errands, *parcel.answers) for asker in item.askers
                 }
@@ -235,7 +235,7 @@ def host_states(crawl: VirtualCrawl) -> dict[str, VisitRecord]:
 # -- output
 
 
-def stored_rows(folder: Path) -> list[Row]:
+def stored_rows(folder: Path) -> list[JournalRow]:
     """The rows of all journals, after checking that every other file says the same and that no
     capture is there twice.
     """
@@ -256,7 +256,7 @@ def stored_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def _segment_agrees(folder: Path, stem: str, rows: list[Row]) -> None:
+def _segment_agrees(folder: Path, stem: str, rows: list[JournalRow]) -> None:
     wanted = [
         (
             row.offset,
@@ -304,4 +304,4 @@ def _segment_agrees(folder: Path, stem: str, rows: list[Row]) -> None:
 
 def no_disallowed(web: SyntheticWeb, log: RequestLog) -> None:
     """Nothing was requested that robots.txt forbids."""
-    assert not {url for url in asked(log) if web.verdict(url) is Verdict.DISALLOWED}
+    assert not {url for url in asked(log) if web.verdict(url) is Obstacle.DISALLOWED}

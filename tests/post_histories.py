@@ -19,10 +19,10 @@ from lycosa.exchange import (
     InProcessExchange,
     MemoryTopics,
     Outbox,
+    OutboxSender,
     Parcel,
     ParcelGap,
     Post,
-    Sender,
     TopicPost,
 )
 from lycosa.kv.memory import MemoryKeyValue
@@ -60,13 +60,13 @@ class Source:
     def __init__(self, number: int, store: MemoryKeyValue, post: Post) -> None:
         self.store, self.table = store, Overlay(store)
         self.outbox = Outbox(number, self.table, store)
-        self.sender = Sender(self.outbox, post, asyncio.sleep, window=4)
-        self.sender.send(self.outbox.destinations())
+        self.sender = OutboxSender(self.outbox, post, asyncio.sleep, window=4)
+        self.sender.send_to(self.outbox.destinations())
 
     def commit(self) -> None:
         self.store.write(self.table.freeze())
         self.table.settle()
-        self.sender.send([DESTINATION])
+        self.sender.send_to([DESTINATION])
 
 
 class Target:
@@ -88,7 +88,7 @@ class Target:
 
     def take(self, parcel: Parcel) -> None:
         if self.inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
-            self.inbox.accept(parcel.source, parcel.sequence)
+            self.inbox.accept_parcel(parcel.source, parcel.sequence)
             for each in parcel.discovered:
                 effects = int.from_bytes(self.table.get(b"E") or b"") + 1
                 self.table.put(b"E", effects.to_bytes(4))
@@ -97,14 +97,14 @@ class Target:
     async def read(self, inbound: Inbound) -> None:
         try:
             while True:
-                for position, parcel in await inbound.read(self.position):
+                for position, parcel in await inbound.read_parcels(self.position):
                     with suppress(ParcelGap):
                         self.take(parcel)
                     self.position = position
         except ExchangeError as error:
             self.failures.append(error)
 
-    async def receive(self, parcel: Parcel) -> None:
+    async def receive_parcel(self, parcel: Parcel) -> None:
         self.take(parcel)
         while not self.inbox.is_committed(parcel.source, parcel.sequence):
             self.waiters.append(asyncio.get_running_loop().create_future())
@@ -143,14 +143,14 @@ class History:
 
     def _target(self, store: MemoryKeyValue) -> Target:
         target = Target(store, self.topics.inbound(DESTINATION) if self.is_topic else None)
-        self.exchange.register(DESTINATION, target.receive)
+        self.exchange.register_partition(DESTINATION, target.receive_parcel)
         return target
 
     def fault(self) -> str:
         return self.faults.pop(0) if self.faults else ""
 
     async def _append(self, parcel: Parcel) -> int:
-        return await self.through(self.fault(), lambda: self.topics.append(parcel))
+        return await self.through(self.fault(), lambda: self.topics.append_parcel(parcel))
 
     async def through(self, fault: str, work: Callable[[], Awaitable[int]]) -> int:
         """The work, with a fault on its way or on the way back."""
@@ -268,7 +268,7 @@ class History:
             for source in self.sources.values()
         )
         if self.is_topic:
-            assert int.from_bytes(self.target.store.get(b"P") or b"") == self.topics.end(
+            assert int.from_bytes(self.target.store.get(b"P") or b"") == self.topics.last_position(
                 DESTINATION
             )
 
@@ -287,7 +287,7 @@ class _Faulty:
     def __init__(self, history: History) -> None:
         self._history = history
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         for number, parcel in enumerate(parcels):
             try:
                 async with asyncio.timeout(6.0):
@@ -303,7 +303,7 @@ class _Faulty:
 
     def _deliver(self, parcel: Parcel) -> asyncio.Task[int]:
         async def deliver() -> int:
-            await self._history.exchange.deliver(parcel)
+            await self._history.exchange.deliver_parcel(parcel)
             return 1
 
         task = asyncio.get_running_loop().create_task(deliver())

@@ -9,7 +9,7 @@ from pathlib import Path
 from lycosa.commit import Commit, CommitLog, PartitionBatch, marked
 from lycosa.folder import manifest as manifests
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv.records import UrlRecord, encode, host_key, robots_key, url_key
+from lycosa.kv.records import UrlRecord, encode_record, host_key, robots_key, url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
@@ -36,18 +36,18 @@ def url_record(
         **changes,
     }
     record = UrlRecord(state, scheme_of(url) == "https", target_of(url), **values)  # type: ignore[arg-type]
-    return url_key(hash8(host_of(url)), hash8(url)), encode(record)
+    return url_key(hash8(host_of(url)), hash8(url)), encode_record(record)
 
 
 def visit_record(host: str, state: HostState = HostState.READY) -> tuple[bytes, bytes | None]:
-    return host_key(hash8(host)), encode(VisitRecord(host, state, waiting=1, next_at=START))
+    return host_key(hash8(host)), encode_record(VisitRecord(host, state, waiting=1, next_at=START))
 
 
 def robots_record(
     host: str, text: bytes, agent: str = "lycosa", secure: bool = True
 ) -> tuple[bytes, bytes | None]:
     record = RobotsRecord(parse_robots(text, agent), "V" * 32, 200, START, START + 86400)
-    return robots_key(hash8(host), secure), encode(record)
+    return robots_key(hash8(host), secure), encode_record(record)
 
 
 class SampleCrawl:
@@ -60,7 +60,7 @@ class SampleCrawl:
         identity = manifests.Identity(
             partitions=partitions, bands=8, canonical={}, canonical_version=1, suffixes=""
         )
-        manifest = manifests.create(folder, identity, "test", START)
+        manifest = manifests.create_crawl(folder, identity, "test", START)
         self.number = partition_of(Sites().site_of(HOST), partitions)
         self.log = CommitLog(folder / "log", 0)
         self.table = RocksKeyValue(folder / "state" / f"p{self.number:05d}")
@@ -97,13 +97,13 @@ class SampleCrawl:
         """Appends captures; they are not committed yet."""
         for number in numbers:
             each = numbered(number)
-            self.store.append(each)
+            self.store.append_capture(each)
             self.captured.append(each.fetched.url)
 
     def write_files(self) -> dict[str, int]:
         """The first step of a commit alone: bytes on disk, not yet in the log."""
         pending = self.store.freeze()
-        self.store.files.put(pending)
+        self.store.files.put_records(pending)
         return pending.lengths
 
     def commit(self, writes: Writes) -> None:

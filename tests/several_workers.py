@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, Outgoing, Relay
-from lycosa.cluster.node_acts import Act, Machine, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, OutgoingMessage, Relay
+from lycosa.cluster.node_acts import Machine, NodeAct, StartWorker, TellCoordinator, TellWorker
 from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
-from lycosa.exchange import ExchangeEnds, InProcessExchange, Key
+from lycosa.exchange import ExchangeEnds, InProcessExchange, PartitionKey
 from lycosa.model.end import End
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
@@ -25,7 +25,7 @@ from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtu
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
 from lycosa.worker.assembly import Assembled, Ports, assemble
-from lycosa.worker.duties import Duties
+from lycosa.worker.coordinator_link import CoordinatorLink
 
 _TICK_S = 1.0
 
@@ -36,9 +36,9 @@ class SlowExchange(InProcessExchange):
     latency_s = 0.002
     is_deaf = False
 
-    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+    async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         await asyncio.sleep(self.latency_s)
-        return {} if self.is_deaf else await super().ask(keys)
+        return {} if self.is_deaf else await super().look_up_keys(keys)
 
     def ends(self, number: int) -> ExchangeEnds:
         """What a worker is given."""
@@ -87,9 +87,9 @@ async def _main(
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
-                    exchange.register(
+                    exchange.register_partition(
                         partition,
-                        each.delivery.arrivals.receive,
+                        each.delivery.arrivals.receive_parcel,
                         each.delivery.arrivals.look_up(partition),
                     )
                 each.delivery.start()
@@ -123,7 +123,7 @@ class _Worker:
     after the other.
     """
 
-    def __init__(self, assembled: Assembled, duties: Duties) -> None:
+    def __init__(self, assembled: Assembled, duties: CoordinatorLink) -> None:
         self.assembled, self.duties = assembled, duties
         self.told: asyncio.Queue[ToldWorker] = asyncio.Queue()
         loop = asyncio.get_running_loop()
@@ -131,7 +131,7 @@ class _Worker:
 
     async def _listen(self) -> None:
         while True:
-            await self.duties.hear(await self.told.get())
+            await self.duties.handle_message(await self.told.get())
 
     def progress(self) -> Progress:
         """As little as coordinators and nodes need: it is made very often."""
@@ -176,7 +176,7 @@ class OneMachine:
             for number in self._plan.alive:
                 each = self.workers[number]
                 for message in (*each.duties.report(), each.progress()):
-                    self._do(self._plan.worker_said(number, message, loop.time()))
+                    self._do(self._plan.handle_worker_message(number, message, loop.time()))
             for outgoing in self._coordinator.tick(loop.time(), loop.time()):
                 self._carry("", outgoing)
             await asyncio.wait([self._failure], timeout=_TICK_S)
@@ -197,15 +197,15 @@ class OneMachine:
         while self._waiting:
             sender, message = self._waiting.popleft()
             now = asyncio.get_running_loop().time()
-            if not isinstance(message, Outgoing):
+            if not isinstance(message, OutgoingMessage):
                 self._waiting += [
-                    ("", each) for each in self._coordinator.hear(sender, message, now)
+                    ("", each) for each in self._coordinator.handle_message(sender, message, now)
                 ]  # type: ignore[arg-type]
             elif isinstance(message.message, Assignments | Relay):
-                self._do(self._plan.hear(message.message, now))
+                self._do(self._plan.handle_message(message.message, now))
         self._is_handling = False
 
-    def _do(self, acts: list[Act]) -> None:
+    def _do(self, acts: list[NodeAct]) -> None:
         for act in acts:
             if isinstance(act, StartWorker):
                 self._start_worker(act)
@@ -220,13 +220,17 @@ class OneMachine:
         number = act.shard
 
         def say(message: FromWorker) -> None:
-            self._do(self._plan.worker_said(number, message, asyncio.get_running_loop().time()))
+            self._do(
+                self._plan.handle_worker_message(number, message, asyncio.get_running_loop().time())
+            )
 
         def want_permits() -> None:
             self.workers[number].duties.want_permits()
 
         assembled = self._start(number, want_permits)
-        worker = self.workers[number] = _Worker(assembled, Duties(assembled, act.process, say))
+        worker = self.workers[number] = _Worker(
+            assembled, CoordinatorLink(assembled, act.process, say)
+        )
         for task in worker.tasks:
             task.add_done_callback(lambda task: self._ended(number, task))
 
@@ -238,7 +242,7 @@ class OneMachine:
         elif (end := task.result()) is not None:
             worker, now = self.workers[number], asyncio.get_running_loop().time()
             worker.tasks[1].cancel()
-            self._do(self._plan.worker_ended(number, Ended(end.value, worker.progress()), now))
+            self._do(self._plan.handle_worker_end(number, Ended(end.value, worker.progress()), now))
 
 
 def _ports(crawl: VirtualCrawl, number: int, faults: Faults | None) -> Ports:

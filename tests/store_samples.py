@@ -18,7 +18,7 @@ from lycosa.reasons import Reason
 from lycosa.store import (
     ClosedSegment,
     CrawlInfo,
-    Row,
+    JournalRow,
     SegmentFiles,
     SegmentHeader,
     SegmentStore,
@@ -218,7 +218,7 @@ class FileStore(SegmentStore):
     ) -> None:
         self.files = SegmentFiles(folder, worker)
         super().__init__(
-            self.files.find(),
+            self.files.find_segments(),
             section,
             info,
             worker,
@@ -228,8 +228,8 @@ class FileStore(SegmentStore):
         )
 
     def finish(self, closed: ClosedSegment) -> None:
-        self.files.close(closed.name)
-        self.closed(closed)
+        self.files.close_segment(closed.name)
+        self.note_closed(closed)
 
 
 def open_store(
@@ -245,7 +245,7 @@ def open_store(
 def commit(store: FileStore) -> dict[str, int]:
     """Freezes and writes; gives the committed lengths."""
     pending = store.freeze()
-    store.files.put(pending)
+    store.files.put_records(pending)
     return pending.lengths
 
 
@@ -253,13 +253,13 @@ def close_all(store: FileStore, now: float = START) -> list[ClosedSegment]:
     """Commits, then closes every segment."""
     commit(store)
     closed = []
-    while (segment := store.roll(now, force=True)) is not None:
+    while (segment := store.roll_segment(now, force=True)) is not None:
         store.finish(segment)
         closed.append(segment)
     return closed
 
 
-def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[Row]:
+def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[JournalRow]:
     """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the
     open ones to what is committed.
     """

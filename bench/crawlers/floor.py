@@ -1,9 +1,9 @@
 """The floor: what fetching and parsing alone cost with the libraries that Lycosa uses, in one
 process.
 
-``python -m bench.crawlers.floor URLS`` fetches the URLs of a file one after the other with libcurl,
-over a kept connection if the server keeps it, undoes gzip with isal, builds the tree with turbohtml
-and reads the ``href`` of every link. Nothing is resolved, remembered or stored.
+``python -m bench.crawlers.floor URL_COLUMNS`` fetches the URLs of a file one after the other with
+libcurl, over a kept connection if the server keeps it, undoes gzip with isal, builds the tree with
+turbohtml and reads the ``href`` of every link. Nothing is resolved, remembered or stored.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.reasons import Reason
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Clock(Protocol):
@@ -31,7 +31,7 @@ class Offload(Protocol):
     robots.txt files, large bodies, Parquet.
     """
 
-    async def run(self, work: Callable[[], T]) -> T: ...
+    async def run(self, work: Callable[[], _T]) -> _T: ...
 
 
 class Fetcher(Protocol):
@@ -50,17 +50,17 @@ class Addresses(Protocol):
     """How often an address may be asked and how many requests to it may be open, over all workers
     that share its slots.
 
-    Times are ``Clock.monotonic``. ``take`` gives 0.0 when the request may start now: a slot is
+    Times are ``Clock.monotonic``. ``take_slot`` gives 0.0 when the request may start now: a slot is
     taken then. Else it gives the seconds after which to ask again, and nothing is taken, nor when
-    it is cancelled. ``started`` says that the request left at ``at`` and its answer began at
-    ``answered``: the next start counts from there. ``release`` says that the request has ended.
-    Both raise ``KeyError`` when no slot of the address is held. ``close`` gives all slots back,
-    without waiting.
+    it is cancelled. ``record_start`` says that the request left at ``at`` and its answer began at
+    ``answered``: the next start counts from there. ``release_slot`` says that the request has
+    ended. Both raise ``KeyError`` when no slot of the address is held. ``close`` gives all slots
+    back, without waiting.
     """
 
-    async def take(self, address: str, now: float) -> float: ...
-    async def started(self, address: str, at: float, answered: float = 0.0) -> None: ...
-    async def release(self, address: str, now: float) -> None: ...
+    async def take_slot(self, address: str, now: float) -> float: ...
+    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None: ...
+    async def release_slot(self, address: str, now: float) -> None: ...
     def close(self) -> None: ...
 
 

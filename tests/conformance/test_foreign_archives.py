@@ -23,7 +23,7 @@ from warcio.exceptions import ArchiveLoadFailed
 
 from lycosa.model.capture import Location, Original
 from lycosa.store import layout, read_record, warc
-from lycosa.store.pages import COMMON_CRAWL
+from lycosa.store.pages import COMMON_CRAWL_COLUMNS
 from lycosa.store.records import Draft
 from store_samples import capture, fetched
 
@@ -148,7 +148,7 @@ def test_pages_begin_with_the_columns_of_common_crawls_index() -> None:
     names = {"string": "string", "integer": "int32", "short": "int16", "timestamp": "timestamp[us]"}
     fields = json.loads((DATA / "cc-index-schema-flat.json").read_text())["fields"]
     expected = [(field["name"], names[field["type"]], field["nullable"]) for field in fields]
-    ours = [(name, str(kind), nullable) for name, kind, nullable, _ in COMMON_CRAWL]
+    ours = [(name, str(kind), nullable) for name, kind, nullable, _ in COMMON_CRAWL_COLUMNS]
     same = sum(one == other for one, other in zip(ours, expected, strict=False))
     print(f"warc/cc-index-schema-flat.json: passed {same} of {len(expected)}")
     assert ours == expected

@@ -21,7 +21,7 @@ import pytest
 from http_answers import fetch_all
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
-from lycosa.system.decode import decode
+from lycosa.system.decode import decode_content
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "http"
 COMPRESSED = DATA / "compressed"
@@ -103,7 +103,7 @@ def test_compressed_files() -> None:
 
 
 def _decoded(body: bytes, encoding: str) -> tuple[bytes, Reason]:
-    return decode(body, encoding, MAX, RATIO)[:2]
+    return decode_content(body, encoding, MAX, RATIO)[:2]
 
 
 def _is_whole(body: bytes, encoding: str) -> bool:
@@ -161,7 +161,7 @@ def _verdict(client: dict[str, Any]) -> tuple[int, str] | str:
 
 def _ours(fetched: Fetched) -> tuple[int, str] | str:
     encodings = [value for name, value in fetched.headers() if name == "content-encoding"]
-    body, reason, _ = decode(fetched.body, encodings, MAX, RATIO)
+    body, reason, _ = decode_content(fetched.body, encodings, MAX, RATIO)
     if fetched.reason is not Reason.NONE or reason is not Reason.NONE:
         return FAILED
     return fetched.status, hashlib.sha256(body).hexdigest()[:16]

@@ -12,7 +12,7 @@ from http_answers import ANSWERS, Verdict, fetch_all
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
 from lycosa.store.records import Draft
-from lycosa.system.decode import decode
+from lycosa.system.decode import decode_content
 from store_samples import capture
 
 # Each with the reason why we differ from the majority.
@@ -43,7 +43,7 @@ KNOWN_MISSES = {
 
 def verdict(fetched: Fetched) -> Verdict:
     encodings = [value for name, value in fetched.headers() if name == "content-encoding"]
-    body, reason, _ = decode(fetched.body, encodings, 10_000_000, 1000)
+    body, reason, _ = decode_content(fetched.body, encodings, 10_000_000, 1000)
     return (
         None if (fetched.reason, reason) != (Reason.NONE, Reason.NONE) else (fetched.status, body)
     )

@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 import pytest
 
 from lycosa.politeness.robots_file import parse_robots
-from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, target_of
+from lycosa.politeness.robots_rules import Matcher, RobotsRules, RobotsVerdict, robots_target
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "robots"
 
@@ -100,8 +100,8 @@ PROTEGO: Misses = {
 }
 
 
-def judge_for(body: bytes, product: str, url: str) -> Verdict:
-    return Matcher(parse_robots(body, product)).judge(target_of(url))
+def judge_for(body: bytes, product: str, url: str) -> RobotsVerdict:
+    return Matcher(parse_robots(body, product)).judge_target(robots_target(url))
 
 
 def _rows(name: str) -> list[Row]:
@@ -173,7 +173,9 @@ def _crawler_commons_misses(rows: list[Row]) -> set[int]:
     return {
         number
         for number, row in enumerate(rows)
-        if Matcher(_rules_for_any(_body(row), row["agents"])).judge(target_of(row["url"])).allowed
+        if Matcher(_rules_for_any(_body(row), row["agents"]))
+        .judge_target(robots_target(row["url"]))
+        .allowed
         != row["allowed"]
     }
 
@@ -269,5 +271,5 @@ def test_every_real_file_is_read_and_compiled_within_50_ms_of_processor_time() -
 
 def _processor_time(body: bytes) -> float:
     started = time.process_time()
-    Matcher(parse_robots(body, "lycosa")).judge("/some/page.html?with=a&query=string")
+    Matcher(parse_robots(body, "lycosa")).judge_target("/some/page.html?with=a&query=string")
     return time.process_time() - started

@@ -78,7 +78,7 @@ def test_real_files_answer_as_googles_matcher_does() -> None:
             for url in _questions(rules, chance):
                 asked += 1
                 ours, theirs = (
-                    matcher.judge(target_of(url)).allowed,
+                    matcher.judge_target(target_of(url)).allowed,
                     google_robots.is_allowed(rules, url.encode()),
                 )
                 if ours != theirs:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.admit.submission import may_list
+from lycosa.admit.sitemap_scope import may_list
 from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document

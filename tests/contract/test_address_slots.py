@@ -48,34 +48,34 @@ def join(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Join]:
 
 async def test_starts_to_one_address_are_a_delay_apart(join: Join) -> None:
     worker = join(SECTION)
-    assert await worker.take(A, 100.0) == 0
-    assert await worker.take(A, 100.2) == pytest.approx(0.3)
-    await worker.release(A, 100.3)
-    assert await worker.take(A, 100.4) == pytest.approx(0.1)
-    assert await worker.take(A, 100.5) == 0
+    assert await worker.take_slot(A, 100.0) == 0
+    assert await worker.take_slot(A, 100.2) == pytest.approx(0.3)
+    await worker.release_slot(A, 100.3)
+    assert await worker.take_slot(A, 100.4) == pytest.approx(0.1)
+    assert await worker.take_slot(A, 100.5) == 0
 
 
 async def test_addresses_do_not_hinder_each_other(join: Join) -> None:
     worker = join(SECTION)
-    assert [await worker.take(address, 100.0) for address in (A, B)] == [0, 0]
+    assert [await worker.take_slot(address, 100.0) for address in (A, B)] == [0, 0]
 
 
 async def test_no_more_requests_are_open_than_slots(join: Join) -> None:
     worker = join(UNDELAYED)
-    assert [await worker.take(A, 1.0) > 0 for _ in range(3)] == [False, False, True]
-    await worker.release(A, 2.0)
-    assert [await worker.take(A, 2.0) > 0 for _ in range(2)] == [False, True]
+    assert [await worker.take_slot(A, 1.0) > 0 for _ in range(3)] == [False, False, True]
+    await worker.release_slot(A, 2.0)
+    assert [await worker.take_slot(A, 2.0) > 0 for _ in range(2)] == [False, True]
 
 
 async def test_workers_share_delay_and_slots(join: Join) -> None:
     one, other = join(SECTION), join(SECTION)
-    assert await one.take(A, 100.0) == 0
-    assert await other.take(A, 100.1) == pytest.approx(0.4)
-    assert await other.take(A, 100.5) == 0
-    assert await one.take(A, 101.0) > 0
-    assert await other.take(A, 101.0) > 0
-    await one.release(A, 101.0)
-    assert await other.take(A, 101.0) == 0
+    assert await one.take_slot(A, 100.0) == 0
+    assert await other.take_slot(A, 100.1) == pytest.approx(0.4)
+    assert await other.take_slot(A, 100.5) == 0
+    assert await one.take_slot(A, 101.0) > 0
+    assert await other.take_slot(A, 101.0) > 0
+    await one.release_slot(A, 101.0)
+    assert await other.take_slot(A, 101.0) == 0
 
 
 async def test_each_worker_holds_its_own_settings_against_what_all_did(join: Join) -> None:
@@ -83,52 +83,56 @@ async def test_each_worker_holds_its_own_settings_against_what_all_did(join: Joi
         join(PolitenessSection(address_delay_s=2.0, address_slots=1)),
         join(PolitenessSection(address_delay_s=0.1, address_slots=3)),
     )
-    assert await quick.take(A, 100.0) == 0
-    assert await slow.take(A, 101.0) == pytest.approx(1.0)
-    assert await slow.take(A, 102.0) > 0  # one request of the other is open
-    assert await quick.take(A, 102.0) == 0
+    assert await quick.take_slot(A, 100.0) == 0
+    assert await slow.take_slot(A, 101.0) == pytest.approx(1.0)
+    assert await slow.take_slot(A, 102.0) > 0  # one request of the other is open
+    assert await quick.take_slot(A, 102.0) == 0
 
 
 async def test_closing_gives_back_all_slots_and_keeps_the_delay(join: Join) -> None:
     one, other = join(SECTION), join(SECTION)
-    assert [await one.take(A, 100.0), await one.take(A, 100.5), await one.take(B, 100.5)] == [
+    assert [
+        await one.take_slot(A, 100.0),
+        await one.take_slot(A, 100.5),
+        await one.take_slot(B, 100.5),
+    ] == [
         0,
         0,
         0,
     ]
     one.close()
-    assert await other.take(A, 100.9) == pytest.approx(0.1)
-    assert [await other.take(A, 101.0), await other.take(A, 101.5)] == [0, 0]
+    assert await other.take_slot(A, 100.9) == pytest.approx(0.1)
+    assert [await other.take_slot(A, 101.0), await other.take_slot(A, 101.5)] == [0, 0]
 
 
 async def test_what_is_not_held_can_neither_start_nor_end(join: Join) -> None:
     one, other = join(SECTION), join(SECTION)
-    assert await one.take(A, 100.0) == 0
+    assert await one.take_slot(A, 100.0) == 0
     with pytest.raises(KeyError):
-        await other.release(A, 101.0)
+        await other.release_slot(A, 101.0)
     with pytest.raises(KeyError):
-        await other.started(A, 101.0)
-    await one.release(A, 101.0)
+        await other.record_start(A, 101.0)
+    await one.release_slot(A, 101.0)
     with pytest.raises(KeyError):
-        await one.release(A, 101.0)
+        await one.release_slot(A, 101.0)
 
 
 async def test_a_request_that_left_late_holds_back_the_next_one(join: Join) -> None:
     worker = join(SECTION)
-    assert await worker.take(A, 100.0) == 0
-    await worker.started(A, 100.3)
-    assert await worker.take(A, 100.5) == pytest.approx(0.3)
-    await worker.started(A, 99.0)
-    assert await worker.take(A, 100.8) == 0
+    assert await worker.take_slot(A, 100.0) == 0
+    await worker.record_start(A, 100.3)
+    assert await worker.take_slot(A, 100.5) == pytest.approx(0.3)
+    await worker.record_start(A, 99.0)
+    assert await worker.take_slot(A, 100.8) == 0
 
 
 async def test_a_server_that_may_have_read_late_is_given_up_to_half_a_delay(join: Join) -> None:
     worker = join(SECTION)
-    assert await worker.take(A, 100.0) == 0
-    await worker.started(A, 100.0, answered=100.01)
-    assert await worker.take(A, 100.5) == pytest.approx(0.01)
-    await worker.started(A, 100.0, answered=104.0)
-    assert await worker.take(A, 100.5) == pytest.approx(0.25)
+    assert await worker.take_slot(A, 100.0) == 0
+    await worker.record_start(A, 100.0, answered=100.01)
+    assert await worker.take_slot(A, 100.5) == pytest.approx(0.01)
+    await worker.record_start(A, 100.0, answered=104.0)
+    assert await worker.take_slot(A, 100.5) == pytest.approx(0.25)
 
 
 @settings(
@@ -150,9 +154,9 @@ async def test_no_history_of_two_workers_presses_an_address(
     for is_take, who, number, pause_s in steps:
         address, now = f"192.0.2.{number}", now + pause_s
         if not is_take and open_now[who, address]:
-            await workers[who].release(address, now)
+            await workers[who].release_slot(address, now)
             open_now[who, address] -= 1
-        elif is_take and await workers[who].take(address, now) == 0:
+        elif is_take and await workers[who].take_slot(address, now) == 0:
             assert now - started.get(address, base - 1.0) >= SECTION.address_delay_s - 1e-9
             started[address] = now
             open_now[who, address] += 1
@@ -160,6 +164,6 @@ async def test_no_history_of_two_workers_presses_an_address(
     for each in workers:
         each.close()
     third = join(SECTION)
-    assert [await third.take(f"192.0.2.{number}", now + 1) for number in range(6)] == [0] * 6
+    assert [await third.take_slot(f"192.0.2.{number}", now + 1) for number in range(6)] == [0] * 6
     third.close()
     TIME["now"] = now + 1

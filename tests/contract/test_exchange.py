@@ -25,15 +25,15 @@ from lycosa.exchange import (
     Inbox,
     InProcessExchange,
     Outbox,
+    OutboxSender,
     Parcel,
     ParcelGap,
     ParcelRefused,
     ParcelsStuck,
     Receiver,
-    Sender,
     SocketExchange,
 )
-from lycosa.exchange.sender import Stalled
+from lycosa.exchange.outbox_sender import Stalled
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import pairs_of
@@ -66,7 +66,7 @@ async def delivered(exchange: Delivering, parcel: Parcel) -> None:
     """Tries again until it is."""
     while True:
         try:
-            return await exchange.deliver(parcel)
+            return await exchange.deliver_parcel(parcel)
         except ExchangeError:
             await asyncio.sleep(0)
 
@@ -87,9 +87,9 @@ class Partition:
         self._commit = asyncio.Event()
         self.effects: list[str] = []
 
-    async def receive(self, parcel: Parcel) -> None:
+    async def receive_parcel(self, parcel: Parcel) -> None:
         if self.inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
-            self.inbox.accept(parcel.source, parcel.sequence)
+            self.inbox.accept_parcel(parcel.source, parcel.sequence)
             self.effects += [item.url for item in parcel.discovered]
         if not self.inbox.is_committed(parcel.source, parcel.sequence):
             await self._commit.wait()
@@ -120,7 +120,7 @@ class Pair:
 async def pair(request: pytest.FixtureRequest, sockets: Path) -> AsyncIterator[Pair]:
     if request.param == "in_process":
         exchange = InProcessExchange(deadline_s=1.0)
-        yield Pair(exchange, exchange.register)
+        yield Pair(exchange, exchange.register_partition)
         await exchange.close()
         return
     ends = [
@@ -131,15 +131,15 @@ async def pair(request: pytest.FixtureRequest, sockets: Path) -> AsyncIterator[P
     ]
     for end in ends:
         await end.open()
-    yield Pair(ends[0], ends[1].register)
+    yield Pair(ends[0], ends[1].register_partition)
     for end in ends:
         await end.close()
 
 
 async def test_delivery_ends_when_the_receiver_has_committed_and_not_before(pair: Pair) -> None:
     receiver = Partition(1)
-    pair.register(1, receiver.receive)
-    delivery = asyncio.create_task(pair.sending.deliver(parcel(1)))
+    pair.register(1, receiver.receive_parcel)
+    delivery = asyncio.create_task(pair.sending.deliver_parcel(parcel(1)))
     await reached(lambda: bool(receiver.effects))
     assert not delivery.done()
     receiver.commit()
@@ -148,9 +148,9 @@ async def test_delivery_ends_when_the_receiver_has_committed_and_not_before(pair
 
 async def test_parcels_arrive_in_the_order_in_which_they_were_given(pair: Pair) -> None:
     receiver = Partition(1)
-    pair.register(1, receiver.receive)
+    pair.register(1, receiver.receive_parcel)
     deliveries = [
-        asyncio.create_task(pair.sending.deliver(parcel(number))) for number in range(1, 9)
+        asyncio.create_task(pair.sending.deliver_parcel(parcel(number))) for number in range(1, 9)
     ]
     await reached(lambda: len(receiver.effects) == 8)
     receiver.commit()
@@ -162,21 +162,21 @@ async def test_a_repeated_parcel_changes_nothing_and_is_acknowledged_when_commit
     pair: Pair,
 ) -> None:
     receiver = Partition(1)
-    pair.register(1, receiver.receive)
-    first, again = (asyncio.create_task(pair.sending.deliver(parcel(1))) for _ in range(2))
+    pair.register(1, receiver.receive_parcel)
+    first, again = (asyncio.create_task(pair.sending.deliver_parcel(parcel(1))) for _ in range(2))
     await reached(lambda: bool(receiver.effects))
     assert not again.done()
     receiver.commit()
     await asyncio.gather(first, again)
-    await pair.sending.deliver(parcel(1))
+    await pair.sending.deliver_parcel(parcel(1))
     assert receiver.effects == ["http://a.test/1"]
 
 
 async def test_a_parcel_beyond_a_gap_is_refused(pair: Pair) -> None:
     receiver = Partition(1)
-    pair.register(1, receiver.receive)
+    pair.register(1, receiver.receive_parcel)
     with pytest.raises(ExchangeError, match="parcel 2 from partition 0 came after 0"):
-        await pair.sending.deliver(parcel(2))
+        await pair.sending.deliver_parcel(parcel(2))
     assert receiver.effects == []
 
 
@@ -184,10 +184,10 @@ async def test_a_parcel_whose_forerunners_were_acknowledged_and_are_lost_is_told
     pair: Pair,
 ) -> None:
     receiver = Partition(1)
-    pair.register(1, receiver.receive)
+    pair.register(1, receiver.receive_parcel)
     early = parcel(4)
     with pytest.raises(ParcelRefused, match="parcel 4 from partition 0 came after 0"):
-        await pair.sending.deliver(early)
+        await pair.sending.deliver_parcel(early)
     with pytest.raises(
         ParcelRefused,
         match=(
@@ -195,7 +195,7 @@ async def test_a_parcel_whose_forerunners_were_acknowledged_and_are_lost_is_told
             " receiving"
         ),
     ):
-        await pair.sending.deliver(msgspec.structs.replace(early, acknowledged=3))
+        await pair.sending.deliver_parcel(msgspec.structs.replace(early, acknowledged=3))
     assert receiver.effects == []
 
 
@@ -204,18 +204,18 @@ async def test_what_an_outbox_sends_names_the_last_parcel_that_was_acknowledged(
     for number in range(5):
         source.outbox.enqueue(1, [found(number)])
     source.commit()
-    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [
+    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending_parcels(1, 2)] == [
         (1, 0),
         (2, 0),
     ]
-    source.outbox.acknowledged(1, 2)
-    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [
+    source.outbox.acknowledge(1, 2)
+    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending_parcels(1, 2)] == [
         (3, 2),
         (4, 2),
     ]
     source.commit()
     again = Outbox(0, source.table, source.store)  # after a restart the rows say it
-    assert [(each.sequence, each.acknowledged) for each in again.pending(1, 9)] == [
+    assert [(each.sequence, each.acknowledged) for each in again.pending_parcels(1, 9)] == [
         (3, 2),
         (4, 2),
         (5, 2),
@@ -234,9 +234,9 @@ def trouble(
         source, failures = Partition(3), list[BaseException]()
         source.outbox.enqueue(6, [found(1)])
         source.commit()
-        sender = Sender(source.outbox, Answering(answer), asyncio.sleep)
+        sender = OutboxSender(source.outbox, Answering(answer), asyncio.sleep)
         sender.on_failure = failures.append
-        sender.send([6])
+        sender.send_to([6])
         await asyncio.sleep(seconds)
         stalled = sender.stalled()
         await sender.close()
@@ -251,7 +251,7 @@ class Answering:
     def __init__(self, answer: Callable[[Parcel], Awaitable[None]]) -> None:
         self._answer = answer
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         try:
             await self._answer(parcels[0])
         except ExchangeError as error:
@@ -296,7 +296,7 @@ def test_a_parcel_that_is_refused_for_ten_minutes_is_a_failure_that_names_it() -
 
 async def test_a_partition_without_owner_is_an_error(pair: Pair) -> None:
     with pytest.raises(ExchangeError, match="partition 1 has no owner"):
-        await pair.sending.deliver(parcel(1))
+        await pair.sending.deliver_parcel(parcel(1))
 
 
 async def test_an_error_of_the_receiver_reaches_the_sender_and_later_parcels_pass(
@@ -311,8 +311,8 @@ async def test_an_error_of_the_receiver_reaches_the_sender_and_later_parcels_pas
 
     pair.register(1, receive)
     with pytest.raises(ExchangeError, match=r"refused parcel 1.*no room"):
-        await pair.sending.deliver(parcel(1))
-    await pair.sending.deliver(parcel(2))
+        await pair.sending.deliver_parcel(parcel(1))
+    await pair.sending.deliver_parcel(parcel(2))
     assert taken == [2]
 
 
@@ -323,20 +323,20 @@ async def test_a_receiver_that_does_not_commit_runs_into_the_deadline_and_is_not
     ended: list[bool] = []
 
     async def receive(parcel: Parcel) -> None:
-        await receiver.receive(parcel)
+        await receiver.receive_parcel(parcel)
         ended.append(True)
 
     pair.register(1, receive)
     with pytest.raises(ExchangeError, match=r"within 1.0 s"):
-        await pair.sending.deliver(parcel(1))
+        await pair.sending.deliver_parcel(parcel(1))
     receiver.commit()
     await reached(lambda: bool(ended))
 
 
 async def test_closing_ends_what_is_under_way(pair: Pair) -> None:
     receiver = Partition(1)
-    pair.register(1, receiver.receive)
-    delivery = asyncio.create_task(pair.sending.deliver(parcel(1)))
+    pair.register(1, receiver.receive_parcel)
+    delivery = asyncio.create_task(pair.sending.deliver_parcel(parcel(1)))
     await reached(lambda: bool(receiver.effects))
     await pair.sending.close()
     with pytest.raises(ExchangeError):
@@ -349,7 +349,7 @@ async def test_a_sender_empties_the_outbox_through_refusals_and_lost_answers(pai
     async def receive(parcel: Parcel) -> None:
         if chance.random() < 0.2:
             raise OSError("before")
-        await target.receive(parcel)
+        await target.receive_parcel(parcel)
         if chance.random() < 0.2:
             raise OSError("after")
 
@@ -357,8 +357,8 @@ async def test_a_sender_empties_the_outbox_through_refusals_and_lost_answers(pai
     for number in range(40):
         source.outbox.enqueue(1, [found(number)])
     source.commit()
-    sender = Sender(source.outbox, pair.sending, lambda delay_s: asyncio.sleep(0), window=5)
-    sender.send(source.outbox.destinations())
+    sender = OutboxSender(source.outbox, pair.sending, lambda delay_s: asyncio.sleep(0), window=5)
+    sender.send_to(source.outbox.destinations())
     async with asyncio.timeout(20):
         while not sender.is_idle:
             target.commit()
@@ -372,10 +372,10 @@ async def test_a_sender_empties_the_outbox_through_refusals_and_lost_answers(pai
 
 async def test_parcels_that_are_not_committed_are_not_sent(pair: Pair) -> None:
     source, target = Partition(0), Partition(1)
-    pair.register(1, target.receive)
-    sender = Sender(source.outbox, pair.sending, asyncio.sleep)
+    pair.register(1, target.receive_parcel)
+    sender = OutboxSender(source.outbox, pair.sending, asyncio.sleep)
     source.outbox.enqueue(1, [found(1)])
-    sender.send([1])
+    sender.send_to([1])
     await reached(lambda: sender.is_idle)
     assert (target.effects, source.outbox.destinations()) == ([], [])
 
@@ -390,8 +390,10 @@ async def test_sockets_keep_at_most_a_window_unanswered(sockets: Path) -> None:
     for end in ends:
         await end.open()
     receiver = Partition(1)
-    ends[1].register(1, receiver.receive)
-    deliveries = [asyncio.create_task(ends[0].deliver(parcel(number))) for number in range(1, 11)]
+    ends[1].register_partition(1, receiver.receive_parcel)
+    deliveries = [
+        asyncio.create_task(ends[0].deliver_parcel(parcel(number))) for number in range(1, 11)
+    ]
     await reached(lambda: len(receiver.effects) == 4)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -413,7 +415,7 @@ async def test_sockets_reach_a_worker_that_starts_later_and_one_that_starts_agai
         delivery = asyncio.create_task(delivered(sending, parcel(number)))
         await asyncio.sleep(0)
         receiving = SocketExchange(sockets / "w1", lambda partition: sockets / "w0", "c")
-        receiving.register(1, receiver.receive)
+        receiving.register_partition(1, receiver.receive_parcel)
         await receiving.open()
         await reached(lambda number=number: len(receiver.effects) == number)  # type: ignore[misc]
         receiver.commit()
@@ -435,9 +437,9 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     ]
     await ends[1].open()
     receiver = Partition(1)
-    ends[1].register(1, receiver.receive)
+    ends[1].register_partition(1, receiver.receive_parcel)
     with pytest.raises(ExchangeError, match=r"belongs to crawl and run crawl run 1|was lost"):
-        await ends[0].deliver(parcel(1))
+        await ends[0].deliver_parcel(parcel(1))
     assert receiver.effects == []
     for end in ends:
         await end.close()
@@ -466,8 +468,8 @@ async def test_a_visitor_who_does_not_speak_the_language_is_closed_and_harms_nob
     assert b"refused" not in await reader.read()
     writer.close()
     receiver = Partition(1)
-    ends[1].register(1, receiver.receive)
-    delivery = asyncio.create_task(ends[0].deliver(parcel(1)))
+    ends[1].register_partition(1, receiver.receive_parcel)
+    delivery = asyncio.create_task(ends[0].deliver_parcel(parcel(1)))
     await reached(lambda: bool(receiver.effects))
     receiver.commit()
     await delivery
@@ -486,16 +488,18 @@ def test_long_lists_are_divided_into_parcels_and_numbered_per_destination() -> N
     partition.outbox.enqueue(2, [found(5)])
     partition.outbox.enqueue(1, [found(6)])
     partition.outbox.enqueue(4, [])
-    assert partition.outbox.pending(1, 10) == []
+    assert partition.outbox.pending_parcels(1, 10) == []
     partition.commit()
-    assert [(sent.sequence, len(sent.discovered)) for sent in partition.outbox.pending(1, 10)] == [
+    assert [
+        (sent.sequence, len(sent.discovered)) for sent in partition.outbox.pending_parcels(1, 10)
+    ] == [
         (1, 500),
         (2, 500),
         (3, 200),
         (4, 1),
     ]
-    assert [sent.sequence for sent in partition.outbox.pending(1, 2, after=1)] == [2, 3]
-    assert partition.outbox.pending(2, 10) == [Parcel(3, 2, 1, [found(5)])]
+    assert [sent.sequence for sent in partition.outbox.pending_parcels(1, 2, after=1)] == [2, 3]
+    assert partition.outbox.pending_parcels(2, 10) == [Parcel(3, 2, 1, [found(5)])]
     assert partition.outbox.destinations() == [1, 2]
 
 
@@ -536,10 +540,10 @@ def test_whatever_crashes_each_committed_parcel_takes_effect_once(steps: list[st
             source.outbox.enqueue(1, [found(number)])
             source.table.put(b"U%06d" % number, b"")
         elif step.startswith("send"):
-            for sent in source.outbox.pending(1, 3, after=0 if step == "send" else 1):
+            for sent in source.outbox.pending_parcels(1, 3, after=0 if step == "send" else 1):
                 try:
                     if target.inbox.is_new(0, sent.sequence):
-                        target.inbox.accept(0, sent.sequence)
+                        target.inbox.accept_parcel(0, sent.sequence)
                         target.table.put(
                             b"U%06d" % int(sent.discovered[0].url[14:]), target.count()
                         )
@@ -548,11 +552,11 @@ def test_whatever_crashes_each_committed_parcel_takes_effect_once(steps: list[st
         elif step == "acknowledge":
             unanswered = [
                 sent.sequence
-                for sent in source.outbox.pending(1, 3)
+                for sent in source.outbox.pending_parcels(1, 3)
                 if target.inbox.is_committed(0, sent.sequence)
             ]
             for sequence in unanswered:
-                source.outbox.acknowledged(1, sequence)
+                source.outbox.acknowledge(1, sequence)
         elif step.startswith("commit"):
             ends["target" in step].commit()
         else:
@@ -605,14 +609,14 @@ async def main(folder, sockets):
     committed = asyncio.Event()
     async def receive(parcel):
         if inbox.is_new(parcel.source, parcel.sequence):
-            inbox.accept(parcel.source, parcel.sequence)
+            inbox.accept_parcel(parcel.source, parcel.sequence)
             for item in parcel.discovered:
                 key = b"U" + item.url.encode()
                 table.put(key, (int.from_bytes(table.get(key) or b"") + 1).to_bytes(4))
         while not inbox.is_committed(parcel.source, parcel.sequence):
             await committed.wait()
     exchange = SocketExchange(sockets / "w1", lambda partition: sockets / "w0", "c")
-    exchange.register(1, receive)
+    exchange.register_partition(1, receive)
     await exchange.open()
     print("ready", flush=True)
     while True:
@@ -634,11 +638,13 @@ async def test_two_processes_lose_nothing_and_repeat_nothing_when_the_receiver_i
 ) -> None:
     chance, source, parcels = random.Random(3), Partition(0), 400
     sending = SocketExchange(sockets / "w0", lambda partition: sockets / "w1", "c", 20.0)
-    sender = Sender(source.outbox, sending, lambda delay_s: asyncio.sleep(delay_s / 10), window=6)
+    sender = OutboxSender(
+        source.outbox, sending, lambda delay_s: asyncio.sleep(delay_s / 10), window=6
+    )
     for number in range(parcels):
         source.outbox.enqueue(1, [found(number * 3 + extra) for extra in range(3)])
     source.commit()
-    sender.send([1])
+    sender.send_to([1])
     kills = 0
     while True:
         process = start(tmp_path, sockets)

@@ -22,11 +22,11 @@ from lycosa.exchange import (
     Lateness,
     MemoryTopics,
     Outbox,
+    OutboxSender,
     Parcel,
     ParcelsLost,
     PositionLost,
     Post,
-    Sender,
     SocketExchange,
     TopicPost,
 )
@@ -72,7 +72,7 @@ class Way:
 
     async def posted(self, target: Target, what: Sequence[Parcel], wants: int) -> Handover:
         """Posts, while the target commits all the time; ``wants`` effects are waited for."""
-        task = asyncio.create_task(self.post.post(what))
+        task = asyncio.create_task(self.post.post_parcels(what))
         async with asyncio.timeout(20):
             while not task.done() or len(target.effects()) < wants:
                 target.commit()
@@ -90,7 +90,7 @@ async def way(request: pytest.FixtureRequest) -> AsyncIterator[Way]:
             targets.append(Target(store, topics.inbound(DESTINATION)))
             return targets[-1]
 
-        yield Way(TopicPost(topics.append), read)
+        yield Way(TopicPost(topics.append_parcel), read)
         for target in targets:
             assert target.reading is not None
             target.reading.cancel()
@@ -108,7 +108,7 @@ async def way(request: pytest.FixtureRequest) -> AsyncIterator[Way]:
 
         def register(store: MemoryKeyValue) -> Target:
             target = Target(store, None)
-            ends[-1].register(DESTINATION, target.receive)
+            ends[-1].register_partition(DESTINATION, target.receive_parcel)
             return target
 
         yield Way(ends[0], register)
@@ -145,7 +145,7 @@ async def test_a_receiver_that_starts_again_from_its_last_commit_takes_what_it_l
 ) -> None:
     target = way.attach(MemoryKeyValue())
     await way.posted(target, parcels(1, 2), 2)
-    posting = asyncio.create_task(way.post.post(parcels(3, 4)))
+    posting = asyncio.create_task(way.post.post_parcels(parcels(3, 4)))
     async with asyncio.timeout(20):
         while int.from_bytes(target.table.get(b"E") or b"") < 4:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
@@ -202,8 +202,8 @@ class Early:
     def __init__(self, post: Post) -> None:
         self._post, self._running = post, set[asyncio.Task[Handover]]()
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        self._running.add(asyncio.get_running_loop().create_task(self._post.post(parcels)))
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
+        self._running.add(asyncio.get_running_loop().create_task(self._post.post_parcels(parcels)))
         await asyncio.sleep(0)
         return Handover(len(parcels))
 
@@ -216,8 +216,8 @@ class Beyond(Early):
     counts is taken for all before it.
     """
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        handed = await asyncio.gather(*(self._post.post([parcel]) for parcel in parcels))
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
+        handed = await asyncio.gather(*(self._post.post_parcels([parcel]) for parcel in parcels))
         count = max((number for number, each in enumerate(handed, 1) if each.count), default=0)
         return Handover(
             count,
@@ -236,11 +236,11 @@ class Forgetful(Early):
         super().__init__(post)
         self._known: set[int] = set()
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         failure = None
         for parcel in parcels:
             if parcel.sequence not in self._known:
-                handed = await self._post.post([parcel])
+                handed = await self._post.post_parcels([parcel])
                 failure = failure or handed.failure
                 self._known |= {parcel.sequence} if handed.count else set()
         count = next(
@@ -276,7 +276,7 @@ def posted(answers: Sequence[int | None]) -> Handover:
         await asyncio.sleep(10.0 - parcel.sequence)  # the last is acknowledged first
         return position
 
-    return run_virtual(TopicPost(append).post(parcels(1, len(answers))))
+    return run_virtual(TopicPost(append).post_parcels(parcels(1, len(answers))))
 
 
 def test_a_parcel_counts_when_it_and_all_before_it_are_acknowledged_in_that_order() -> None:
@@ -296,7 +296,7 @@ def test_a_topic_that_does_not_answer_is_told_of_and_posted_to_again() -> None:
             await asyncio.Event().wait()
             return 1
 
-        handed = await TopicPost(append, deadline_s=30.0).post(parcels(1, 3))
+        handed = await TopicPost(append, deadline_s=30.0).post_parcels(parcels(1, 3))
         return handed, round(asyncio.get_running_loop().time(), 3)
 
     handed, time = run_virtual(main())
@@ -309,7 +309,7 @@ def test_a_topic_that_does_not_answer_is_told_of_and_posted_to_again() -> None:
 
 async def test_closing_ends_what_is_under_way_and_counts_nothing() -> None:
     post = TopicPost(lambda parcel: asyncio.get_running_loop().create_future())
-    posting = asyncio.create_task(post.post(parcels(1, 2)))
+    posting = asyncio.create_task(post.post_parcels(parcels(1, 2)))
     await asyncio.sleep(0)
     await post.close()
     assert (await posting).count == 0
@@ -321,18 +321,21 @@ async def test_closing_ends_what_is_under_way_and_counts_nothing() -> None:
 async def test_a_topic_is_read_from_a_position_and_waits_for_what_is_behind_its_end() -> None:
     topics = MemoryTopics()
     inbound = topics.inbound(DESTINATION)
-    waiting = asyncio.create_task(inbound.read(0))
+    waiting = asyncio.create_task(inbound.read_parcels(0))
     await asyncio.sleep(0)
-    assert not waiting.done() and topics.end(DESTINATION) == 0
-    assert [await topics.append(parcel) for parcel in parcels(1, 3)] == [1, 2, 3]
+    assert not waiting.done() and topics.last_position(DESTINATION) == 0
+    assert [await topics.append_parcel(parcel) for parcel in parcels(1, 3)] == [1, 2, 3]
     assert [(position, parcel.sequence) for position, parcel in await waiting] == [
         (1, 1),
         (2, 2),
         (3, 3),
     ]
-    assert [position for position, _ in await inbound.read(2)] == [3]
+    assert [position for position, _ in await inbound.read_parcels(2)] == [3]
     topics.trim(DESTINATION, 2)
-    assert ([position for position, _ in await inbound.read(2)], topics.end(DESTINATION)) == (
+    assert (
+        [position for position, _ in await inbound.read_parcels(2)],
+        topics.last_position(DESTINATION),
+    ) == (
         [3],
         3,
     )
@@ -342,12 +345,12 @@ async def test_a_topic_is_read_from_a_position_and_waits_for_what_is_behind_its_
 async def test_a_position_that_a_topic_does_not_hold_is_an_error(after: int) -> None:
     topics = MemoryTopics()
     for parcel in parcels(1, 3):
-        await topics.append(parcel)
+        await topics.append_parcel(parcel)
     topics.trim(DESTINATION, 2)
     with pytest.raises(
         PositionLost, match=f"up to position {after}, and the topic holds positions 3 to 3"
     ):
-        await topics.inbound(DESTINATION).read(after)
+        await topics.inbound(DESTINATION).read_parcels(after)
 
 
 # -- late on purpose
@@ -364,7 +367,7 @@ def sent_at(
         outbox = Outbox(0, table, store)
 
         class Noting:
-            async def post(self, parcels: Sequence[Parcel]) -> Handover:
+            async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
                 posts.append(
                     (round(loop.time(), 3), sum(len(parcel.discovered) for parcel in parcels))
                 )
@@ -373,7 +376,7 @@ def sent_at(
             async def close(self) -> None:
                 """Nothing is held."""
 
-        sender = Sender(outbox, Noting(), asyncio.sleep, lateness=lateness)
+        sender = OutboxSender(outbox, Noting(), asyncio.sleep, lateness=lateness)
         for time, number in commits:
             await asyncio.sleep(time - loop.time())
             outbox.enqueue(DESTINATION, [found(0, each) for each in range(number)])
@@ -384,7 +387,7 @@ def sent_at(
                 )
             store.write(table.freeze())
             table.settle()
-            sender.send([DESTINATION])
+            sender.send_to([DESTINATION])
         await asyncio.sleep(30.0)
         assert sender.is_idle
         return posts

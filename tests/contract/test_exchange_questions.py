@@ -22,11 +22,11 @@ from lycosa.exchange import (
     Handover,
     Inbox,
     InProcessExchange,
-    Key,
     NoAnswer,
     Outbox,
+    OutboxSender,
     Parcel,
-    Sender,
+    PartitionKey,
     SocketExchange,
 )
 from lycosa.kv.memory import MemoryKeyValue
@@ -52,7 +52,7 @@ class Ends:
 async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
     if request.param == "in_process":
         exchange = InProcessExchange(deadline_s=1.0, call_s=1.0)
-        yield Ends(exchange, exchange.register)
+        yield Ends(exchange, exchange.register_partition)
         await exchange.close()
         return
     with tempfile.TemporaryDirectory(prefix="ly") as folder:
@@ -71,7 +71,7 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
         ]
         for end in both:
             await end.open()
-        yield Ends(both[0], both[1].register)
+        yield Ends(both[0], both[1].register_partition)
         for end in both:
             await end.close()
 
@@ -80,33 +80,33 @@ async def test_a_question_is_answered_with_what_each_partition_holds(ends: Ends)
     tables = {1: {b"Ca": b"1"}, 3: {b"Cb": b"3", b"Cempty": b""}}
     for number, table in tables.items():
         ends.register(number, takes_nothing, table.get)
-    keys: list[Key] = [(1, b"Ca"), (1, b"Cb"), (3, b"Cb"), (3, b"Cempty"), (3, b"Cnone")]
-    assert await ends.asking.ask(keys[:1] + keys[2:]) == {
+    keys: list[PartitionKey] = [(1, b"Ca"), (1, b"Cb"), (3, b"Cb"), (3, b"Cempty"), (3, b"Cnone")]
+    assert await ends.asking.look_up_keys(keys[:1] + keys[2:]) == {
         b"Ca": b"1",
         b"Cb": b"3",
         b"Cempty": b"",
         b"Cnone": None,
     }
-    assert await ends.asking.ask([(1, b"Cb")]) == {b"Cb": None}
-    assert await ends.asking.ask([]) == {}
+    assert await ends.asking.look_up_keys([(1, b"Cb")]) == {b"Cb": None}
+    assert await ends.asking.look_up_keys([]) == {}
 
 
 async def test_a_partition_that_nobody_answers_for_is_left_out(ends: Ends) -> None:
     ends.register(1, takes_nothing, {b"C": b"1"}.get)
     ends.register(3, takes_nothing, None)
-    assert await ends.asking.ask([(1, b"C"), (3, b"D"), (5, b"E")]) == {b"C": b"1"}
+    assert await ends.asking.look_up_keys([(1, b"C"), (3, b"D"), (5, b"E")]) == {b"C": b"1"}
 
 
 async def test_questions_overtake_parcels_that_wait_for_their_commit(ends: Ends) -> None:
     ends.register(1, takes_nothing, {b"C": b"1"}.get)
     parcels = [
-        asyncio.create_task(ends.asking.deliver(Parcel(0, 1, number, [])))
+        asyncio.create_task(ends.asking.deliver_parcel(Parcel(0, 1, number, [])))
         for number in range(1, 30)
     ]
     await asyncio.sleep(0)
     began = time.monotonic()
     for _ in range(20):
-        assert await ends.asking.ask([(1, b"C")]) == {b"C": b"1"}
+        assert await ends.asking.look_up_keys([(1, b"C")]) == {b"C": b"1"}
     assert time.monotonic() - began < 0.9
     for task in parcels:
         task.cancel()
@@ -116,7 +116,7 @@ async def test_questions_overtake_parcels_that_wait_for_their_commit(ends: Ends)
 async def test_many_questions_at_once_each_get_their_own_answer(ends: Ends) -> None:
     ends.register(1, takes_nothing, lambda key: key[::-1])
     keys = [b"C%d" % number for number in range(500)]
-    answers = await asyncio.gather(*(ends.asking.ask([(1, key)]) for key in keys))
+    answers = await asyncio.gather(*(ends.asking.look_up_keys([(1, key)]) for key in keys))
     assert answers == [{key: key[::-1]} for key in keys]
 
 
@@ -130,7 +130,7 @@ async def test_nobody_there_is_no_answer_within_the_time_given() -> None:
         )
         await asking.open()
         began = time.monotonic()
-        assert await asking.ask([(1, b"C"), (2, b"D")]) == {}
+        assert await asking.look_up_keys([(1, b"C"), (2, b"D")]) == {}
         assert time.monotonic() - began < 1.0
         await asking.close()
 
@@ -141,8 +141,8 @@ async def test_a_worker_of_another_run_does_not_answer() -> None:
         both = [SocketExchange(route(end), route, f"run {end}", answer_s=1.0) for end in (0, 1)]
         for end in both:
             await end.open()
-        both[1].register(1, takes_nothing, {b"C": b"1"}.get)
-        assert await both[0].ask([(1, b"C")]) == {}
+        both[1].register_partition(1, takes_nothing, {b"C": b"1"}.get)
+        assert await both[0].look_up_keys([(1, b"C")]) == {}
         for end in both:
             await end.close()
 
@@ -153,8 +153,10 @@ async def test_three_workers_are_asked_at_the_same_time() -> None:
         all_ends = [SocketExchange(route(end), route, "c", answer_s=5.0) for end in range(3)]
         for number, end in enumerate(all_ends):
             await end.open()
-            end.register(number, takes_nothing, lambda key, number=number: key + b"%d" % number)  # type: ignore[misc]
-        assert await all_ends[0].ask([(n, b"C%d" % n) for n in range(3)]) == {
+            end.register_partition(
+                number, takes_nothing, lambda key, number=number: key + b"%d" % number
+            )  # type: ignore[misc]
+        assert await all_ends[0].look_up_keys([(n, b"C%d" % n) for n in range(3)]) == {
             b"C0": b"C00",
             b"C1": b"C11",
             b"C2": b"C22",
@@ -180,7 +182,7 @@ async def test_a_call_gets_the_owners_reply_when_its_effect_is_committed(ends: E
         return b"done " + body
 
     ends.register(1, takes_nothing, None, answering)
-    call = asyncio.create_task(ends.asking.call(1, b"seeds"))
+    call = asyncio.create_task(ends.asking.call_owner(1, b"seeds"))
     async with asyncio.timeout(20):
         while not bodies:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
@@ -195,13 +197,14 @@ async def test_many_calls_at_once_each_get_their_own_reply_beside_parcels_and_qu
     ends.register(1, takes_nothing, lambda key: key, reversed_body)
     ends.register(3, takes_nothing, lambda key: key, reversed_body)
     parcels = [
-        asyncio.create_task(ends.asking.post([Parcel(0, 1, number, [])])) for number in range(1, 9)
+        asyncio.create_task(ends.asking.post_parcels([Parcel(0, 1, number, [])]))
+        for number in range(1, 9)
     ]
     bodies = [b"%d" % number for number in range(100, 300)]
     calls = asyncio.gather(
-        *(ends.asking.call(1 + 2 * (number % 2), body) for number, body in enumerate(bodies))
+        *(ends.asking.call_owner(1 + 2 * (number % 2), body) for number, body in enumerate(bodies))
     )
-    assert await ends.asking.ask([(1, b"C")]) == {b"C": b"C"}
+    assert await ends.asking.look_up_keys([(1, b"C")]) == {b"C": b"C"}
     assert await calls == [body[::-1] for body in bodies]
     for task in parcels:
         task.cancel()
@@ -213,13 +216,13 @@ async def test_an_error_of_the_owner_is_its_answer_and_nobody_there_is_none(ends
         raise ValueError("not a call")
 
     with pytest.raises(NoAnswer, match="partition 1 has no owner"):
-        await ends.asking.call(1, b"x")
+        await ends.asking.call_owner(1, b"x")
     ends.register(1, takes_nothing)
     with pytest.raises(CallRefused, match="partition 1 answers no calls"):
-        await ends.asking.call(1, b"x")
+        await ends.asking.call_owner(1, b"x")
     ends.register(1, takes_nothing, None, refusing)
     with pytest.raises(CallRefused, match=r"partition 1 refused a call.*not a call"):
-        await ends.asking.call(1, b"x")
+        await ends.asking.call_owner(1, b"x")
 
 
 async def test_a_call_that_is_not_answered_in_time_is_an_error_and_repeating_it_gets_the_answer(
@@ -235,9 +238,9 @@ async def test_a_call_that_is_not_answered_in_time_is_an_error_and_repeating_it_
 
     ends.register(1, takes_nothing, None, answering)
     with pytest.raises(NoAnswer, match=r"within 1.0 s"):
-        await ends.asking.call(1, b"x")
+        await ends.asking.call_owner(1, b"x")
     committed.set()
-    assert await ends.asking.call(1, b"x") == b"done"
+    assert await ends.asking.call_owner(1, b"x") == b"done"
     assert ended == [b"x", b"x"]  # the first one was not cancelled
 
 
@@ -247,10 +250,10 @@ async def test_a_new_owner_answers_instead_of_the_old_one(ends: Ends) -> None:
         return b""
 
     ends.register(1, takes_nothing, None, never)
-    waiting = asyncio.create_task(ends.asking.call(1, b"x"))
+    waiting = asyncio.create_task(ends.asking.call_owner(1, b"x"))
     await asyncio.sleep(0.01)
     ends.register(1, takes_nothing, None, reversed_body)
-    assert await ends.asking.call(1, b"ab") == b"ba"
+    assert await ends.asking.call_owner(1, b"ab") == b"ba"
     await ends.asking.close()
     with pytest.raises(NoAnswer, match="closed"):
         await waiting
@@ -271,9 +274,9 @@ class Side:
         )
         self.urls: list[str] = []
 
-    async def receive(self, parcel: Parcel) -> None:
+    async def receive_parcel(self, parcel: Parcel) -> None:
         if self.inbox.is_new(parcel.source, parcel.sequence):
-            self.inbox.accept(parcel.source, parcel.sequence)
+            self.inbox.accept_parcel(parcel.source, parcel.sequence)
             self.urls += [found.url for found in parcel.discovered]
             for key, _ in parcel.contents:
                 self.table.put(key, (int(self.table.get(key) or b"0") + 1).__str__().encode())
@@ -288,27 +291,27 @@ async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once
     ends: Ends,
 ) -> None:
     chance, source, target = random.Random(1), Side(0), Side(1)
-    ends.register(1, target.receive, target.store.get)
+    ends.register(1, target.receive_parcel, target.store.get)
 
     class Lossy:
         """Loses acknowledgements."""
 
-        async def post(self, parcels: Sequence[Parcel]) -> Handover:
-            handed = await ends.asking.post(parcels)
+        async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
+            handed = await ends.asking.post_parcels(parcels)
             lost = next((number for number in range(handed.count) if chance.random() < 0.4), None)
             return handed if lost is None else Handover(lost, ExchangeError("lost on the way back"))
 
         async def close(self) -> None:
             """Nothing is held."""
 
-    sender = Sender(source.outbox, Lossy(), lambda _: asyncio.sleep(0))
+    sender = OutboxSender(source.outbox, Lossy(), lambda _: asyncio.sleep(0))
     for number in range(30):
         source.outbox.enqueue_contents(1, [(b"C%d.%d" % (number, each), b"v") for each in range(3)])
         source.outbox.enqueue(
             1, [Discovered(f"http://a.test/{number}", b"h" * 8, number.to_bytes(8), LinkKind.A, 1)]
         )
         source.commit()
-        sender.send([1])
+        sender.send_to([1])
     async with asyncio.timeout(20):
         while not sender.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
@@ -325,7 +328,7 @@ def test_rows_are_divided_into_parcels_and_an_empty_list_is_none() -> None:
     side.commit()
     assert [
         (parcel.sequence, len(parcel.contents), parcel.discovered)
-        for parcel in side.outbox.pending(4, 9)
+        for parcel in side.outbox.pending_parcels(4, 9)
     ] == [
         (1, 500, []),
         (2, 500, []),
@@ -340,7 +343,7 @@ from lycosa.exchange import SocketExchange
 async def main():
     async def receive(parcel): await asyncio.Event().wait()
     exchange = SocketExchange(Path(sys.argv[1]), lambda partition: Path(), "c")
-    exchange.register(1, receive, lambda key: key * 2)
+    exchange.register_partition(1, receive, lambda key: key * 2)
     await exchange.open()
     print("open", flush=True)
     await asyncio.Event().wait()
@@ -363,13 +366,13 @@ async def test_another_process_answers_and_one_that_is_killed_and_started_again_
                 assert process.stdout is not None and process.stdout.readline() == b"open\n"
                 async with asyncio.timeout(20):
                     while (
-                        found := await asking.ask([(1, b"C")])
+                        found := await asking.look_up_keys([(1, b"C")])
                     ) == {}:  # a connection that broke is made anew after a moment
                         pass
                 assert found == {b"C": b"CC"}
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-                assert await asking.ask([(1, b"C")]) == {}
+                assert await asking.look_up_keys([(1, b"C")]) == {}
             finally:
                 process.kill()
                 process.wait()

@@ -19,12 +19,12 @@ import pytest
 
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.inspect.export import cell, plain
+from lycosa.inspect.export import csv_cell, json_cell
 from lycosa.inspect.reader import read_folder
 from lycosa.inspect.sql import SqlError, ask, wanted_tables
 from lycosa.inspect.tables import TABLES, CrawlTables
 from lycosa.model.fetched import FetchKind
-from lycosa.store.pages import COMMON_CRAWL
+from lycosa.store.pages import COMMON_CRAWL_COLUMNS
 from sample_crawl import HOST, SampleCrawl, content, url_record
 from store_samples import capture, fetched
 
@@ -101,7 +101,7 @@ def test_a_segment_whose_parquet_is_not_built_yet_is_read_from_its_journal(
 
 def test_a_segment_closed_after_the_last_commit_was_read_is_there_once(crawl: SampleCrawl) -> None:
     reader = read_folder(crawl.folder)
-    crawl.store.roll(0.0, force=True)
+    crawl.store.roll_segment(0.0, force=True)
     segment = next((crawl.folder / "journal").glob("*.open"))
     segment.rename(segment.with_name(segment.name.removesuffix(".open")))
     with CrawlTables(reader, ["pages"]) as tables:
@@ -188,10 +188,10 @@ def test_all_forms_hold_the_same_rows(
         assert (code, re.search("rows? of", err) is not None) == (0, True)
     lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
     columnar = pq.read_table(tmp_path / "x.parquet").to_pylist()
-    assert [{name: plain(value) for name, value in row.items()} for row in columnar] == lines
+    assert [{name: json_cell(value) for name, value in row.items()} for row in columnar] == lines
     with (tmp_path / "x.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == [
-            {name: cell(value) for name, value in row.items()} for row in lines
+            {name: csv_cell(value) for name, value in row.items()} for row in lines
         ]
 
 
@@ -203,8 +203,12 @@ def test_parquet_goes_to_standard_output_whole(
 
 
 def test_values_are_as_json_and_csv_have_them() -> None:
-    assert (plain(b"\x01\xff"), plain(float("nan")), plain([b"a"])) == ("01ff", None, ["61"])
-    assert (cell(None), cell(True), cell(["a", "b"]), cell({"a": 1})) == (
+    assert (json_cell(b"\x01\xff"), json_cell(float("nan")), json_cell([b"a"])) == (
+        "01ff",
+        None,
+        ["61"],
+    )
+    assert (csv_cell(None), csv_cell(True), csv_cell(["a", "b"]), csv_cell({"a": 1})) == (
         "",
         "true",
         "a b",
@@ -308,7 +312,7 @@ def test_a_query_for_common_crawl_runs_as_it_is(still: SampleCrawl) -> None:
                AND content_mime_type = 'text/html' AND fetch_time > TIMESTAMP '2020-01-01' GROUP BY 1"""
     assert answer(still, query) == [("example.org", 5)]
     names = [row[0] for row in answer(still, "DESCRIBE ccindex")]
-    assert names == [column[0] for column in COMMON_CRAWL]
+    assert names == [column[0] for column in COMMON_CRAWL_COLUMNS]
 
 
 def test_all_tables_are_known_whatever_is_asked(still: SampleCrawl) -> None:
@@ -372,7 +376,7 @@ def test_an_unknown_table_is_answered_with_those_there_are(
 def test_pages_are_pages_and_fetches_are_all(
     crawl: SampleCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    crawl.store.append(
+    crawl.store.append_capture(
         capture(fetched(f"https://{HOST}/robots.txt", b"User-agent: *"), kind=FetchKind.ROBOTS)
     )
     crawl.commit([])

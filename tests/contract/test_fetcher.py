@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lycosa.config.sections import RetrySection
 from lycosa.model.fetched import FetchRequest
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import Meaning, judge
+from lycosa.schedule.fetch_outcome import Meaning, judge_answer
 from raw_server import OK, SHORT, World, always, saying, to
 
 
@@ -156,7 +156,8 @@ async def test_an_answer_with_two_targets_is_kept_up_to_the_second(
     if reason is Reason.BAD_REDIRECT:
         assert fetched.location == ""
     assert (
-        judge(fetched, tries=0, conditional=False, section=RetrySection()).meaning is Meaning.FAILED
+        judge_answer(fetched, tries=0, conditional=False, section=RetrySection()).meaning
+        is Meaning.FAILED
     )
 
 

@@ -85,7 +85,7 @@ async def main(port: str, ca_file: str, lease_s: str, spool: str) -> None:
     clock, lease = SystemClock(), ShardLease(float(lease_s))
     fetcher = CurlFetcher(FetchSection(ca_file=ca_file), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), clock, Path(spool))
     fetcher.may_send = lambda: lease.holds(clock.monotonic())
-    lease.renewed(clock.monotonic())
+    lease.renew(clock.monotonic())
     limits = Limits(connect_s=20, first_byte_s=20, total_s=60, min_bytes_per_s=0)
     fetched = await fetcher.fetch(FetchRequest(f"https://www.example.org:{port}/", "127.0.0.1", limits=limits))
     print(fetched.reason.name, flush=True)

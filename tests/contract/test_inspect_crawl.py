@@ -21,12 +21,12 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.folder.lock import CrawlLock
 from lycosa.inspect.audit.run import AuditOptions, audit
 from lycosa.inspect.reader import read_folder
-from lycosa.inspect.saved import load_saved
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.status import crawl_status, estimate
 from lycosa.kv.records import url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.reasons import Reason
-from lycosa.synthetic import EPOCH, Faults
+from lycosa.synthetic import VIRTUAL_EPOCH, Faults
 from lycosa.urls.identity import hash8
 
 SITE = "http://www.example.org"
@@ -129,7 +129,7 @@ def test_status_counts_what_the_crawl_did(
 
 def test_status_gives_an_honest_estimate(slow: Path) -> None:
     reader = read_folder(slow)
-    status = crawl_status(reader, load_saved(reader), EPOCH + 350)
+    status = crawl_status(reader, load_saved_settings(reader), VIRTUAL_EPOCH + 350)
     assert status.states["queued"] > 30
     assert status.hosts[0].host == "www.example.org" and status.hosts[0].delay_s == 100.0
     assert 3000 < status.hosts[0].needs_s < 4300
@@ -269,7 +269,7 @@ def test_the_audit_of_a_killed_crawl_is_clean_before_and_after_it_goes_on(
     second = audit(folder, AuditOptions(sample=0))
     assert second.first_breaches() == []
     reader = read_folder(folder)
-    assert crawl_status(reader, load_saved(reader), EPOCH).states["fetched"] == 41
+    assert crawl_status(reader, load_saved_settings(reader), VIRTUAL_EPOCH).states["fetched"] == 41
 
 
 def test_a_folder_that_is_no_crawl_is_told_in_one_line(

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.kv.memory import MemoryStores
-from lycosa.kv.port import KeyValue, Opener, StoreDamaged, StoreError, StoreLocked
+from lycosa.kv.memory import MemoryTables
+from lycosa.kv.port import KeyValue, Opener, TableDamaged, TableError, TableLocked
 from lycosa.kv.rocks import RocksKeyValue, SharedCache, rocks_opener
 
 OPENERS: dict[str, Callable[[], Opener]] = {
     "rocks": lambda: rocks_opener(16 << 20, 4 << 20),
-    "memory": MemoryStores,
+    "memory": MemoryTables,
 }
 
 
@@ -116,7 +116,7 @@ def test_an_open_store_cannot_be_opened_again_but_a_closed_one_can(
     opener: Opener, tmp_path: Path
 ) -> None:
     store = opener(tmp_path / "kv")
-    with pytest.raises(StoreLocked):
+    with pytest.raises(TableLocked):
         opener(tmp_path / "kv")
     store.close()
     opener(tmp_path / "kv").close()
@@ -138,7 +138,7 @@ def test_rocks_scan_says_when_its_store_was_closed(tmp_path: Path) -> None:
     scan = store.scan(b"", b"\xff")
     next(scan)
     store.close()
-    with pytest.raises(StoreError, match="during a scan"):
+    with pytest.raises(TableError, match="during a scan"):
         list(scan)
 
 
@@ -151,7 +151,7 @@ def test_a_closed_store_says_so(opener: Opener, tmp_path: Path) -> None:
         lambda: list(store.scan(b"", b"z")),
         store.flush,
     ):
-        with pytest.raises(StoreError):
+        with pytest.raises(TableError):
             use()
 
 
@@ -192,7 +192,7 @@ def test_any_history_of_writes_reads_like_a_dictionary(
 
 
 def test_memory_loses_exactly_what_was_not_flushed_in_a_crash(tmp_path: Path) -> None:
-    stores = MemoryStores()
+    stores = MemoryTables()
     store = stores(tmp_path)
     store.write([(b"a", b"1"), (b"b", b"1")])
     store.flush()
@@ -205,9 +205,9 @@ def test_memory_loses_exactly_what_was_not_flushed_in_a_crash(tmp_path: Path) ->
 def test_rocks_is_locked_against_other_processes(tmp_path: Path) -> None:
     store = RocksKeyValue(tmp_path / "kv")
     code = (
-        "import sys; from pathlib import Path; from lycosa.kv.port import StoreLocked; from"
+        "import sys; from pathlib import Path; from lycosa.kv.port import TableLocked; from"
         " lycosa.kv.rocks import RocksKeyValue\ntry: RocksKeyValue(Path(sys.argv[1]))\nexcept"
-        " StoreLocked as error: sys.exit(f'locked: {error}')"
+        " TableLocked as error: sys.exit(f'locked: {error}')"
     )
     other = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "kv")],
@@ -233,7 +233,7 @@ def test_rocks_reports_a_broken_block_instead_of_ending_the_scan(tmp_path: Path)
     content[len(content) // 3] ^= 0xFF
     table.write_bytes(content)
     store = RocksKeyValue(tmp_path / "kv")
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(TableDamaged):
         list(store.scan(b"", b"\xff"))
     store.close()
 
@@ -243,7 +243,7 @@ def test_rocks_refuses_a_folder_with_a_missing_file(tmp_path: Path, missing: str
     _filled(tmp_path / "kv")
     for path in (tmp_path / "kv").glob(missing):
         path.unlink()
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(TableDamaged):
         RocksKeyValue(tmp_path / "kv")
 
 

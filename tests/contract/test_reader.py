@@ -14,9 +14,9 @@ from lycosa.folder import manifest as manifests
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.inspect.reader import read_folder
 from lycosa.kv.merged import MergedTable
-from lycosa.kv.port import StoreDamaged
+from lycosa.kv.port import TableDamaged
 from lycosa.kv.read_only import ReadOnlyTable, shared_cache
-from lycosa.kv.records import UrlRecord, encode, host_key, url_key
+from lycosa.kv.records import UrlRecord, encode_record, host_key, url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import LinkKind
@@ -32,7 +32,7 @@ class Crawl:
         identity = manifests.Identity(
             partitions=partitions, bands=8, canonical={}, canonical_version=1, suffixes=""
         )
-        manifests.create(folder, identity, "test", 1.0)
+        manifests.create_crawl(folder, identity, "test", 1.0)
         self.folder = folder
         self.log = CommitLog(folder / "log", 0, file_bytes=100)
         self.number = partition_of(Sites().site_of(HOST), partitions)
@@ -79,7 +79,7 @@ def pairs(folder: Path) -> dict[bytes, bytes]:
     """All but the meta data; the same whether the tables' marks are asked for first or not."""
     found = []
     for keep_bytes in (0, 1 << 20):
-        with read_folder(folder, keep_bytes).view(0) as view:
+        with read_folder(folder, keep_bytes).partition_view(0) as view:
             found.append(
                 {key: value for key, value in view.scan(b"\0", b"\xff") if key[:1] != b"M"}
             )
@@ -108,7 +108,7 @@ def test_a_reader_made_before_a_flush_never_takes_a_view_back(crawl: Crawl) -> N
     reader = read_folder(crawl.folder)
     crawl.commit([(b"a", b"2")])
     crawl.flush(drop=True)
-    with reader.view(0) as view:
+    with reader.partition_view(0) as view:
         assert view.get(b"a") == b"2"
         assert view.mark == Mark(1, 2)
 
@@ -125,7 +125,7 @@ def test_a_view_stays_readable_while_its_owner_replaces_files(crawl: Crawl) -> N
     for number in range(6):
         crawl.commit([(b"k%d" % key, b"%d" % number) for key in range(50)])
         crawl.flush()
-    with read_folder(crawl.folder).view(0) as view:
+    with read_folder(crawl.folder).partition_view(0) as view:
         crawl.table._db.compact_range(None, None)
         assert {value for key, value in view.scan(b"k", b"l")} == {b"5"}
 
@@ -144,7 +144,7 @@ def test_a_partition_without_a_table_is_read_from_the_log_alone(tmp_path: Path) 
 
 def test_a_damaged_table_is_reported(tmp_path: Path) -> None:
     (tmp_path / "CURRENT").write_bytes(b"MANIFEST-000009\n")
-    with pytest.raises(StoreDamaged, match="cannot be read"):
+    with pytest.raises(TableDamaged, match="cannot be read"):
         ReadOnlyTable(tmp_path, shared_cache())
 
 
@@ -152,17 +152,20 @@ def test_a_url_is_found_with_its_host(tmp_path: Path) -> None:
     crawl = Crawl(tmp_path, partitions=16)
     url = f"https://{HOST}/a?b"
     record = UrlRecord(UrlState.QUEUED, True, "/a?b", 1, 100, LinkKind.A, 7)
-    visit = VisitRecord(HOST, HostState.PARKED)
+    host = VisitRecord(HOST, HostState.PARKED)
     crawl.commit(
-        [(url_key(hash8(HOST), hash8(url)), encode(record)), (host_key(hash8(HOST)), encode(visit))]
+        [
+            (url_key(hash8(HOST), hash8(url)), encode_record(record)),
+            (host_key(hash8(HOST)), encode_record(host)),
+        ]
     )
     reader = read_folder(tmp_path)
-    found = reader.find(url)
+    found = reader.find_url(url)
     assert found is not None
     assert (found.url, found.record, found.state) == (url, record, UrlState.PARKED)
     assert list(reader.urls()) == [found]
     assert [entry.record.host for entry in reader.hosts()] == [HOST]
-    assert reader.find(f"https://{HOST}/other") is None
+    assert reader.find_url(f"https://{HOST}/other") is None
     assert reader.last_commit == 1001.0
     crawl.close()
 
@@ -206,8 +209,8 @@ def test_table_files_that_nothing_names_are_damage_and_no_empty_table(crawl: Cra
     crawl.table.close()
     folder = crawl.folder / "state" / f"p{crawl.number:05d}"
     (folder / "CURRENT").unlink()
-    with pytest.raises(StoreDamaged, match="no CURRENT file"):
+    with pytest.raises(TableDamaged, match="no CURRENT file"):
         ReadOnlyTable(folder, shared_cache())
     (folder / "CURRENT").write_bytes(b"MANIFEST-999999\n")
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(TableDamaged):
         ReadOnlyTable(folder, shared_cache())

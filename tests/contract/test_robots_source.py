@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from lycosa.config.sources import load
+from lycosa.config.sources import load_settings
 from lycosa.inspect.check import check_robots
 from lycosa.inspect.robots_source import NoRobots, of_server
 from lycosa.politeness.robots_cache import RobotsRecord
@@ -70,7 +70,7 @@ def ask(
     return of_server(
         f"http://{name}.test:{server.server_port}/private/x",
         "lycosa",
-        load(None, {}, settings).config,
+        load_settings(None, {}, settings).config,
     )
 
 
@@ -108,7 +108,7 @@ def test_a_private_address_is_asked_only_when_allowed(server: ThreadingHTTPServe
 
 def test_a_server_that_is_not_there_is_told() -> None:
     with pytest.raises(NoRobots, match="the connection was refused"):
-        of_server("http://gone.test:1/", "lycosa", load(None, {}, OPEN).config)
+        of_server("http://gone.test:1/", "lycosa", load_settings(None, {}, OPEN).config)
 
 
 def test_a_name_without_address_is_told() -> None:
@@ -116,7 +116,7 @@ def test_a_name_without_address_is_told() -> None:
         of_server(
             "http://name.localhost.invalid/",
             "lycosa",
-            load(
+            load_settings(
                 None, {}, [*OPEN, "dns.servers=127.0.0.1:1", "dns.timeout_s=0.1", "dns.tries=1"]
             ).config,
         )

@@ -159,8 +159,8 @@ class Owner:
         self, place: Place, named: dict[str, int], term: int, section: StoreSection = SECTION
     ) -> None:
         self.segments = place.owner()
-        self.report = self.segments.recover(named)
-        self.found = self.segments.find(term)
+        self.report = self.segments.recover_segments(named)
+        self.found = self.segments.find_segments(term)
         self.store = SegmentStore(
             self.found, section, INFO, 0, Random(term), surt, lambda name: ("org", "org")
         )
@@ -168,9 +168,9 @@ class Owner:
 
     def put(self, *numbers: int) -> tuple[PendingWrite, list[Location]]:
         """Captures that no commit names yet."""
-        places = [self.store.append(numbered(number)) for number in numbers]
+        places = [self.store.append_capture(numbered(number)) for number in numbers]
         pending = self.store.freeze()
-        self.segments.put(pending)
+        self.segments.put_records(pending)
         return pending, places
 
     def commit(self, *numbers: int) -> list[Location]:
@@ -181,9 +181,9 @@ class Owner:
     def close(self) -> list[str]:
         """Closes every segment and says so in a commit."""
         names = []
-        while (closed := self.store.roll(START, force=True)) is not None:
-            self.segments.close(closed.name)
-            self.store.closed(closed)
+        while (closed := self.store.roll_segment(START, force=True)) is not None:
+            self.segments.close_segment(closed.name)
+            self.store.note_closed(closed)
             names.append(closed.name)
         self.commit()
         return names
@@ -193,7 +193,7 @@ def urls(segments: Segments, places: list[Location]) -> list[str]:
     """What is read at these places, each checked against what was put there."""
     found = []
     for place in places:
-        record = segments.read(place.segment, place.offset)
+        record = segments.read_record(place.segment, place.offset)
         assert record.fields["WARC-Record-ID"] == f"<{place.record_id}>"
         number = int(record.fields["WARC-Target-URI"].removeprefix(URL))
         assert digest(record.body) == digest(page(number))
@@ -239,13 +239,13 @@ def test_an_open_segment_without_news_is_still_named(place: Place) -> None:
 
 def test_a_put_may_be_repeated_and_changes_nothing(place: Place) -> None:
     owner = Owner(place, {}, 1)
-    owner.store.append(numbered(1))
+    owner.store.append_capture(numbered(1))
     pending = owner.store.freeze()
     again = PendingWrite(list(pending.parts), {})
-    owner.segments.put(pending)
+    owner.segments.put_records(pending)
     before = place.content()
-    owner.segments.put(pending)
-    owner.segments.put(again)  # as one does that does not know of the first
+    owner.segments.put_records(pending)
+    owner.segments.put_records(again)  # as one does that does not know of the first
     assert place.content() == before
     assert again.lengths == pending.lengths
 
@@ -264,9 +264,9 @@ def test_no_record_begins_elsewhere(place: Place) -> None:
     (first,) = owner.commit(1)
     for offset in (first.offset + 1, first.offset + 10_000_000):
         with pytest.raises((RecordError, OSError)):
-            owner.segments.read(first.segment, offset)
+            owner.segments.read_record(first.segment, offset)
     with pytest.raises((RecordError, OSError)):
-        owner.segments.read("test_crawl-w000-000009-20260101000000.warc.gz", 0)
+        owner.segments.read_record("test_crawl-w000-000009-20260101000000.warc.gz", 0)
 
 
 def test_what_no_commit_names_is_gone_after_a_recovery(place: Place) -> None:
@@ -278,7 +278,7 @@ def test_what_no_commit_names_is_gone_after_a_recovery(place: Place) -> None:
     assert urls(after.segments, named) == pages(1, 2)
     for location in unnamed:
         with pytest.raises((RecordError, OSError)):
-            after.segments.read(location.segment, location.offset)
+            after.segments.read_record(location.segment, location.offset)
 
 
 def test_a_segment_that_no_commit_names_is_gone_after_a_recovery(place: Place) -> None:
@@ -287,7 +287,7 @@ def test_a_segment_that_no_commit_names_is_gone_after_a_recovery(place: Place) -
     assert list(after.found.open) == []
     assert place.content() == {}
     with pytest.raises((RecordError, OSError)):
-        after.segments.read(location.segment, location.offset)
+        after.segments.read_record(location.segment, location.offset)
 
 
 def test_a_recovery_may_be_repeated(place: Place) -> None:
@@ -329,14 +329,14 @@ def test_a_closed_segment_is_not_found_open(place: Place) -> None:
 def test_closing_may_be_repeated_also_by_a_later_owner(place: Place) -> None:
     owner = Owner(place, {}, 1)
     places = owner.commit(1, 2)
-    closed = owner.store.roll(START, force=True)
+    closed = owner.store.roll_segment(START, force=True)
     assert closed is not None
     # and the owner ends before a commit says so: its last one still names the open form
-    owner.segments.close(closed.name)
+    owner.segments.close_segment(closed.name)
     before = place.content()
-    owner.segments.close(closed.name)
+    owner.segments.close_segment(closed.name)
     after = Owner(place, owner.named, 2)
-    after.segments.close(closed.name)
+    after.segments.close_segment(closed.name)
     assert place.content() == before
     assert urls(after.segments, places) == pages(1, 2)
 
@@ -354,7 +354,7 @@ def test_what_is_missing_although_a_commit_names_it_stops_the_recovery_before_an
     place.lose(name, int(share * (owner.named[name] - 1)))
     before = place.content()
     with pytest.raises(StoreDamaged):
-        place.owner().recover(owner.named)
+        place.owner().recover_segments(owner.named)
     assert place.content() == before
 
 
@@ -388,7 +388,7 @@ def test_after_any_history_exactly_what_commits_named_is_read(
     for location in lost:
         if (location.segment, location.offset) not in places:
             with pytest.raises((RecordError, OSError)):
-                owner.segments.read(location.segment, location.offset)
+                owner.segments.read_record(location.segment, location.offset)
 
 
 # What segments of several owners have.
@@ -403,12 +403,12 @@ def test_a_new_owner_never_continues_a_segment_and_its_names_contain_its_term() 
     assert "-t0001-" in first.segment
     assert "-t0002-" in second.segment
     assert first.segment != second.segment
-    closed = after.store.roll(START)  # its first commit closes the one that it found
+    closed = after.store.roll_segment(START)  # its first commit closes the one that it found
     assert closed is not None
     assert closed.name == layout.stem_of(first.segment)
-    after.segments.close(closed.name)
-    after.store.closed(closed)
-    assert after.store.roll(START) is None
+    after.segments.close_segment(closed.name)
+    after.store.note_closed(closed)
+    assert after.store.roll_segment(START) is None
     assert urls(after.segments, [first, second]) == pages(1, 2)
 
 
@@ -420,8 +420,8 @@ def test_two_owners_never_write_the_same_key() -> None:
     after = Owner(place, owner.named, 2)
     after.commit(2)
     before = place.content()
-    late.append(numbered(3))  # the earlier owner does not know yet that it was overtaken
-    owner.segments.put(late.freeze())
+    late.append_capture(numbered(3))  # the earlier owner does not know yet that it was overtaken
+    owner.segments.put_records(late.freeze())
     assert {key: place.objects[key] for key in before} == before
 
 
@@ -433,14 +433,14 @@ def test_what_an_overtaken_owner_put_late_is_never_read_and_goes_at_the_next_rec
     after = Owner(place, named, 2)
     (late,) = owner.put(3)[1]
     (second,) = after.commit(2)
-    closed = after.store.roll(START)
+    closed = after.store.roll_segment(START)
     assert closed is not None
-    after.segments.close(closed.name)
-    after.store.closed(closed)
+    after.segments.close_segment(closed.name)
+    after.store.note_closed(closed)
     after.commit()
     assert urls(after.segments, [first, second]) == pages(1, 2)
     with pytest.raises(RecordError):
-        after.segments.read(late.segment, late.offset)
+        after.segments.read_record(late.segment, late.offset)
     last = Owner(place, after.named, 3)
     assert urls(last.segments, [first, second]) == pages(1, 2)
     assert not any(
@@ -454,9 +454,9 @@ def test_the_parts_of_a_closed_segment_are_not_needed_any_more() -> None:
     place = Objects()
     owner = Owner(place, {}, 1)
     (first,) = owner.commit(1)
-    closed = owner.store.roll(START, force=True)
+    closed = owner.store.roll_segment(START, force=True)
     assert closed is not None
-    owner.segments.close(closed.name)
+    owner.segments.close_segment(closed.name)
     for key in [key for key in place.objects if key.startswith("parts/")]:
         del place.objects[key]
     after = Owner(place, owner.named, 2)  # whose last commit still names the open form
@@ -465,6 +465,6 @@ def test_the_parts_of_a_closed_segment_are_not_needed_any_more() -> None:
 
 
 def test_found_segments_say_the_term_only_where_owners_do_not_continue_them(tmp_path: Path) -> None:
-    assert Files(tmp_path).owner().find(7) == FoundSegments(0, [], 0)
-    assert Objects().owner().find(7) == FoundSegments(0, [], 7)
+    assert Files(tmp_path).owner().find_segments(7) == FoundSegments(0, [], 0)
+    assert Objects().owner().find_segments(7) == FoundSegments(0, [], 7)
     assert msgspec.structs.asdict(FoundSegments())["term"] == 0

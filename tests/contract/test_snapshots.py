@@ -33,7 +33,7 @@ from lycosa.commit import (
 )
 from lycosa.config.sections import Config
 from lycosa.folder.names import mark_of, stamp_of
-from lycosa.kv.memory import MemoryKeyValue, MemoryStores
+from lycosa.kv.memory import MemoryKeyValue, MemoryTables
 from lycosa.kv.records import known_key
 from lycosa.kv.rocks import rocks_opener
 from lycosa.objects.errors import ObjectMissing
@@ -82,7 +82,7 @@ class Place(Protocol):
 
 class Folder:
     def __init__(self, folder: Path) -> None:
-        self._folder, self._stores, self._term = folder, MemoryStores(), 0
+        self._folder, self._stores, self._term = folder, MemoryTables(), 0
 
     def ground(self) -> Ground:
         self._term += 1
@@ -260,7 +260,7 @@ class Owner:
         return made
 
     def save(self) -> None:
-        self.shard.ground.snapshots.save(0, self.data, mark_of(self.data.table))
+        self.shard.ground.snapshots.save_partition(0, self.data, mark_of(self.data.table))
 
     def snapshot(self) -> None:
         """As a worker takes one from time to time."""
@@ -415,7 +415,7 @@ def run_history(place: Place, steps: list[tuple[str, Rows, Rows]]) -> None:
             history.owner.save()
         if what == "zombie saves" and isinstance(place, Cluster) and zombies:
             owner, data, mark = zombies[0]
-            owner.shard.ground.snapshots.save(0, data, mark)
+            owner.shard.ground.snapshots.save_partition(0, data, mark)
             with pytest.raises(Fenced):
                 owner.shard.ground.log.trim(mark.sequence)
         if what.endswith("crash"):

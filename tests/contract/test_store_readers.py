@@ -22,8 +22,8 @@ from warcio.bufferedreaders import BufferedReader
 from warcio.checker import Checker
 
 from lycosa.model.capture import Capture, Location
-from lycosa.store import Row, location_of, read_record, read_rows
-from lycosa.store.pages import COMMON_CRAWL
+from lycosa.store import JournalRow, location_of, read_record, read_rows
+from lycosa.store.pages import COMMON_CRAWL_COLUMNS
 from store_samples import (
     START,
     capture,
@@ -68,7 +68,7 @@ class Stored:
         self.bodies = {name: self._body(item) for name, item in self.captures.items()}
         store = open_store(folder)
         store.append_dns("www.example.org", ["192.0.2.7", "2001:db8::7"], START)
-        self.locations = {name: store.append(item) for name, item in self.captures.items()}
+        self.locations = {name: store.append_capture(item) for name, item in self.captures.items()}
         (self.segment,) = close_all(store)
         self.warc = folder / "warc" / f"{self.segment.name}.warc.gz"
         self.rows = {row.record_id: row for row in crawl_rows(folder)}
@@ -77,7 +77,7 @@ class Stored:
     def _body(item: Capture) -> bytes:
         return Path(item.fetched.spool).read_bytes() if item.fetched.spool else item.fetched.body
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> JournalRow:
         return self.rows[self.locations[name].record_id]
 
 
@@ -361,7 +361,9 @@ def test_pages_begin_with_the_columns_of_common_crawls_index() -> None:
     names = {"string": "string", "integer": "int32", "short": "int16", "timestamp": "timestamp[us]"}
     fields = json.loads(SCHEMA_FILE.read_text())["fields"]
     expected = [(field["name"], names[field["type"]], field["nullable"]) for field in fields]
-    assert [(name, str(kind), nullable) for name, kind, nullable, _ in COMMON_CRAWL] == expected
+    assert [
+        (name, str(kind), nullable) for name, kind, nullable, _ in COMMON_CRAWL_COLUMNS
+    ] == expected
     print(f"passed {len(expected)} of {len(expected)}")
 
 
@@ -460,16 +462,16 @@ def test_a_spooled_body_is_gone_once_it_is_written(stored: Stored) -> None:
 
 def test_a_record_is_read_back_from_an_open_segment_too(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    location = store.append(capture(fetched(body=b"<p>open")))
+    location = store.append_capture(capture(fetched(body=b"<p>open")))
     pending = store.freeze()
-    store.files.put(pending)
+    store.files.put_records(pending)
     assert read_record(tmp_path, location).body == b"<p>open"
     assert [location_of(row) for row in crawl_rows(tmp_path, pending.lengths)] == [location]
 
 
 def test_rows_say_all_that_the_derived_files_say(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    locations = [store.append(numbered(number)) for number in range(50)]
+    locations = [store.append_capture(numbered(number)) for number in range(50)]
     (segment,) = close_all(store)
     rows = list(read_rows(tmp_path / "journal" / f"{segment.name}.jsonl.zst"))
     assert [

@@ -16,7 +16,7 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import Guard
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.synthetic import (
-    EPOCH,
+    VIRTUAL_EPOCH,
     Misbehaviour,
     SyntheticFetcher,
     SyntheticServer,
@@ -72,7 +72,7 @@ def request(url: str) -> FetchRequest:
 
 async def over_sockets(paths: list[str], folder: Path) -> tuple[list[str], list[Fetched]]:
     web = SyntheticWeb(PLAN)
-    async with SyntheticServer(web, wall=lambda: EPOCH) as server:
+    async with SyntheticServer(web, wall=lambda: VIRTUAL_EPOCH) as server:
         section = FetchSection(allow_addresses=(NETWORK,))
         fetcher = CurlFetcher(section, "lycosa", "", Guard([NETWORK]), _RealClock(), folder)
         urls = [web.seed_url(port=server.port) + path for path in paths]

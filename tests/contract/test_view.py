@@ -27,7 +27,7 @@ from lycosa.folder.names import log_folder, mark_of, spool_folder, suffix_list
 from lycosa.inspect.audit.view_audit import audit_view
 from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import CrawlReader
-from lycosa.inspect.saved import load_saved
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import state_rows
 from lycosa.inspect.status import CrawlStatus, crawl_status
 from lycosa.inspect.tables import CrawlTables
@@ -44,11 +44,11 @@ from lycosa.shard.live_view import LiveView, viewable
 from lycosa.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
 from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
 from lycosa.shard.snapshot_view import LogMovedOn, SnapshotView
-from lycosa.shard.view import Origin, View
+from lycosa.shard.view import CrawlOrigin, CrawlView
 from lycosa.store import RecordError, layout
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.synthetic import (
-    EPOCH,
+    VIRTUAL_EPOCH,
     Faults,
     Response,
     SyntheticFetcher,
@@ -88,7 +88,7 @@ CONFIG = msgspec.structs.replace(
 )
 HOSTS = [f"www.h{number}.example" for number in range(8)]
 OF_THREE = msgspec.structs.replace(CONFIG, frontier=FrontierSection(partitions=3))
-NOW = EPOCH + 500.0
+NOW = VIRTUAL_EPOCH + 500.0
 ENDS = {
     "finished": "",
     "killed after a commit": "commit:settled",
@@ -139,7 +139,7 @@ def copied(folder: Path, to: Path, snapshot_of: int) -> Cluster:
     """The committed content of a crawl folder as a cluster has it, with a snapshot of its n-th
     commit.
     """
-    manifest = manifests.load(folder)
+    manifest = manifests.load_manifest(folder)
     cluster = Cluster(manifest.crawl, to)
     producer = cluster.changelog.fence()
     cluster.changelog.claim(producer)
@@ -152,7 +152,7 @@ def copied(folder: Path, to: Path, snapshot_of: int) -> Cluster:
         lengths = commit.lengths
         for batch in commit.batches if commit.sequence <= snapshot_of else ():
             data.table.write(marked(batch, commit.mark, 0))
-    cluster.snapshots(MemoryLog(cluster.changelog)).save(0, data, mark_of(data.table))
+    cluster.snapshots(MemoryLog(cluster.changelog)).save_partition(0, data, mark_of(data.table))
     for kind in (layout.WARC, layout.JOURNAL):
         for path in (folder / kind).iterdir():
             name = f"{kind}/{path.name}"
@@ -165,9 +165,9 @@ def copied(folder: Path, to: Path, snapshot_of: int) -> Cluster:
     return cluster
 
 
-def origin(folder: Path) -> Origin:
+def origin(folder: Path) -> CrawlOrigin:
     seen = FolderView(folder).seen.origin
-    return Origin("shard 0", seen.manifest, seen.sites, seen.settings)
+    return CrawlOrigin("shard 0", seen.manifest, seen.sites, seen.settings)
 
 
 @pytest.fixture(scope="module", params=sorted(ENDS))
@@ -181,12 +181,12 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def views(folder: Path, tmp_path: Path) -> Iterator[dict[str, View]]:
+def views(folder: Path, tmp_path: Path) -> Iterator[dict[str, CrawlView]]:
     cluster = copied(folder, tmp_path, 3)
     shard, _ = open_shard(0, [0], copied(folder, tmp_path, 2).ground())
     shard = viewable(shard)
     before = cluster.content(), file_bytes(folder)
-    found: dict[str, View] = {
+    found: dict[str, CrawlView] = {
         "folder": FolderView(folder),
         "live": LiveView(origin(folder), shard, MemorySegments(cluster.objects, 0)),
         "snapshot": SnapshotView(
@@ -211,9 +211,9 @@ def equal(answers: dict[str, Any]) -> Any:
     return answers["folder"]
 
 
-def status_of(view: View) -> CrawlStatus:
+def status_of(view: CrawlView) -> CrawlStatus:
     reader = CrawlReader(view)
-    return crawl_status(reader, load_saved(reader), NOW, sites=5)
+    return crawl_status(reader, load_saved_settings(reader), NOW, sites=5)
 
 
 def of_a_crawl(status: CrawlStatus) -> dict[str, Any]:
@@ -224,9 +224,9 @@ def of_a_crawl(status: CrawlStatus) -> dict[str, Any]:
     }
 
 
-def facts_of(view: View, asked: str) -> dict[str, Any]:
+def facts_of(view: CrawlView, asked: str) -> dict[str, Any]:
     reader = CrawlReader(view)
-    told = explain(reader, load_saved(reader), asked, NOW).to_json()
+    told = explain(reader, load_saved_settings(reader), asked, NOW).to_json()
     told["facts"] = {
         key: value
         for key, value in told["facts"].items()
@@ -235,26 +235,26 @@ def facts_of(view: View, asked: str) -> dict[str, Any]:
     return told
 
 
-def rows_of(view: View, query: str) -> list[Any]:
+def rows_of(view: CrawlView, query: str) -> list[Any]:
     with CrawlTables(CrawlReader(view)) as tables:
         return tables.connection.execute(query).fetchall()
 
 
-def test_what_the_last_commit_says_is_the_same(views: dict[str, View]) -> None:
-    assert equal({name: view.seen.last for name, view in views.items()}).wall > EPOCH
+def test_what_the_last_commit_says_is_the_same(views: dict[str, CrawlView]) -> None:
+    assert equal({name: view.seen.last for name, view in views.items()}).wall > VIRTUAL_EPOCH
 
 
-def test_every_row_of_the_tables_is_the_same(views: dict[str, View]) -> None:
+def test_every_row_of_the_tables_is_the_same(views: dict[str, CrawlView]) -> None:
     found = {}
     for name, view in views.items():
-        table = view.table(0)
+        table = view.open_table(0)
         found[name] = {key: value for key, value in table.scan(b"", b"\xff") if key[:1] != b"M"}
         assert [table.get(key) for key in found[name]] == list(found[name].values())
         table.close()
     assert len(equal(found)) > 30
 
 
-def test_status_is_the_same(views: dict[str, View]) -> None:
+def test_status_is_the_same(views: dict[str, CrawlView]) -> None:
     told = {name: status_of(view) for name, view in views.items()}
     same = equal({name: of_a_crawl(status) for name, status in told.items()})
     assert same["discovered"] > 30
@@ -274,7 +274,7 @@ def test_status_is_the_same(views: dict[str, View]) -> None:
     assert not told["snapshot"].is_running
 
 
-def test_explain_says_the_same_of_every_url(views: dict[str, View]) -> None:
+def test_explain_says_the_same_of_every_url(views: dict[str, CrawlView]) -> None:
     known = [entry.url for entry in CrawlReader(views["folder"]).urls()]
     asked = [
         *known,
@@ -293,7 +293,7 @@ def test_explain_says_the_same_of_every_url(views: dict[str, View]) -> None:
     assert {"fetched", "refused_by_scope", "never_seen", "not_a_url", "unknown_hash"} <= verdicts
 
 
-def test_the_state_is_recounted_alike_and_is_in_order(views: dict[str, View]) -> None:
+def test_the_state_is_recounted_alike_and_is_in_order(views: dict[str, CrawlView]) -> None:
     reports = {name: audit_view(view) for name, view in views.items()}
     assert all(report.is_clean for report in reports.values()), reports["folder"].first_breaches()
     checks = equal(
@@ -312,7 +312,7 @@ def test_the_state_is_recounted_alike_and_is_in_order(views: dict[str, View]) ->
 
 
 @pytest.mark.parametrize("kind", ["urls", "hosts"])
-def test_exported_state_is_the_same(views: dict[str, View], kind: str) -> None:
+def test_exported_state_is_the_same(views: dict[str, CrawlView], kind: str) -> None:
     assert equal({name: list(state_rows(CrawlReader(view), kind)) for name, view in views.items()})
 
 
@@ -324,7 +324,7 @@ def test_exported_state_is_the_same(views: dict[str, View], kind: str) -> None:
         "SELECT state, count(*) FROM urls GROUP BY state ORDER BY state",
     ],
 )
-def test_sql_answers_the_same(views: dict[str, View], query: str) -> None:
+def test_sql_answers_the_same(views: dict[str, CrawlView], query: str) -> None:
     assert equal({name: rows_of(view, query) for name, view in views.items()})
 
 
@@ -352,12 +352,12 @@ def test_a_snapshot_view_restores_again_when_the_log_moved_on(folder: Path, tmp_
     class Moving:
         """While the first snapshot is restored, the owner takes two and trims its log."""
 
-        def partitions(self) -> list[int]:
-            return snapshots.partitions()
+        def saved_partitions(self) -> list[int]:
+            return snapshots.saved_partitions()
 
-        def restore(self, partition: int) -> PartitionData:
+        def restore_partition(self, partition: int) -> PartitionData:
             nonlocal restored
-            data = snapshots.restore(partition)
+            data = snapshots.restore_partition(partition)
             if not restored:
                 owner, _ = open_shard(0, [0], cluster.ground())
                 for back in (1, 0):
@@ -366,12 +366,12 @@ def test_a_snapshot_view_restores_again_when_the_log_moved_on(folder: Path, tmp_
             restored += 1
             return data
 
-        def save(self, partition: int, data: PartitionData, mark: object) -> None:
+        def save_partition(self, partition: int, data: PartitionData, mark: object) -> None:
             raise AssertionError("a view saves nothing")
 
-    expected = dict(FolderView(folder).table(0).scan(b"U", b"V"))
+    expected = dict(FolderView(folder).open_table(0).scan(b"U", b"V"))
     view = SnapshotView(origin(folder), log, MemorySegments(cluster.objects, 0), Moving(), [0])
-    assert dict(view.table(0).scan(b"U", b"V")) == expected
+    assert dict(view.open_table(0).scan(b"U", b"V")) == expected
     view.close()
 
 
@@ -416,7 +416,7 @@ class Looker:
     of that moment shows the same.
     """
 
-    def __init__(self, cluster: Cluster, shard: Shard, origin: Origin) -> None:
+    def __init__(self, cluster: Cluster, shard: Shard, origin: CrawlOrigin) -> None:
         self._cluster, self._shard, self._origin = cluster, shard, origin
         self.looks = self.moved = 0
 
@@ -440,8 +440,8 @@ class Looker:
             snapshot.close()
             self.looks += 1
 
-    def told(self, view: View) -> Any:
-        rows, facts = dict(view.table(0).scan(b"", b"\xff")), facts_of(view, f"{SITE}/7")
+    def told(self, view: CrawlView) -> Any:
+        rows, facts = dict(view.open_table(0).scan(b"", b"\xff")), facts_of(view, f"{SITE}/7")
         facts["facts"].pop("warc", None)  # its segment may be closed meanwhile
         return rows, of_a_crawl(status_of(view)), facts, view.seen.last
 
@@ -477,7 +477,7 @@ def test_a_worker_is_looked_at_while_it_goes_on(tmp_path: Path) -> None:
             looker = Looker(cluster, shard, origin(folder))
             looking = asyncio.get_running_loop().create_task(looker.look(clock))
             for seed in SEEDS:
-                assembled.intake.seed(seed)
+                assembled.intake.take_seed(seed)
             await assembled.worker.run()
             is_looking = looking.cancel()
             await asyncio.gather(looking, return_exceptions=is_looking)
@@ -510,7 +510,7 @@ def test_several_shards_are_looked_at_as_one_crawl(tmp_path: Path) -> None:
     }
     crawl_folder(folder, Pages(web), [f"http://{host}/" for host in HOSTS], OF_THREE)
     whole = FolderView(folder)
-    shards: list[View] = []
+    shards: list[CrawlView] = []
     for number in range(3):
         cluster = Cluster(whole.seen.origin.manifest.crawl, tmp_path)
         producer = cluster.changelog.fence()
@@ -541,10 +541,11 @@ def test_several_shards_are_looked_at_as_one_crawl(tmp_path: Path) -> None:
             )
         )
     assert all(
-        len(dict(shard.table(number).scan(b"U", b"V"))) > 0 for number, shard in enumerate(shards)
+        len(dict(shard.open_table(number).scan(b"U", b"V"))) > 0
+        for number, shard in enumerate(shards)
     )
     joined = JoinedView(origin(folder), shards)
-    views: dict[str, View] = {"folder": whole, "joined": joined}
+    views: dict[str, CrawlView] = {"folder": whole, "joined": joined}
     assert equal({name: of_a_crawl(status_of(view)) for name, view in views.items()})[
         "discovered"
     ] == 3 * len(HOSTS)
@@ -556,7 +557,7 @@ def test_several_shards_are_looked_at_as_one_crawl(tmp_path: Path) -> None:
     report = audit_view(joined)
     assert report.is_clean, report.first_breaches()
     alone = CrawlReader(shards[0])
-    assert sum(alone.find(f"http://{host}/") is not None for host in HOSTS) < len(HOSTS)
+    assert sum(alone.find_url(f"http://{host}/") is not None for host in HOSTS) < len(HOSTS)
     with pytest.raises(RecordError, match="is not a segment"):
-        joined.record("none.warc.gz", 0)
+        joined.read_record("none.warc.gz", 0)
     joined.close()

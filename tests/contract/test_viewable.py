@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.port import KeyValue, StoreError
+from lycosa.kv.port import KeyValue, TableError
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.kv.viewable import FrozenTable, ViewableTable
 
@@ -75,7 +75,7 @@ def test_nothing_is_kept_for_a_view_that_was_closed(table: ViewableTable) -> Non
 def test_a_closed_table_is_not_read_through_what_was_frozen(table: ViewableTable) -> None:
     frozen = table.freeze()
     table.close()
-    with pytest.raises(StoreError):
+    with pytest.raises(TableError):
         frozen.get(b"a1")
 
 

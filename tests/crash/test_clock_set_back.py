@@ -13,11 +13,11 @@ from judging import are_balanced, asked, host_states, is_polite, new_folder, qui
 from lycosa.commit import Commit, CommitLog
 from lycosa.config.sections import BudgetSection, RetrySection
 from lycosa.inspect.audit.run import audit
-from lycosa.kv.memory import MemoryStores
+from lycosa.kv.memory import MemoryTables
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
 from scripted import error, first, page, robots, scripted_crawl
 
@@ -27,7 +27,7 @@ A, B, C = "http://a.example/", "http://b.test/", "http://c.example/"
 
 def die(crawl: VirtualCrawl, seeds: list[str], turn: int) -> None:
     """A run that is killed at a turn of its loop."""
-    crawl.open_table = in_memory(stores := MemoryStores())
+    crawl.open_table = in_memory(stores := MemoryTables())
     with pytest.raises(Crash):
         crawl.run(seeds, Faults(random.Random(1), crash_at=turn, crash_point="turn"))
     stores.crash()
@@ -37,7 +37,12 @@ def forget_crawl_time(folder: Path) -> None:
     """The last commit becomes one of an older program, made after the clock was right again."""
     log = CommitLog(folder / "log", 0)
     log.append(
-        Commit(term=log.last.term, sequence=log.next_sequence, wall=EPOCH, lengths=log.last.lengths)
+        Commit(
+            term=log.last.term,
+            sequence=log.next_sequence,
+            wall=VIRTUAL_EPOCH,
+            lengths=log.last.lengths,
+        )
     )
     log.close()
 
@@ -52,7 +57,7 @@ def test_a_crawl_goes_on_at_once_after_its_clock_was_set_back(
     die(crawl, [web.seed_url(0), web.seed_url(1)], 1000)
     crawl.clock.jump(-ahead_s)
     run = crawl.run()
-    assert (run.end, run.counters.of(UrlState.QUEUED)) == (End.FINISHED, 0)
+    assert (run.end, run.counters.count_in(UrlState.QUEUED)) == (End.FINISHED, 0)
     assert set(asked(crawl.log)) == web.survey([web.seed_url(0), web.seed_url(1)]).requested
     are_balanced(crawl)
     is_polite(crawl.log, crawl.config.politeness)

@@ -22,7 +22,7 @@ from lycosa.commit import (
     marked,
     merged_by_worker,
 )
-from lycosa.kv.memory import MemoryKeyValue, MemoryStores
+from lycosa.kv.memory import MemoryKeyValue, MemoryTables
 from lycosa.system.durable import cut_back
 
 # Commits in the order of the design: output file synced, then the log; says on stdout what it
@@ -57,9 +57,9 @@ log = AttemptLog(Path(sys.argv[1]), 0, time.time(), time.monotonic())
 number = 0
 while True:
     number += 1
-    attempt = log.begin("a.test", "192.0.2.1", f"http://a.test/{number}", FetchKind.PAGE, time.monotonic(), time.time())
+    attempt = log.begin_attempt("a.test", "192.0.2.1", f"http://a.test/{number}", FetchKind.PAGE, time.monotonic(), time.time())
     print("begun", number, flush=True)
-    log.end(attempt, Reason.NONE, 200, 0.0, time.monotonic(), time.time(), 0.0)
+    log.end_attempt(attempt, Reason.NONE, 200, 0.0, time.monotonic(), time.time(), 0.0)
     print("ended", number, flush=True)
 """
 
@@ -127,7 +127,7 @@ def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(
     it was flushed.
     """
     chance = random.Random(seed)
-    disks = [MemoryStores() for _ in range(4)]
+    disks = [MemoryTables() for _ in range(4)]
     stores = [disk(tmp_path) for disk in disks]
     truth: list[dict[bytes, bytes]] = [{} for _ in stores]
     for term in range(1, 5):

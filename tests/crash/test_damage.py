@@ -23,17 +23,17 @@ from dying import Dying, copied
 from histories import judge_end
 from judging import new_folder, quick_config
 from lycosa.commit import MARK_KEY, Mark, saved_logs
-from lycosa.config.sections import FrontierSection, LimitSection, SeenUrls, StoreSection
+from lycosa.config.sections import FrontierSection, LimitSection, SeenUrlsKind, StoreSection
 from lycosa.exchange import ParcelsLost
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import log_folder, table_folder
 from lycosa.folder.start_check import CommittedDataMissing, check_crawl
 from lycosa.frontier.back_queue import QueueDamaged
 from lycosa.frontier.visit_state import decode_visit
-from lycosa.kv.memory import MemoryStores
-from lycosa.kv.port import StoreLocked
+from lycosa.kv.memory import MemoryTables
+from lycosa.kv.port import TableLocked
 from lycosa.kv.read_only import table_reader
-from lycosa.kv.records import encode, prefix_end
+from lycosa.kv.records import encode_record, prefix_end
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.synthetic import Crash, Faults, SyntheticServer, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
@@ -134,7 +134,7 @@ def test_a_crawl_that_dies_around_its_first_commit_goes_on(
 
 def test_a_crawl_that_dies_between_its_manifest_and_its_logs_goes_on(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 2, "commit:cut", 1)
-    manifest = manifests.load(scene.folder)
+    manifest = manifests.load_manifest(scene.folder)
     # as after create: nothing but the manifest, its settings and the lock
     for name in (
         "log",
@@ -143,7 +143,7 @@ def test_a_crawl_that_dies_between_its_manifest_and_its_logs_goes_on(tmp_path: P
         "journal",
     ):
         shutil.rmtree(scene.folder / name, ignore_errors=True)
-    manifests.save(scene.folder, msgspec.structs.replace(manifest, runs=0, workers=0))
+    manifests.save_manifest(scene.folder, msgspec.structs.replace(manifest, term=0, workers=0))
     scene.ends_well()
 
 
@@ -153,8 +153,9 @@ def test_a_head_that_was_never_finished_goes_on(torn: int, tmp_path: Path) -> No
     [log] = (scene.folder / "log").glob("commit-*")
     # the manifest that counts the worker comes after its log
     log.write_bytes(log.read_bytes()[:torn])
-    manifests.save(
-        scene.folder, msgspec.structs.replace(manifests.load(scene.folder), workers=0, runs=0)
+    manifests.save_manifest(
+        scene.folder,
+        msgspec.structs.replace(manifests.load_manifest(scene.folder), workers=0, term=0),
     )
     shutil.rmtree(scene.folder / "state")
     scene.ends_well()
@@ -242,7 +243,7 @@ def test_a_host_that_counts_urls_which_its_queue_lacks_ends_the_crawl(tmp_path: 
     web = SyntheticWeb(WebPlan(seed=5, hosts=4, pages=12, page_bytes=300, links=6))
     folder = new_folder(tmp_path / "crawl")
     crawl = VirtualCrawl(
-        folder, web, quick_config(limits=LimitSection(max_pages=8)), in_memory(MemoryStores())
+        folder, web, quick_config(limits=LimitSection(max_pages=8)), in_memory(MemoryTables())
     )
     crawl.run([web.seed_url(0)])
     damaged = 0
@@ -252,7 +253,7 @@ def test_a_host_that_counts_urls_which_its_queue_lacks_ends_the_crawl(tmp_path: 
             record = decode_visit(value)
             if record.waiting:
                 record.waiting += 1
-                table.write({key: encode(record)})
+                table.write({key: encode_record(record)})
                 damaged += 1
         table.flush()
         table.close()
@@ -291,7 +292,9 @@ def make_old(folder: Path) -> None:
     """The folder as a version made it that kept nothing apart from the logs: the end of a log,
     the makers of marks, commits before.
     """
-    manifests.save(folder, msgspec.structs.replace(manifests.load(folder), workers=0))
+    manifests.save_manifest(
+        folder, msgspec.structs.replace(manifests.load_manifest(folder), workers=0)
+    )
     for path in (folder / "state").glob("last-commit-*"):
         path.unlink()
     for log in saved_logs(log_folder(folder)).values():
@@ -323,7 +326,7 @@ def test_a_folder_of_an_earlier_version_goes_on_and_is_protected_from_then_on(
     scene = Scene(tmp_path, 2, point, at)
     make_old(scene.folder)
     scene.ends_well()
-    assert manifests.load(scene.folder).workers == 2
+    assert manifests.load_manifest(scene.folder).workers == 2
     with scene.without("log/commit-w001-*"):
         scene.is_refused(
             "log/commit-w001-*.log is missing, but state/last-commit-w001 names commit"
@@ -364,7 +367,7 @@ def test_records_that_one_worker_of_an_earlier_version_lost_are_told_by_the_parc
 def refusal(folder: Path) -> list[str]:
     """What the first phase of a start finds missing."""
     try:
-        check_crawl(folder, manifests.load(folder), SeenUrls.SORTED, table_reader())
+        check_crawl(folder, manifests.load_manifest(folder), SeenUrlsKind.SORTED, table_reader())
     except CommittedDataMissing as error:
         return error.findings
     return []
@@ -410,7 +413,7 @@ def test_a_table_that_another_process_has_open_stops_the_start_before_anything_i
         os._exit(0)
     os.read(ready[0], 1)
     before = files_of_folder(scene.folder)
-    with pytest.raises(StoreLocked, match="state/p00001 is in use by another process"):
+    with pytest.raises(TableLocked, match="state/p00001 is in use by another process"):
         scene.run()
     assert files_of_folder(scene.folder) == before
     os.write(held[1], b"x")

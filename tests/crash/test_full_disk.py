@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.output import ExitCode
-from lycosa.cluster.worker_messages import Failed, decode_from_worker, encode
+from lycosa.cluster.worker_messages import Failed, decode_from_worker, encode_worker_message
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.system.durable import DiskFull
 
@@ -96,4 +96,4 @@ def test_a_full_disk_under_a_table_is_told_as_one_and_harms_nothing(tmp_path: Pa
 
 def test_what_a_worker_says_of_an_error_reaches_the_supervisor_whole() -> None:
     failed = Failed("lycosa.system.durable.DiskFull", "full", "trace", 28, "/x/y")
-    assert decode_from_worker(encode(failed)) == failed
+    assert decode_from_worker(encode_worker_message(failed)) == failed

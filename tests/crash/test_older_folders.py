@@ -20,7 +20,7 @@ import pytest
 
 from histories import judge_end
 from judging import errands_are_kept, file_bytes, outcomes
-from lycosa.attempts import crashed_attempts, left_settling
+from lycosa.attempts import crashed_attempts, left_storing
 from lycosa.cli.main import main
 from lycosa.exchange import Outbox
 from lycosa.folder import manifest as manifests
@@ -30,7 +30,7 @@ from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.processes.session import saved_settings
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.synthetic.request_log import Exchange
+from lycosa.synthetic.request_log import LoggedRequest
 from lycosa.worker.assembly import Assembled
 from several_workers import run_workers
 
@@ -72,7 +72,7 @@ class Older:
         self.crawl = VirtualCrawl(self.folder, self.web, config, self._open)
         self.crawl.now = self.told.now + 20.0
         self.crawl.log.exchanges = [
-            Exchange(*each[:5], each[5] or each[3], each[6]) for each in self.told.requests
+            LoggedRequest(*each[:5], each[5] or each[3], each[6]) for each in self.told.requests
         ]
 
     def _open(self, folder: Path) -> RocksKeyValue:
@@ -164,18 +164,18 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(
     counted = crash_counts(older.folder)
     assert len(counted) == older.told.under_way["counts"]
     logs = attempts_folder(older.folder)
-    unended = {each.url for each in crashed_attempts(logs, left_settling(logs))}
+    unended = {each.url for each in crashed_attempts(logs, left_storing(logs))}
     seen: list[Mapping[str, int]] = []
     accused: list[Mapping[str, int]] = []
 
     def look(assembled: Assembled) -> None:
         crashes = assembled.worker._books.crashes
-        accused.append({url: crashes.suspicion(url) for url in crashes.suspects()})
+        accused.append({url: crashes.suspicion_of(url) for url in crashes.suspects()})
         if len(accused) == workers:  # all tables are open, and nothing has happened yet
             tables = [table for _, table in sorted(older.tables.items())]
             outboxes = [Outbox(number, table, table) for number, table in enumerate(tables)]
             parcels = sum(
-                len(each.pending(to, 0)) for each in outboxes for to in each.destinations()
+                len(each.pending_parcels(to, 0)) for each in outboxes for to in each.destinations()
             )
             seen.append(
                 {"parcels": parcels, "questions": errands_are_kept(dict(enumerate(tables)))}
@@ -193,11 +193,11 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(
 def test_an_older_crawl_that_had_ended_is_left_as_it_is(
     name: str, older: Older, workers: int
 ) -> None:
-    requests, runs = len(older.crawl.log), manifests.load(older.folder).runs
+    requests, runs = len(older.crawl.log), manifests.load_manifest(older.folder).term
     files, found = outputs(older.folder), outcomes(older.crawl)
     older.go_on(workers)
     assert len(older.crawl.log) == requests
-    assert manifests.load(older.folder).runs == runs + 1
+    assert manifests.load_manifest(older.folder).term == runs + 1
     assert (outputs(older.folder), outcomes(older.crawl)) == (files, found)
     judge_end(older.crawl, older.web, older.told.seeds)
     is_clean(older.folder)

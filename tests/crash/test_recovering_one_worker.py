@@ -10,7 +10,7 @@ from lycosa.commit import Commit, CommitLog, PartitionBatch
 from lycosa.config.sections import Config
 from lycosa.folder.names import log_folder, table_folder
 from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.port import KeyValue, StoreLocked
+from lycosa.kv.port import KeyValue, TableLocked
 from lycosa.worker.recovery import recover_worker
 
 
@@ -22,7 +22,7 @@ def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owne
 
     def open_table(folder: Path) -> KeyValue:
         if folder.name == others:
-            raise StoreLocked(folder)
+            raise TableLocked(folder)
         return opened.setdefault(folder.name, MemoryKeyValue())
 
     log_folder(tmp_path).mkdir(parents=True)

@@ -71,10 +71,10 @@ def with_uncommitted_tail(folder: Path) -> dict[str, int]:
     """
     store = open_store(folder)
     for number in (1, 2):
-        store.append(numbered(number))
+        store.append_capture(numbered(number))
     lengths = commit(store)
     for number in (3, 4):
-        store.append(numbered(number))
+        store.append_capture(numbered(number))
     commit(store)
     return lengths
 
@@ -123,7 +123,7 @@ def test_a_committed_file_that_is_gone_is_damage(tmp_path: Path) -> None:
 
 def test_a_closed_file_that_is_not_as_long_as_committed_is_damage(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     lengths = commit(store)
     close_all(store)
     (warc,) = (tmp_path / "warc").iterdir()
@@ -134,7 +134,7 @@ def test_a_closed_file_that_is_not_as_long_as_committed_is_damage(tmp_path: Path
 
 def test_files_created_after_the_last_commit_are_removed(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     commit(store)
     report = recover(tmp_path, {})
     assert len(report.removed) == 2
@@ -152,8 +152,8 @@ def test_the_open_segment_is_continued_at_its_committed_length(tmp_path: Path) -
     lengths = with_uncommitted_tail(tmp_path)
     recover(tmp_path, lengths)
     store = open_store(tmp_path, seed=1)
-    assert store.roll(START) is None
-    store.append(numbered(5))
+    assert store.roll_segment(START) is None
+    store.append_capture(numbered(5))
     (segment,) = close_all(store)
     assert urls(tmp_path) == [page_url(1), page_url(2), page_url(5)]
     assert [path.name for path in (tmp_path / "warc").iterdir()] == [f"{segment.name}.warc.gz"]
@@ -161,14 +161,14 @@ def test_the_open_segment_is_continued_at_its_committed_length(tmp_path: Path) -
 
 def test_a_segment_of_other_settings_is_closed_and_a_new_one_begun(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     commit(store)
     other = open_store(
         tmp_path,
         seed=1,
         info=type(INFO)(crawl="test-crawl", software="lycosa/1", user_agent="other"),
     )
-    other.append(numbered(2))
+    other.append_capture(numbered(2))
     assert len(close_all(other)) == 2
     assert len(list((tmp_path / "warc").glob("*.warc.gz"))) == 2
     assert sorted(urls(tmp_path)) == [page_url(1), page_url(2)]
@@ -178,7 +178,7 @@ def test_segments_of_workers_that_are_no_more_are_closed(tmp_path: Path) -> None
     lengths: dict[str, int] = {}
     for worker in (0, 3):
         store = open_store(tmp_path, seed=worker, worker=worker)
-        store.append(numbered(worker))
+        store.append_capture(numbered(worker))
         lengths |= commit(store)
     report = recover(tmp_path, lengths, workers=2)
     assert [name.split("-w")[1][:3] for name in report.closed] == ["003"]
@@ -192,9 +192,9 @@ def closing_states(folder: Path, states: Path) -> tuple[dict[str, int], list[Pat
     """
     store = open_store(folder)
     for number in range(20):
-        store.append(numbered(number))
+        store.append_capture(numbered(number))
     lengths = commit(store)
-    closed = store.roll(START, force=True)
+    closed = store.roll_segment(START, force=True)
     assert closed is not None
     found = []
 
@@ -257,11 +257,11 @@ def test_closing_states_also_recover_when_a_later_commit_no_longer_names_the_seg
 
 def test_commits_name_a_closing_segment_until_its_final_names_are_on_disk(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     first = commit(store)
-    closed = store.roll(START, force=True)
+    closed = store.roll_segment(START, force=True)
     assert closed is not None
-    store.append(numbered(2))
+    store.append_capture(numbered(2))
     second = commit(store)
     assert first.items() <= second.items() and len(second) == 4
     store.finish(closed)
@@ -274,14 +274,14 @@ def test_commits_name_a_closing_segment_until_its_final_names_are_on_disk(tmp_pa
 
 def test_a_sealed_segment_is_closed_only_once_its_last_capture_is_committed(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     pending = store.freeze()
-    store.append(numbered(2))  # while the write is under way, into the same segment
-    store.files.put(pending)
-    assert store.roll(START + 10_000) is None
-    store.append(numbered(3))
+    store.append_capture(numbered(2))  # while the write is under way, into the same segment
+    store.files.put_records(pending)
+    assert store.roll_segment(START + 10_000) is None
+    store.append_capture(numbered(3))
     commit(store)
-    closed = store.roll(START + 10_000)
+    closed = store.roll_segment(START + 10_000)
     assert closed is not None
     store.finish(closed)
     assert sum(row.segment == closed.name for row in crawl_rows(tmp_path)) == 2
@@ -290,22 +290,22 @@ def test_a_sealed_segment_is_closed_only_once_its_last_capture_is_committed(tmp_
 
 def test_a_write_that_failed_can_be_repeated(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     (tmp_path / "journal").write_text("in the way")
     pending = store.freeze()
     with pytest.raises(OSError):
-        store.files.put(pending)
+        store.files.put_records(pending)
     with pytest.raises(RuntimeError):
         _ = pending.lengths
     (tmp_path / "journal").unlink()
-    store.files.put(pending)
+    store.files.put_records(pending)
     recover(tmp_path, pending.lengths)
     assert urls(tmp_path) == [page_url(1)]
 
 
 def test_a_second_freeze_waits_for_the_first_write(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     store.freeze()
     with pytest.raises(RuntimeError):
         store.freeze()
@@ -316,17 +316,17 @@ def test_a_spooled_body_survives_until_it_is_stored(tmp_path: Path) -> None:
     spool.parent.mkdir()
     spool.write_bytes(bytes(3_000_000))
     store = open_store(tmp_path / "crawl")
-    store.append(capture(fetched(page_url(9), b"", spool=str(spool))))
+    store.append_capture(capture(fetched(page_url(9), b"", spool=str(spool))))
     pending = store.freeze()
     assert spool.exists()
-    store.files.put(pending)
+    store.files.put_records(pending)
     assert list(spool.parent.iterdir()) == []
     assert urls(tmp_path / "crawl") == [page_url(9)]
 
 
 def test_derived_files_whose_journal_is_gone_are_reported(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     (closed,) = close_all(store)
     (tmp_path / "journal" / f"{closed.name}.jsonl.zst").unlink()
     assert recover(tmp_path, {}).is_clean
@@ -344,9 +344,9 @@ def test_only_files_that_a_segment_was_to_have_are_reported_as_missing(
     tmp_path: Path, text: bool, links: bool
 ) -> None:
     store = open_store(tmp_path, section=StoreSection(text=text, links=links))
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     commit(store)  # a frame of its own
-    store.append(numbered(2))
+    store.append_capture(numbered(2))
     (closed,) = close_all(store)
     assert lacking_files(tmp_path) == []
     wanted = ["cdxj", "pages", *(["links"] if links else []), *(["text"] if text else [])]
@@ -372,7 +372,7 @@ def test_a_damaged_journal_of_a_closed_segment_is_an_error_not_a_shorter_table(
     tmp_path: Path,
 ) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     lengths = commit(store)
     (name,) = {Path(name).name.split(".")[0] for name in lengths}
     give_final_names(tmp_path, name)
@@ -394,16 +394,16 @@ folder, first = Path(sys.argv[1]), int(sys.argv[2])
 store = open_store(folder, seed=first, section=StoreSection(segment_bytes=100_000))
 done = []
 def close(closed):
-    store.files.close(closed.name)
+    store.files.close_segment(closed.name)
     done.append(closed)
 for number in range(first, first + 4000):
-    store.append(numbered(number, size=20_000))
+    store.append_capture(numbered(number, size=20_000))
     if number % 3 == 0:
         while done:
-            store.closed(done.pop())
+            store.note_closed(done.pop())
         lengths = commit(store)
         print(json.dumps([number, lengths]), flush=True)
-        while (closed := store.roll(START)) is not None:
+        while (closed := store.roll_segment(START)) is not None:
             threading.Thread(target=close, args=(closed,)).start()
 """
 
@@ -470,7 +470,7 @@ class History:
     def append(self, count: int) -> None:
         for _ in range(count):
             self.number += 1
-            self.store.append(numbered(self.number, size=40_000))
+            self.store.append_capture(numbered(self.number, size=40_000))
             self.fresh.append(page_url(self.number))
 
     def commit(self, _: int) -> None:
@@ -485,7 +485,7 @@ class History:
 
     def roll(self, _: int) -> None:
         self.commit(0)
-        while (closed := self.store.roll(START, force=self.number % 3 == 0)) is not None:
+        while (closed := self.store.roll_segment(START, force=self.number % 3 == 0)) is not None:
             self.closing.append(closed)
 
     def finish(self, _: int) -> None:
@@ -497,7 +497,7 @@ class History:
         before = {path: path.stat().st_size for path in self.folder.rglob(f"*{OPEN}")}
         pending = self.store.freeze()
         if how:
-            self.store.files.put(pending)
+            self.store.files.put_records(pending)
             chance = Random(self.number)
             for path in sorted(self.folder.rglob(f"*{OPEN}")):
                 kept = before.get(path, 0)
@@ -534,7 +534,7 @@ def closed_store(folder: Path) -> Path:
     """One closed segment of three captures; gives its WARC."""
     store = open_store(folder)
     for number in range(3):
-        store.append(numbered(number))
+        store.append_capture(numbered(number))
     commit(store)
     close_all(store)
     return next((folder / "warc").glob("*.warc.gz"))

@@ -34,12 +34,12 @@ from judging import (
 )
 from lycosa.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
 from lycosa.inspect.audit.run import audit
-from lycosa.kv.memory import MemoryStores
+from lycosa.kv.memory import MemoryTables
 from lycosa.kv.port import KeyValue
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End
-from lycosa.synthetic import Crash, Faults, Misbehaviour, Outcome, SyntheticWeb, WebPlan
+from lycosa.synthetic import Crash, ExpectedOutcome, Faults, Misbehaviour, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 
@@ -73,7 +73,7 @@ _SLOW |= {"endless-chunks", "endless-headers", "huge-header-line"}
 HARMFUL = [
     each.value
     for each in Misbehaviour
-    if each.outcome is not Outcome.ENDLESS and each.value not in _SLOW
+    if each.outcome is not ExpectedOutcome.ENDLESS and each.value not in _SLOW
 ]
 
 
@@ -126,7 +126,7 @@ class Tables:
     """
 
     def __init__(self, is_rocks: bool) -> None:
-        self.stores = MemoryStores()
+        self.stores = MemoryTables()
         self._cache = SharedCache(8 << 20, 4 << 20)
         self._open: list[RocksKeyValue] = []
         self.is_rocks = is_rocks

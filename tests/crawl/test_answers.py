@@ -209,7 +209,7 @@ def test_a_wait_beyond_the_finish_is_reported_and_kept_for_the_next_run(tmp_path
     run = crawl.run([A])
     assert run.end is End.FINISHED and run.duration_s < 30
     assert host_states(crawl)["a.example"].state is HostState.SNOOZED
-    assert are_balanced(crawl).of(UrlState.QUEUED) == 2
+    assert are_balanced(crawl).count_in(UrlState.QUEUED) == 2
     early = crawl.run()
     assert early.duration_s < 30 and len(asked(crawl.log)) == 2
     crawl.now += 8000  # jitter adds up to a tenth
@@ -224,11 +224,11 @@ def test_a_host_that_does_not_answer_is_retired_and_a_seed_brings_it_back(tmp_pa
         tmp_path / "c", {A: page(B, f"{B}x"), B: page(), f"{B}x": page()}, names=names
     )
     crawl.run([A])
-    assert are_balanced(crawl).of(UrlState.RETIRED) == 2
+    assert are_balanced(crawl).count_in(UrlState.RETIRED) == 2
     names.known.clear()
     crawl.now += 3600
     crawl.run([B])
-    assert are_balanced(crawl).of(UrlState.FETCHED) == 3
+    assert are_balanced(crawl).count_in(UrlState.FETCHED) == 3
 
 
 def test_a_new_seed_brings_a_retired_host_back(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_new_seed_brings_a_retired_host_back(tmp_path: Path) -> None:
     names.known.clear()
     crawl.now += 3600
     crawl.run([f"{B}new"])
-    assert are_balanced(crawl).of(UrlState.FETCHED) == 3
+    assert are_balanced(crawl).count_in(UrlState.FETCHED) == 3
 
 
 def test_a_name_that_fails_for_a_while_is_asked_again(tmp_path: Path) -> None:
@@ -517,7 +517,7 @@ def test_disallowed_urls_are_refused_in_bulk_without_a_request(tmp_path: Path) -
     )
     run = crawl.run([A])
     assert set(asked(crawl.log)) == {A, f"{A}yes"}
-    assert run.counters.of(UrlState.REFUSED) == 1500
+    assert run.counters.count_in(UrlState.REFUSED) == 1500
     are_balanced(crawl)
 
 
@@ -585,7 +585,7 @@ def test_hosts_found_while_the_workbench_is_full_of_waiting_ones_are_fetched_at_
     run = crawl.run([A, *waiting])
     assert set(asked(crawl.log)) == set(answers)
     assert run.end is End.FINISHED and run.duration_s < 1000
-    assert are_balanced(crawl).of(UrlState.QUEUED) == 4
+    assert are_balanced(crawl).count_in(UrlState.QUEUED) == 4
     crawl.now += 30_000
     crawl.run()
     assert {state for state, _ in outcomes(crawl).values()} == {UrlState.FETCHED}
@@ -606,7 +606,7 @@ def test_more_waiting_hosts_than_the_workbench_holds_do_not_keep_a_crawl_from_it
     assert run.end is End.FINISHED and run.duration_s < 1000
     crawl.now += 4000
     crawl.run()
-    assert are_balanced(crawl).of(UrlState.QUEUED) == 12
+    assert are_balanced(crawl).count_in(UrlState.QUEUED) == 12
     crawl.now += 3000
     crawl.run()
     assert {state for state, _ in outcomes(crawl).values()} == {UrlState.FETCHED}

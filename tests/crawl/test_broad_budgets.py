@@ -21,7 +21,7 @@ from judging import (
     quick_config,
     tables,
 )
-from lycosa.admit.linking import linking_sites
+from lycosa.admit.linking_sites import linking_sites
 from lycosa.config.sections import BudgetSection
 from lycosa.folder.names import table_folder
 from lycosa.frontier.visit_state import HostState
@@ -30,7 +30,7 @@ from lycosa.kv.rocks import rocks_opener
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.synthetic import Faults
-from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
 from scripted import Answer, moved, page, scripted_crawl
 
@@ -88,7 +88,11 @@ def test_what_is_beyond_the_grown_budget_stays_parked_until_the_budget_is_raised
     crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(budgets=STAR))
     crawl.run([A, B])
     counters = are_balanced(crawl)
-    assert (captured(crawl, "a.example"), counters.of(UrlState.PARKED), counters.hosts_parked) == (
+    assert (
+        captured(crawl, "a.example"),
+        counters.count_in(UrlState.PARKED),
+        counters.hosts_parked,
+    ) == (
         7,
         6,
         1,
@@ -100,7 +104,7 @@ def test_what_is_beyond_the_grown_budget_stays_parked_until_the_budget_is_raised
     crawl.now += 90_000
     crawl.run()
     assert captured(crawl, "a.example") == 13
-    assert are_balanced(crawl).of(UrlState.PARKED) == 0
+    assert are_balanced(crawl).count_in(UrlState.PARKED) == 0
 
 
 def test_links_within_a_site_earn_nothing_and_a_site_counts_once(tmp_path: Path) -> None:
@@ -150,17 +154,17 @@ def test_a_parked_host_is_looked_at_again_at_doubling_intervals_that_begin_anew_
     for wait_s in (1000, 2000, 4000, 8000):
         host = host_states(crawl)["a.example"]
         assert host.state is HostState.PARKED
-        assert wait_s - 2 <= host.parked_until - EPOCH - parked_at <= wait_s + 20
-        parked_at = crawl.now = host.parked_until - EPOCH + 1.0
+        assert wait_s - 2 <= host.parked_until - VIRTUAL_EPOCH - parked_at <= wait_s + 20
+        parked_at = crawl.now = host.parked_until - VIRTUAL_EPOCH + 1.0
         crawl.run()
     web.answers[B] = page(A)
     crawl.run([B])
     assert captured(crawl, "a.example") == 4
-    parked_at = crawl.now = host_states(crawl)["a.example"].parked_until - EPOCH + 1.0
+    parked_at = crawl.now = host_states(crawl)["a.example"].parked_until - VIRTUAL_EPOCH + 1.0
     crawl.run()
     host = host_states(crawl)["a.example"]
     assert (host.usage.pages, host.state, host.parks) == (7, HostState.PARKED, 1)
-    assert 998 <= host.parked_until - EPOCH - parked_at <= 1030
+    assert 998 <= host.parked_until - VIRTUAL_EPOCH - parked_at <= 1030
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -234,7 +238,7 @@ def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(
         (HostState.PARKED, Reason.SITE_HOST_BUDGET, "budgets.site_hosts = 3 of 3")
     }
     counters = are_balanced(crawl)
-    assert (counters.of(UrlState.PARKED), counters.of(UrlState.FETCHED)) == (6, 7)
+    assert (counters.count_in(UrlState.PARKED), counters.count_in(UrlState.FETCHED)) == (6, 7)
     crawl.config = quick_config(budgets=BudgetSection(site_hosts=5, park_s=1000.0))
     crawl.now += 90_000
     crawl.run()
@@ -246,7 +250,7 @@ def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(
     crawl.now += 90_000
     crawl.run()
     assert set(asked(crawl.log)) == set(answers)
-    assert are_balanced(crawl).of(UrlState.PARKED) == 0
+    assert are_balanced(crawl).count_in(UrlState.PARKED) == 0
 
 
 def test_hosts_of_other_sites_do_not_count(tmp_path: Path) -> None:

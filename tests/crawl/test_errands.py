@@ -29,7 +29,7 @@ from lycosa.frontier.errand_queue import MOST_WAITING
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.audit.run import audit
 from lycosa.inspect.explain.facts import why_host
-from lycosa.kv.memory import MemoryStores
+from lycosa.kv.memory import MemoryTables
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End
@@ -186,8 +186,8 @@ def test_what_waits_at_one_host_is_bounded_and_those_refused_ask_again(
         def look() -> None:
             nonlocal most
             for partition in assembled.worker.frontier.partitions.values():
-                for visit in partition.visits._cache.values():
-                    most = max(most, sum(len(errand.askers) for errand in visit.record.errands))
+                for host in partition.visits._cache.values():
+                    most = max(most, sum(len(errand.askers) for errand in host.record.errands))
             asyncio.get_running_loop().call_later(0.5, look)
 
         look()
@@ -250,10 +250,10 @@ def test_a_host_that_rests_for_long_counts_as_unreachable_until_its_answer_comes
 
 def test_without_an_answer_the_deadline_ends_the_wait(tmp_path: Path) -> None:
     class Mute(SlowExchange):
-        async def deliver(self, parcel: Parcel) -> None:
+        async def deliver_parcel(self, parcel: Parcel) -> None:
             if parcel.answers and crawl.clock.monotonic() < 300:
                 raise ExchangeError("lost")
-            await super().deliver(parcel)
+            await super().deliver_parcel(parcel)
 
     web = hub_web(4)
     crawl, _ = scripted_crawl(tmp_path / "c", web, settings(1.0))
@@ -264,7 +264,7 @@ def test_without_an_answer_the_deadline_ends_the_wait(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_question_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None:
-    chance, stores = random.Random(seed), MemoryStores()
+    chance, stores = random.Random(seed), MemoryTables()
     web = hub_web(12, latency_s=0.5)
     crawl, _ = scripted_crawl(tmp_path / "c", web, settings(1.0))
     crawl.open_table = in_memory(stores)
@@ -293,7 +293,7 @@ def test_an_answer_without_its_question_is_ignored(tmp_path: Path) -> None:
 
     def repeat(assembled: Assembled) -> None:
         errands = assembled.pipeline._stages.errands
-        right = errands.take
+        right = errands.deliver_item
 
         def twice(destination: int, item: object) -> None:
             right(destination, item)  # type: ignore[arg-type]
@@ -301,7 +301,7 @@ def test_an_answer_without_its_question_is_ignored(tmp_path: Path) -> None:
                 seen.append(item)
                 right(destination, item)
 
-        errands.take = twice  # type: ignore[method-assign]
+        errands.deliver_item = twice  # type: ignore[method-assign]
 
     crawl.run(askers(1), meanwhile=repeat)
     judge(crawl, hub_web(1), 1)

@@ -60,11 +60,11 @@ class Connecting:
 class PeriodicLease(ShardLease):
     """A lease that commits do not renew, as when the log is away."""
 
-    def renewed(self, began: float) -> None:
+    def renew(self, began: float) -> None:
         pass
 
     def grant(self, began: float) -> None:
-        super().renewed(began)
+        super().renew(began)
 
 
 def _crawl(folder: Path, lease_s: float) -> VirtualCrawl:

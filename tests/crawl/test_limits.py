@@ -32,7 +32,7 @@ from lycosa.model.completed import UrlState
 from lycosa.model.end import End
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.synthetic import Misbehaviour, Outcome, Rules, SyntheticWeb, WebPlan
+from lycosa.synthetic import ExpectedOutcome, Misbehaviour, OracleRules, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from scripted import Names, error, first, page, robots, scripted_crawl
@@ -132,7 +132,7 @@ def test_depth_is_exact_on_a_tree(depth: int, tmp_path: Path) -> None:
         quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=depth)),
     )
     crawl.run([web.seed_url(0)])
-    truth = web.survey([web.seed_url(0)], Rules(max_depth=depth))
+    truth = web.survey([web.seed_url(0)], OracleRules(max_depth=depth))
     assert set(asked(crawl.log)) == truth.requested
 
 
@@ -150,7 +150,7 @@ def test_no_url_deeper_than_the_limit_is_asked_for_and_few_are_missed(
         quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=3)),
     )
     crawl.run([web.seed_url(0)])
-    truth = web.survey([web.seed_url(0)], Rules(max_depth=3))
+    truth = web.survey([web.seed_url(0)], OracleRules(max_depth=3))
     assert set(asked(crawl.log)) <= truth.requested
     assert len(set(asked(crawl.log))) >= 0.9 * len(truth.requested)
 
@@ -200,7 +200,7 @@ def test_a_host_over_its_page_budget_is_parked_and_goes_on_when_the_budget_is_ra
     host = host_states(crawl)["a.example"]
     assert (host.state, host.reason) == (HostState.PARKED, Reason.HOST_PAGE_BUDGET)
     counters = are_balanced(crawl)
-    assert (counters.captures, counters.of(UrlState.PARKED)) == (4, 7)
+    assert (counters.captures, counters.count_in(UrlState.PARKED)) == (4, 7)
     crawl.config = quick_config(budgets=BudgetSection(host_pages=8, park_s=1000.0))
     crawl.now += 1100
     crawl.run()
@@ -238,7 +238,7 @@ def test_a_host_that_brings_urls_too_fast_has_them_parked_and_fetched_later(tmp_
     crawl.run([A])
     counters = are_balanced(crawl)
     assert counters.discovered == 10_051
-    assert counters.of(UrlState.PARKED) == 49
+    assert counters.count_in(UrlState.PARKED) == 49
 
 
 def test_time_spent_on_a_host_is_bounded(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_crawl_waits_for_what_is_due_within_the_finish_wait(tmp_path: Path) ->
     )
     run = crawl.run([A])
     assert run.end is End.FINISHED and run.duration_s < 60
-    assert run.counters.of(UrlState.QUEUED) == 1
+    assert run.counters.count_in(UrlState.QUEUED) == 1
 
 
 def test_a_stop_finishes_what_is_in_flight_and_starts_nothing(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_breaking_off_leaves_what_was_in_flight_queued(tmp_path: Path) -> None:
 
     run = crawl.run([A, B], meanwhile=break_off_soon)
     assert run.end is End.STOPPED and run.duration_s < 7
-    assert are_balanced(crawl).of(UrlState.QUEUED) == 3
+    assert are_balanced(crawl).count_in(UrlState.QUEUED) == 3
     assert crawl.run().end is End.FINISHED
     assert {state for state, _ in outcomes(crawl).values()} == {UrlState.FETCHED}
     assert web.asked[f"{A}1"] == 2
@@ -349,7 +349,7 @@ def test_a_wall_clock_that_is_set_presses_nobody(seconds: float, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "name", [each.value for each in Misbehaviour if each.outcome is Outcome.ENDLESS]
+    "name", [each.value for each in Misbehaviour if each.outcome is ExpectedOutcome.ENDLESS]
 )
 def test_an_endless_space_costs_its_host_a_bounded_number_of_requests(
     name: str, tmp_path: Path
@@ -365,14 +365,14 @@ def test_an_endless_space_costs_its_host_a_bounded_number_of_requests(
     assert run.end is End.FINISHED
     assert (
         set(asked(crawl.log))
-        >= web.survey([web.seed_url(1)], Rules(scope=lambda url: "h000001" in url)).requested
+        >= web.survey([web.seed_url(1)], OracleRules(scope=lambda url: "h000001" in url)).requested
     )
     assert len(asked(crawl.log)) <= 2 * 60
     are_balanced(crawl)
 
 
 @pytest.mark.parametrize(
-    "name", [each.value for each in Misbehaviour if each.outcome is not Outcome.ENDLESS]
+    "name", [each.value for each in Misbehaviour if each.outcome is not ExpectedOutcome.ENDLESS]
 )
 def test_no_misbehaviour_stops_a_crawl(name: str, tmp_path: Path) -> None:
     """Every kind of trouble beside ordinary pages: these all come, and the trouble comes to what
@@ -389,12 +389,12 @@ def test_no_misbehaviour_stops_a_crawl(name: str, tmp_path: Path) -> None:
     found = outcomes(crawl)
     assert all(found[url][0] is UrlState.FETCHED for url in web.reachable([web.seed_url(0)]))
     wanted = {
-        Outcome.PAGE: {UrlState.FETCHED},
-        Outcome.OTHER: {UrlState.FETCHED},
-        Outcome.REDIRECT: {UrlState.REDIRECTED},
-        Outcome.ERROR: {UrlState.FAILED, UrlState.REDIRECTED},
-        Outcome.FAILURE: {UrlState.FAILED},
-        Outcome.CHOICE: {UrlState.FETCHED, UrlState.FAILED},
+        ExpectedOutcome.PAGE: {UrlState.FETCHED},
+        ExpectedOutcome.OTHER: {UrlState.FETCHED},
+        ExpectedOutcome.REDIRECT: {UrlState.REDIRECTED},
+        ExpectedOutcome.ERROR: {UrlState.FAILED, UrlState.REDIRECTED},
+        ExpectedOutcome.FAILURE: {UrlState.FAILED},
+        ExpectedOutcome.CHOICE: {UrlState.FETCHED, UrlState.FAILED},
     }[Misbehaviour(name).outcome]
     assert found[bad][0] in wanted, found[bad]
     are_balanced(crawl)

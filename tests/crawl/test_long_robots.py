@@ -11,7 +11,7 @@ from pathlib import Path
 from judging import quick_config
 from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import read_folder
-from lycosa.inspect.saved import load_saved
+from lycosa.inspect.saved_settings import load_saved_settings
 from scripted import page, robots, scripted_crawl
 
 A = "http://a.test/"
@@ -28,7 +28,7 @@ def test_each_of_20000_wildcard_rules_decides_where_it_matches(tmp_path: Path) -
     crawl.run(seeds)
     assert {seed for seed in seeds if web.asked[seed]} == set(seeds[50:])
     reader = read_folder(tmp_path / "c")
-    answer = explain(reader, load_saved(reader), seeds[3], time.time()).to_json()
+    answer = explain(reader, load_saved_settings(reader), seeds[3], time.time()).to_json()
     assert (
         answer["facts"]["robots_rule"] == "Disallow: /*a*b01200"
         and answer["facts"]["robots_line"] == 1202
@@ -47,12 +47,14 @@ def test_a_url_that_costs_too_much_to_judge_is_not_fetched_and_says_why(tmp_path
     crawl.run([costly, plain])
     assert (web.asked[costly], web.asked[plain]) == (0, 1)
     reader = read_folder(tmp_path / "c")
-    answer = explain(reader, load_saved(reader), costly, time.time()).to_json()
+    answer = explain(reader, load_saved_settings(reader), costly, time.time()).to_json()
     assert answer["verdict"] == "refused_by_robots"
     assert (
         "judging this URL by all wildcard rules needs more than 10,000,000 comparisons"
         in answer["headline"]
     )
     assert answer["facts"]["robots_bound"].startswith("judging this URL")
-    again = explain(reader, load_saved(reader), f"{A}{'hgfedcba' * 8}x", time.time()).to_json()
+    again = explain(
+        reader, load_saved_settings(reader), f"{A}{'hgfedcba' * 8}x", time.time()
+    ).to_json()
     assert again["verdict"] == "refused_by_robots" and "10,000,000 comparisons" in again["headline"]

@@ -24,7 +24,7 @@ class FailingQuery:
     def __init__(self, clock: Clock, fails: Callable[[str, float], bool]) -> None:
         self._clock, self._fails = clock, fails
 
-    async def ask(self, name: str) -> Sequence[tuple[str, float]]:
+    async def query_name(self, name: str) -> Sequence[tuple[str, float]]:
         if self._fails(name, self._clock.monotonic()):
             await self._clock.sleep(10.0)
             raise ResolveError(name, Reason.DNS_TIMEOUT, "no answer within the limit")

@@ -1,5 +1,5 @@
-"""Wherever a visit is broken off, by an error or by being cancelled, it leaves nothing held: neither
-host nor lease, slot or permit.
+"""Wherever a visit is broken off, by an error or by being cancelled, it leaves nothing held:
+neither host nor lease, slot or permit.
 
 The visits of a small crawl are made one after another, without the worker's loop. At each point in
 turn where one of them waits for something, the wait ends with an error.
@@ -97,14 +97,14 @@ class _Waiting:
     def __init__(self) -> None:
         self.table = AddressTable(None, CONFIG.politeness)
         self._inner = MachineAddresses(self.table)
-        self.started, self.close = self._inner.started, self._inner.close
+        self.started, self.close = self._inner.record_start, self._inner.close
 
-    async def take(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float) -> float:
         await asyncio.sleep(0)
-        return await self._inner.take(address, now)
+        return await self._inner.take_slot(address, now)
 
-    async def release(self, address: str, now: float) -> None:
-        await self._inner.release(address, now)
+    async def release_slot(self, address: str, now: float) -> None:
+        await self._inner.release_slot(address, now)
         await asyncio.sleep(0)
 
 
@@ -113,10 +113,10 @@ def nothing_is_held(assembled: Assembled, addresses: _Waiting) -> None:
     assert not frontier.in_process
     for partition in frontier.partitions.values():
         assert not partition.leased
-        for visit in partition.visits._cache.values():
-            assert visit.queue.open_leases == 0 and not visit.in_process
-            waits = visit.record.waiting > 0 and visit.may_be_visited
-            has_place = visit.benched or visit.record.front or visit.record.asleep_until
+        for host in partition.visits._cache.values():
+            assert host.queue.open_leases == 0 and not host.in_process
+            waits = host.record.waiting > 0 and host.may_be_visited
+            has_place = host.benched or host.record.front or host.record.asleep_until
             assert not waits or has_place, "its URLs would never be fetched"
     assert addresses.table.snapshot()["slots_used"] == 0
     assert " open=0 " in repr(assembled.permits)
@@ -132,7 +132,7 @@ async def _visit_all(crawl: VirtualCrawl, breaking: _Breaking, most: int = 100) 
         ports = msgspec.structs.replace(crawl._ports(None), addresses=lambda _: addresses)
         assembled = assemble(job, ports, extensions=Extensions(sinks=crawl.sinks))
         worker, frontier, clock = assembled.worker, assembled.worker.frontier, assembled.clock
-        assembled.intake.seeds([A, B])
+        assembled.intake.take_seeds([A, B])
         try:
             while not breaking.is_broken and most:
                 host = frontier.acquire(clock.monotonic(), clock.time())

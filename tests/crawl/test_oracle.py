@@ -24,7 +24,7 @@ from lycosa.model.completed import UrlState
 from lycosa.model.end import End
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.synthetic import Rules, SyntheticWeb, WebPlan
+from lycosa.synthetic import OracleRules, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 
 PLANS: dict[str, dict[str, Any]] = {
@@ -57,7 +57,9 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
-def same_as_survey(crawl: VirtualCrawl, web: SyntheticWeb, rules: Rules | None = None) -> None:
+def same_as_survey(
+    crawl: VirtualCrawl, web: SyntheticWeb, rules: OracleRules | None = None
+) -> None:
     """Requests, outcomes, counters, files and politeness, all against what the web knows of
     itself.
     """
@@ -115,7 +117,9 @@ def test_scope_bounds_a_crawl_exactly(rule: ScopeRule, tmp_path: Path) -> None:
     )
     crawl.run([web.seed_url(2)])
     end = "h000002.site000002.example" if rule is ScopeRule.HOST else ".site000002.example"
-    truth = web.survey([web.seed_url(2)], Rules(scope=lambda url: url.split("/")[2].endswith(end)))
+    truth = web.survey(
+        [web.seed_url(2)], OracleRules(scope=lambda url: url.split("/")[2].endswith(end))
+    )
     assert set(asked(crawl.log)) == truth.requested
     assert len(truth.pages) > (12 if rule is ScopeRule.SITE else 8)
 
@@ -165,6 +169,6 @@ def test_a_virtual_crawl_crawls_with_the_settings_of_an_ordinary_crawl(tmp_path:
     run = crawl.run([web.seed_url(0), "ftp://nobody.example/", "http://"])
     assert run.end is End.FINISHED
     assert run.counters.pages == len(
-        web.reachable([web.seed_url(0)], Rules(scope=lambda url: "h000000." in url))
+        web.reachable([web.seed_url(0)], OracleRules(scope=lambda url: "h000000." in url))
     )
     assert [seed for seed, _ in run.refused] == ["ftp://nobody.example/", "http://"]

@@ -61,7 +61,7 @@ def fetched(folder: Path) -> set[str]:
 
 
 def remark(folder: Path, url: str) -> Reason:
-    entry = read_folder(folder).find(url)
+    entry = read_folder(folder).find_url(url)
     assert entry is not None
     return entry.record.reason
 

@@ -24,7 +24,7 @@ from judging import (
 )
 from lycosa.config.sections import BudgetSection, FrontierSection
 from lycosa.exchange import ExchangeEnds, ExchangeError, Lateness, MemoryTopics, Parcel, TopicPost
-from lycosa.kv.memory import MemoryStores
+from lycosa.kv.memory import MemoryTables
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -154,7 +154,7 @@ def test_crashes_and_other_numbers_of_workers_lose_nothing_and_point_at_nothing_
         twins("odd" if seed % 2 else ""),
         quick_config(seed=seed, frontier=CONFIG.frontier),
     )
-    stores = MemoryStores()
+    stores = MemoryTables()
     crawl.open_table = in_memory(stores)
     deaths = 0
     for _ in range(5):
@@ -210,7 +210,7 @@ def test_links_from_sites_of_other_workers_earn_pages_too(tmp_path: Path) -> Non
     crawl.now += 10_000
     run_workers(crawl, 3, [])
     assert host_states(crawl)["big.example"].usage.pages == 3 + 10 * 2
-    assert are_balanced(crawl).of(UrlState.PARKED) == 31 - 23
+    assert are_balanced(crawl).count_in(UrlState.PARKED) == 31 - 23
 
 
 # -- through topics
@@ -245,8 +245,8 @@ class TopicExchange(SlowExchange):
         if kind == "lost":
             raise ExchangeError("lost")
         if kind == "twice":
-            await self.topics.append(parcel)
-        position = await self.topics.append(parcel)
+            await self.topics.append_parcel(parcel)
+        position = await self.topics.append_parcel(parcel)
         if kind == "unanswered":
             raise ExchangeError("the acknowledgement was lost")
         return position
@@ -263,7 +263,7 @@ def test_workers_that_hand_over_by_topics_crawl_what_others_crawl(
     assert len(captures(crawl)) == len(SITES) * (PAGES + 1)
     are_balanced(crawl)
     is_polite(crawl.log, crawl.config.politeness)
-    ends = [exchange.topics.end(number) for number in range(len(SITES))]
+    ends = [exchange.topics.last_position(number) for number in range(len(SITES))]
     assert [each.delivery.arrivals.position for each in running] == ends and sum(ends) > 10
     assert all(each.delivery.is_idle for each in running)
     assert any(each.delivery.arrivals.stepped_over for each in running) == has_faults

@@ -12,7 +12,7 @@ import pytest
 from lycosa.config.sections import PolitenessSection
 from lycosa.synthetic import RequestLog, SyntheticWeb, WebPlan
 from lycosa.worker.machine_table import (
-    NAME,
+    MACHINE_TABLE_NAME,
     NoMachineTable,
     machine_folder,
     machine_table,
@@ -87,17 +87,17 @@ def test_each_crawl_holds_its_own_settings_against_what_all_did(tmp_path: Path) 
         PolitenessSection(address_delay_s=0.5, address_slots=3),
     )
     first, second = (
-        open_machine_table(tmp_path / NAME, slow),
-        open_machine_table(tmp_path / NAME, quick),
+        open_machine_table(tmp_path / MACHINE_TABLE_NAME, slow),
+        open_machine_table(tmp_path / MACHINE_TABLE_NAME, quick),
     )
-    assert first.take("192.0.2.1", 100.0) == 0
-    assert second.take("192.0.2.1", 100.1) == pytest.approx(0.4)
-    assert second.take("192.0.2.1", 100.5) == 0
-    first.release("192.0.2.1", 100.6)
-    assert first.take("192.0.2.1", 103.0) == pytest.approx(2.5)
-    assert 0 < first.take("192.0.2.1", 106.0) <= 1.0, "the other's request is open"
-    second.release("192.0.2.1", 106.0)
-    assert first.take("192.0.2.1", 106.0) == 0
+    assert first.take_slot("192.0.2.1", 100.0) == 0
+    assert second.take_slot("192.0.2.1", 100.1) == pytest.approx(0.4)
+    assert second.take_slot("192.0.2.1", 100.5) == 0
+    first.release_slot("192.0.2.1", 100.6)
+    assert first.take_slot("192.0.2.1", 103.0) == pytest.approx(2.5)
+    assert 0 < first.take_slot("192.0.2.1", 106.0) <= 1.0, "the other's request is open"
+    second.release_slot("192.0.2.1", 106.0)
+    assert first.take_slot("192.0.2.1", 106.0) == 0
     first.close()
     second.close()
 
@@ -124,7 +124,7 @@ def test_a_folder_that_another_may_have_laid_is_not_used(
         folder.symlink_to(elsewhere)
     elif trap == "link to a file":
         folder.mkdir(mode=0o700)
-        (folder / NAME).symlink_to(victim)
+        (folder / MACHINE_TABLE_NAME).symlink_to(victim)
     elif trap == "open to all":
         folder.mkdir()
         folder.chmod(0o777)
@@ -135,4 +135,4 @@ def test_a_folder_that_another_may_have_laid_is_not_used(
     monkeypatch.setenv("LYCOSA_RUNTIME_DIR", str(folder))
     with pytest.raises(NoMachineTable, match=str(folder)):
         machine_table(PolitenessSection())
-    assert victim.read_text() == "precious" and not (elsewhere / NAME).exists()
+    assert victim.read_text() == "precious" and not (elsewhere / MACHINE_TABLE_NAME).exists()

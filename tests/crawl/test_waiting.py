@@ -26,7 +26,7 @@ def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
     found: list[Progress] = []
     crawl.run(
         meanwhile=lambda assembled: found.append(
-            ProgressReport(assembled.worker, crawl.config, assembled.clock).make()
+            ProgressReport(assembled.worker, crawl.config, assembled.clock).make_report()
         )
     )
     assert 900 < found[0].next_in_s <= 1001
@@ -60,15 +60,15 @@ def test_a_url_that_is_disallowed_does_not_hide_the_one_behind_it(tmp_path: Path
     found: list[tuple[str, ...]] = []
 
     def look(assembled: Assembled, *seeds: str) -> None:
-        assembled.intake.seeds([A + seed for seed in seeds])
+        assembled.intake.take_seeds([A + seed for seed in seeds])
         host8 = hash8(host_of(A))
-        visit = next(
+        host = next(
             v
             for p in assembled.worker.frontier.partitions.values()
-            if (v := p.visits.find(host8)) is not None
+            if (v := p.visits.find_host(host8)) is not None
         )
         with pytest.raises(StopIteration) as over:
-            assembled.pipeline.next_urls(visit).send(None)  # it waits for nothing here
+            assembled.pipeline.next_urls(host).send(None)  # it waits for nothing here
         found.append(over.value.value)
 
     crawl.run(meanwhile=lambda assembled: look(assembled, "no", "x"))

@@ -67,10 +67,10 @@ class Unreliable(SlowExchange):
 
     deaf_from = math.inf
 
-    async def deliver(self, parcel: Parcel) -> None:
+    async def deliver_parcel(self, parcel: Parcel) -> None:
         if asyncio.get_running_loop().time() >= self.deaf_from:
             raise ExchangeError("lost")
-        await super().deliver(parcel)
+        await super().deliver_parcel(parcel)
 
 
 class Death(Faults):
@@ -250,7 +250,7 @@ def _over(
 def _look(tables: list[RocksKeyValue]) -> tuple[int, int]:
     outboxes = [Outbox(number, table, table) for number, table in enumerate(tables)]
     parcels = sum(
-        len(outbox.pending(destination, 0))
+        len(outbox.pending_parcels(destination, 0))
         for outbox in outboxes
         for destination in outbox.destinations()
     )

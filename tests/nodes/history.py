@@ -50,7 +50,7 @@ from lycosa.shard.joined_view import JoinedView
 from lycosa.shard.memory_snapshots import MemorySnapshots
 from lycosa.shard.opening import Ground, PartitionData, open_shard
 from lycosa.shard.snapshot_view import SnapshotView
-from lycosa.shard.view import Origin, View
+from lycosa.shard.view import CrawlOrigin, CrawlView
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.web import Responder
@@ -196,7 +196,7 @@ class NodesHistory:
         finally:
             ended = asyncio.get_running_loop().time()
             self.world.wind_up()
-        assert self.world.newest.coordinator.end is not None
+        assert self.world.newest.coordinator.crawl_end is not None
         self.judge()
         takeovers = sum(log.terms for log in self.world.changelogs.values())
         return Lived(len(self.world.log), sum(self.world.faults.values()), takeovers, ended)
@@ -400,7 +400,9 @@ class NodesHistory:
                 [shard],
                 Ground(log, segments, MemorySnapshots(self.world.objects, shard, log, make)),
             )
-            assert not segments.find(opened.term).open, f"shard {shard} left a segment open"
+            assert not segments.find_segments(opened.term).open, (
+                f"shard {shard} left a segment open"
+            )
             tables[shard] = opened.tables[shard]
         return tables
 
@@ -413,8 +415,8 @@ class NodesHistory:
         def make() -> PartitionData:
             return PartitionData(MemoryKeyValue(), SortedSeenUrls(place / f"seen-{next(made)}"))
 
-        origin = Origin("cluster", world.manifest, lambda: world.sites, lambda: world.config)
-        views: list[View] = []
+        origin = CrawlOrigin("cluster", world.manifest, lambda: world.sites, lambda: world.config)
+        views: list[CrawlView] = []
         for shard, changelog in world.changelogs.items():
             log, segments = MemoryLog(changelog), MemorySegments(world.objects, shard)
             views.append(
@@ -432,7 +434,7 @@ class NodesHistory:
             for host, _, record in urls_of(table):
                 if record.history is not None and record.history.segment:
                     url = join_url("https" if record.secure else "http", host.host, record.target)
-                    stored = segments.read(record.history.segment, record.history.offset)
+                    stored = segments.read_record(record.history.segment, record.history.offset)
                     assert stored.fields["WARC-Target-URI"] == url, (url, stored.fields)
                     # That of a body which was stored before is the other record's.
                     named = (

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from judging import new_folder
 from lycosa.cluster import node_plan
 from lycosa.cluster.node_acts import (
-    Act,
     Died,
     GiveUp,
+    NodeAct,
     Note,
     Reply,
     StartWorker,
@@ -42,10 +42,10 @@ from lycosa.parse.parser_config import ParserConfig
 from lycosa.politeness.node_addresses import NodeAddresses
 from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
-from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.worker.assembly import Assembled, Ports, assemble
-from lycosa.worker.duties import Duties
+from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.job import WorkerJob
 from nodes.ports import (
     Dead,
@@ -96,7 +96,7 @@ class Machine:
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._numbers = count(1)
-        self._plan = NodePlan(EPOCH + world.now() + self.clock_off_s)
+        self._plan = NodePlan(VIRTUAL_EPOCH + world.now() + self.clock_off_s)
         self._inbox: asyncio.Queue[object] = asyncio.Queue()
         self._tasks = [world.spawn(self._listen()), world.spawn(self._tick())]
 
@@ -145,7 +145,7 @@ class Machine:
 
     # -- the node
 
-    def hear(self, message: object) -> None:
+    def handle_message(self, message: object) -> None:
         """A message has come in; a machine that hangs reads it when it wakes."""
         self._inbox.put_nowait(message)
 
@@ -153,7 +153,7 @@ class Machine:
         while True:
             message: Any = await self._inbox.get()
             await self.gate()
-            acts = self._plan.hear(message, self._now())
+            acts = self._plan.handle_message(message, self._now())
             is_old, self._greatest = (
                 message.coordinator < self._greatest,
                 max(message.coordinator, self._greatest),
@@ -167,29 +167,29 @@ class Machine:
         while True:
             await asyncio.sleep(_TICK_S)
             await self.gate()
-            wall = EPOCH + asyncio.get_running_loop().time() + self.clock_off_s
+            wall = VIRTUAL_EPOCH + asyncio.get_running_loop().time() + self.clock_off_s
             self._do(self._plan.tick(self._now(), node_plan.Machine(wall, _FREE, _FREE)))
 
     def worker_said(self, process: Process, message: Any) -> None:
         """What a process tells, as long as it is the one that the node runs."""
         if self.processes.get(process.shard) is process:
-            self._do(self._plan.worker_said(process.shard, message, self._now()))
+            self._do(self._plan.handle_worker_message(process.shard, message, self._now()))
 
     def _ended(self, process: Process, ending: Any) -> None:
         if self.processes.get(process.shard) is process:
             del self.processes[process.shard]
-            self._do(self._plan.worker_ended(process.shard, ending, self._now()))
+            self._do(self._plan.handle_worker_end(process.shard, ending, self._now()))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() + self.monotonic_base
 
-    def _do(self, acts: list[Act]) -> None:
+    def _do(self, acts: list[NodeAct]) -> None:
         for act in acts:
             if isinstance(act, StartWorker):
                 self._start(act)
             elif isinstance(act, TellWorker):
                 if (process := self.processes.get(act.shard)) is not None:
-                    process.hear(act.message)
+                    process.handle_message(act.message)
             elif isinstance(act, TellCoordinator | Reply):
                 self.world.tell_coordinators(self, act.message)
             elif isinstance(act, GiveUp):
@@ -207,7 +207,7 @@ class Machine:
         )
         process.start(self._ended)
         if (greeting := self._plan.greeting(act.shard)) is not None:
-            process.hear(greeting)
+            process.handle_message(greeting)
 
 
 class Process:
@@ -261,7 +261,7 @@ class Process:
         if self.is_dead:
             await asyncio.Event().wait()
 
-    def hear(self, message: Any) -> None:
+    def handle_message(self, message: Any) -> None:
         self._heard.put_nowait(message)
 
     def kill(self) -> None:
@@ -317,9 +317,9 @@ class Process:
         lease = ShardLease(LEASE_S)
         shard, claimed, latest, last_commit = await self._open(clock, offload, folder)
         self.term = shard.term
-        lease.renewed(claimed)
+        lease.renew(claimed)
         job = self._job(folder, shard, clock, claimed, latest, last_commit)
-        duties: Duties | None = None
+        duties: CoordinatorLink | None = None
 
         def want() -> None:
             if duties is not None:
@@ -327,7 +327,7 @@ class Process:
 
         ports = self._ports(clock, offload, lease, folder)
         assembled = self.assembled = assemble(job, ports, want, shard)
-        duties = Duties(assembled, shard.term, self._tell)
+        duties = CoordinatorLink(assembled, shard.term, self._tell)
         world.inquiry_register(self, assembled)
         assembled.delivery.start()
         working = self._spawn(assembled.worker.run())
@@ -443,24 +443,24 @@ class Process:
             addresses=lambda job: self.machine.addresses.join(world.node_politeness),
             lease=lease,
             exchange=ExchangeEnds(
-                TopicPost(bad_append(self, self._chance, world.topics.append)),
+                TopicPost(bad_append(self, self._chance, world.topics.append_parcel)),
                 world.inquiry(self),
                 world.inbound(self),
                 Lateness(),
             ),
         )
 
-    async def _listen(self, duties: Duties, assembled: Assembled) -> None:
+    async def _listen(self, duties: CoordinatorLink, assembled: Assembled) -> None:
         while True:
             message = await self._heard.get()
             await self.gate()
-            await duties.hear(message)
+            await duties.handle_message(message)
             if isinstance(message, Stop):
                 assembled.worker.stop(End(message.end))
                 if message.at_once:
                     assembled.worker.break_off()
 
-    async def _report(self, duties: Duties, assembled: Assembled) -> None:
+    async def _report(self, duties: CoordinatorLink, assembled: Assembled) -> None:
         while True:
             await asyncio.sleep(_REPORT_S)
             await self.gate()

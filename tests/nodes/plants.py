@@ -23,7 +23,7 @@ from lycosa.shard.memory_snapshots import MemorySnapshots
 from lycosa.shard.opening import PartitionData
 from lycosa.store import FoundSegments
 from lycosa.store.memory_segments import MemorySegments
-from lycosa.worker.committing import Committer
+from lycosa.worker.committer import Committer
 
 PLANTS = {
     "no fence": "an owner that lost its shard may go on appending",
@@ -86,7 +86,7 @@ def _late_lease() -> Sequence[Change]:
 
     async def write(self: Committer, pending: Any, commit: Commit) -> None:
         await right(self, pending, commit)
-        self._books.lease.renewed(self._clock.monotonic())
+        self._books.lease.renew(self._clock.monotonic())
 
     return [(Committer, "_write", write)]
 
@@ -144,7 +144,7 @@ def _mixed_files() -> Sequence[Change]:
 
 
 def _old_coordinator() -> Sequence[Change]:
-    right = NodePlan.hear
+    right = NodePlan.handle_message
 
     def hear(self: NodePlan, message: Any, now: float) -> Any:
         if message.coordinator < self.coordinator:
@@ -157,7 +157,7 @@ def _old_coordinator() -> Sequence[Change]:
 
 
 def _shared_key() -> Sequence[Change]:
-    right = MemorySegments.find
+    right = MemorySegments.find_segments
 
     def find(self: MemorySegments, term: int) -> FoundSegments:
         return msgspec.structs.replace(right(self, term), term=0)

@@ -18,9 +18,9 @@ from lycosa.shard.memory_snapshots import MemorySnapshots
 from lycosa.shard.opening import PartitionData
 from lycosa.store import NotStored, PendingWrite
 from lycosa.store.memory_segments import MemorySegments, Objects
-from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.fetcher import SyntheticFetcher
-from lycosa.synthetic.request_log import Exchange, RequestLog
+from lycosa.synthetic.request_log import LoggedRequest, RequestLog
 
 if TYPE_CHECKING:
     from nodes.machine import Process
@@ -49,7 +49,7 @@ class NodeClock:
 
     def wall(self) -> float:
         self._process.check()
-        return EPOCH + asyncio.get_running_loop().time() + self._process.machine.clock_off_s
+        return VIRTUAL_EPOCH + asyncio.get_running_loop().time() + self._process.machine.clock_off_s
 
     async def sleep(self, delay_s: float) -> None:
         await asyncio.sleep(max(0.0, delay_s))
@@ -111,13 +111,15 @@ class NodeFetcher:
 class WorldLog(RequestLog):
     """The web's record, by the world's clock alone."""
 
-    def begin(self, host: str, address: str, path: str, start: float, wall: float) -> Exchange:
+    def begin_request(
+        self, host: str, address: str, path: str, start: float, wall: float
+    ) -> LoggedRequest:
         now = asyncio.get_running_loop().time()
-        return super().begin(host, address, path, now, EPOCH + now)
+        return super().begin_request(host, address, path, now, VIRTUAL_EPOCH + now)
 
-    def finish(self, exchange: Exchange, end: float) -> None:
+    def finish_request(self, exchange: LoggedRequest, end: float) -> None:
         if exchange.end == float("inf"):
-            super().finish(exchange, asyncio.get_running_loop().time())
+            super().finish_request(exchange, asyncio.get_running_loop().time())
 
 
 class ProcessLog:
@@ -125,22 +127,24 @@ class ProcessLog:
 
     def __init__(self, log: WorldLog) -> None:
         self._log = log
-        self._open: list[Exchange] = []
+        self._open: list[LoggedRequest] = []
 
-    def begin(self, host: str, address: str, path: str, start: float, wall: float) -> Exchange:
-        exchange = self._log.begin(host, address, path, start, wall)
+    def begin_request(
+        self, host: str, address: str, path: str, start: float, wall: float
+    ) -> LoggedRequest:
+        exchange = self._log.begin_request(host, address, path, start, wall)
         self._open.append(exchange)
         return exchange
 
-    def finish(self, exchange: Exchange, end: float) -> None:
-        self._log.finish(exchange, end)
+    def finish_request(self, exchange: LoggedRequest, end: float) -> None:
+        self._log.finish_request(exchange, end)
         if exchange in self._open:
             self._open.remove(exchange)
 
     def broken_off(self) -> None:
         """The process died: servers see its connections end."""
         for exchange in list(self._open):
-            self.finish(exchange, 0.0)
+            self.finish_request(exchange, 0.0)
 
 
 class NodeResolver:
@@ -263,7 +267,7 @@ class NodeSegments(MemorySegments):
         super().__init__(NodeObjects(process, objects, chance), shard)
         self._process, self._chance = process, chance
 
-    def put(self, pending: PendingWrite) -> None:
+    def put_records(self, pending: PendingWrite) -> None:
         machine = self._process.machine
         self._process.check()
         if machine.is_cut_off:
@@ -271,7 +275,7 @@ class NodeSegments(MemorySegments):
         if machine.world.is_troubled and not pending.is_written and self._chance.random() < 0.02:
             machine.world.faults["put"] += 1
             raise NotStored("injected")
-        super().put(pending)
+        super().put_records(pending)
 
 
 class NodeSnapshots(MemorySnapshots):
@@ -288,10 +292,10 @@ class NodeSnapshots(MemorySnapshots):
         super().__init__(objects, shard, log, make, NodeClock(process).monotonic, _UNLISTED_S)
         self._process = process
 
-    def partitions(self) -> list[int]:
+    def saved_partitions(self) -> list[int]:
         if self._process.machine.is_cut_off:
             raise RolledBack("the object store cannot be reached")
-        return super().partitions()
+        return super().saved_partitions()
 
 
 def bad_append(

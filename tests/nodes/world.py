@@ -21,12 +21,12 @@ from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import Seeds
 from lycosa.commit import MemoryChangelog
 from lycosa.config.sections import Config
-from lycosa.exchange import InProcessExchange, Key, MemoryTopics, Parcel
+from lycosa.exchange import InProcessExchange, MemoryTopics, Parcel, PartitionKey
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import suffix_list
 from lycosa.shard.opening import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
-from lycosa.synthetic.clock import EPOCH, VirtualClock
+from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Assembled
@@ -63,7 +63,7 @@ class Runner:
 
     def hear(self, sender: str, message: Any) -> None:
         if not self.is_over:
-            self._send(self.coordinator.hear(sender, message, self._world.now()))
+            self._send(self.coordinator.handle_message(sender, message, self._world.now()))
 
     def _send(self, outgoing: Sequence[Any]) -> None:
         for each in outgoing:
@@ -80,7 +80,7 @@ class Runner:
     async def _tick(self) -> None:
         while not (self.coordinator.is_over or self.coordinator.superseded_by):
             await asyncio.sleep(_PROBE_S)
-            self._send(self.coordinator.tick(self._world.now(), EPOCH + self._world.now()))
+            self._send(self.coordinator.tick(self._world.now(), VIRTUAL_EPOCH + self._world.now()))
         self.is_over = True
 
 
@@ -118,8 +118,8 @@ class World:
         self.failure: BaseException | None = None
         place = new_folder(folder / "manifest")
         self.sites = Sites(suffix_list(place))
-        self.manifest = manifests.create(
-            place, manifests.identity_of(config, self.sites), "simulated", EPOCH, CRAWL
+        self.manifest = manifests.create_crawl(
+            place, manifests.identity_of(config, self.sites), "simulated", VIRTUAL_EPOCH, CRAWL
         )
 
     @staticmethod
@@ -205,7 +205,7 @@ class World:
 
         def arrive() -> None:
             if machine is not None and not machine.is_dead and not machine.is_cut_off:
-                machine.hear(message)
+                machine.handle_message(message)
 
         if machine is not None and not machine.is_cut_off:
             self._deliver(arrive)
@@ -245,11 +245,11 @@ class World:
         """The shard's owner answers from now on; one before it, which may still live, does not."""
         delivery = assembled.delivery
         self.owners[process.shard] = process
-        self._mesh.register(
+        self._mesh.register_partition(
             process.shard,
-            delivery.arrivals.receive,
+            delivery.arrivals.receive_parcel,
             delivery.arrivals.look_up(process.shard),
-            delivery.arrivals.answer,
+            delivery.arrivals.answer_call,
         )
 
     def inquiry(self, process: Process) -> NodeInquiry:
@@ -280,7 +280,7 @@ class NodeInquiry:
     def __init__(self, process: Process, mesh: InProcessExchange) -> None:
         self._process, self._mesh = process, mesh
 
-    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+    async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         await self._process.gate()
         await asyncio.sleep(0.002)
         machine = self._process.machine
@@ -289,13 +289,13 @@ class NodeInquiry:
         ):
             return {}
         owners = {shard: owner for shard, owner in machine.world.owners.items() if owner.answers}
-        found = await self._mesh.ask([key for key in keys if key[0] in owners])
+        found = await self._mesh.look_up_keys([key for key in keys if key[0] in owners])
         await self._process.gate()
         return found
 
-    async def call(self, destination: int, body: bytes) -> bytes:
+    async def call_owner(self, destination: int, body: bytes) -> bytes:
         await self._process.gate()
-        return await self._mesh.call(destination, body)
+        return await self._mesh.call_owner(destination, body)
 
     async def close(self) -> None:
         """The mesh belongs to all."""
@@ -307,18 +307,18 @@ class NodeInbound:
     def __init__(self, process: Process, topics: MemoryTopics) -> None:
         self._process, self._topics = process, topics
 
-    async def read(self, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
         while True:
             await self._process.gate()
-            found = await self._topics.read(self._process.shard, after)
+            found = await self._topics.read_parcels(self._process.shard, after)
             await self._process.gate()
             if not self._process.machine.is_cut_off:
                 return found
             await asyncio.sleep(1.0)
 
-    async def end(self) -> int:
+    async def last_position(self) -> int:
         while True:
             await self._process.gate()
             if not self._process.machine.is_cut_off:
-                return self._topics.end(self._process.shard)
+                return self._topics.last_position(self._process.shard)
             await asyncio.sleep(1.0)

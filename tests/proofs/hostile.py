@@ -26,7 +26,7 @@ from lycosa.folder.names import attempts_folder
 from lycosa.folder.run_cost import read_costs
 from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import read_folder
-from lycosa.inspect.saved import load_saved
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.urls.identity import Canonicalizer, host_of
 from proofs.crawls import FAST, LOOPBACK, LYCOSA, Done, environment
@@ -249,7 +249,7 @@ def _alone(folder: Path, cases: Sequence[Case], network: Network) -> dict[str, P
 
 def _found(folder: Path, cases: Sequence[Case]) -> dict[str, Found]:
     reader = read_folder(folder)
-    saved = load_saved(reader)
+    saved = load_saved_settings(reader)
     longest: dict[str, float] = {}
     last: dict[str, str] = {}
     for attempt in read_attempts(attempts_folder(folder)):
@@ -338,7 +338,7 @@ def _unjudged(folder: Path, port: int) -> list[str]:
     """Hosts with 600 queued URLs whose robots.txt did not disallow those that were looked at."""
     faults = []
     reader = read_folder(folder)
-    saved = load_saved(reader)
+    saved = load_saved_settings(reader)
     for name, path in QUEUED.items():
         urls = [
             f"http://{name}{DOMAIN}:{port}{path(number)}" for number in range(1, QUEUED_URLS, 149)

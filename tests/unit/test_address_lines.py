@@ -35,7 +35,7 @@ def discover(
         for host in hosts
         for page in range(pages)
     ]
-    partition.discover(batch, START)
+    partition.discover_urls(batch, START)
 
 
 def frontier_of(partitions: list[Partition], capacity: int = 1000) -> Frontier:
@@ -45,31 +45,31 @@ def frontier_of(partitions: list[Partition], capacity: int = 1000) -> Frontier:
 def know_address(partition: Partition, hosts: Iterable[str], address: str = SHARED) -> None:
     """As if the hosts had been visited."""
     for host in hosts:
-        visit = partition.visits.find(hash8(host))
+        visit = partition.visits.find_host(hash8(host))
         assert visit is not None
         visit.record.address = address
-        partition.visits.touch(visit)
+        partition.visits.mark_changed(visit)
 
 
 def acquired(frontier: Frontier, now: float) -> VisitState | None:
-    visit = frontier.acquire(now, START + now)
-    if visit is not None and visit.host.startswith("shop"):
-        visit.record.address = SHARED
-        frontier.workbench.rejoin(visit, SHARED)
-    return visit
+    host = frontier.acquire(now, START + now)
+    if host is not None and host.name.startswith("shop"):
+        host.record.address = SHARED
+        frontier.workbench.rejoin_address(host, SHARED)
+    return host
 
 
 def fetch(frontier: Frontier, now: float, delay: float = 1.0) -> str | None:
     """One whole visit at once; gives the host."""
-    visit = acquired(frontier, now)
-    if visit is None:
+    host = acquired(frontier, now)
+    if host is None:
         return None
-    partition = frontier.partitions[visit.partition]
-    lease = partition.lease(visit)
+    partition = frontier.partitions[host.partition]
+    lease = partition.lease_next(host)
     assert lease is not None
-    partition.complete(lease, done(lease, UrlState.FETCHED))
-    frontier.release(visit, now + delay, START + now + delay)
-    return visit.host
+    partition.complete_lease(lease, done(lease, UrlState.FETCHED))
+    frontier.release(host, now + delay, START + now + delay)
+    return host.name
 
 
 def rows(store: MemoryKeyValue) -> list[tuple[str, int, int]]:
@@ -85,7 +85,7 @@ def test_hosts_of_one_address_leave_room_for_others() -> None:
     frontier = frontier_of([partition], capacity=8)
     asked = {fetch(frontier, 0.0) for _ in range(3)}
     assert "own.example" in asked
-    assert sum(visit.record.address == SHARED for visit in frontier.workbench.hosts()) == MOST
+    assert sum(host.record.address == SHARED for host in frontier.workbench.hosts()) == MOST
     assert len(partition.lines) == 100 - MOST
     assert frontier.waiting_in_front() == 100 - MOST
 
@@ -95,12 +95,12 @@ def test_hosts_whose_address_becomes_known_by_their_visit_go_to_its_line_beyond_
     discover(partition, map(shop, range(20)), pages=2)
     frontier = frontier_of([partition])
     for _ in range(20):  # the address is known, and has no slot for the moment
-        visit = acquired(frontier, 0.0)
-        assert visit is not None
-        visit.next_time = 5.0
-        frontier.give_back(visit)
+        host = acquired(frontier, 0.0)
+        assert host is not None
+        host.next_time = 5.0
+        frontier.give_back(host)
     assert len(frontier.workbench) == MOST
-    assert partition.lines.waiting(SHARED) == 20 - MOST
+    assert partition.lines.waiting_hosts(SHARED) == 20 - MOST
 
 
 def test_all_hosts_of_the_line_have_their_turn_in_order() -> None:
@@ -122,7 +122,7 @@ def test_all_hosts_of_the_line_have_their_turn_in_order() -> None:
     assert all(
         visit.record.state is HostState.EXHAUSTED
         for host in hosts
-        if (visit := partition.visits.find(hash8(host)))
+        if (visit := partition.visits.find_host(hash8(host)))
     )
 
 
@@ -140,7 +140,7 @@ def test_a_full_workbench_is_not_kept_by_the_lines() -> None:
         assert len(frontier.workbench) == 4 * MOST
     frontier.resize(4 * MOST)
     discover(partition, ["own.example"])
-    own = partition.visits.find(hash8("own.example"))
+    own = partition.visits.find_host(hash8("own.example"))
     assert own is not None and own.record.front is not None
     turns = 2 * partition.front.turns_to(*own.record.front)
     asked: list[str] = []
@@ -180,12 +180,12 @@ def test_a_host_in_a_line_moves_up_for_a_better_url_and_stays_in_the_line() -> N
     discover(partition, hosts, pages=1, importance=0.3)
     know_address(partition, hosts)
     frontier = frontier_of([partition])
-    visit = acquired(frontier, 0.0)
-    assert visit is not None
-    partition.discover([found(f"http://{shop(39)}/important", importance=1.0)], START)
-    record = partition.visits.meet(hash8(shop(39)), shop(39)).record
+    host = acquired(frontier, 0.0)
+    assert host is not None
+    partition.discover_urls([found(f"http://{shop(39)}/important", importance=1.0)], START)
+    record = partition.visits.meet_host(hash8(shop(39)), shop(39)).record
     assert record.line == SHARED and record.front is not None and record.front[0] == 0
-    frontier.release(visit, 1000.0, START + 1000)
+    frontier.release(host, 1000.0, START + 1000)
     asked = [fetch(frontier, now, 1000.0) for now in range(10)]
     assert shop(39) in asked[: MOST + 1]
 

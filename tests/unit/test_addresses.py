@@ -58,11 +58,11 @@ for line in sys.stdin:
         )
         assert self._answer() == "open"
 
-    def take(self, address: str, now: float) -> float:
-        return float(self._ask("take", address, now))
+    def take_slot(self, address: str, now: float) -> float:
+        return float(self._ask("take_slot", address, now))
 
-    def release(self, address: str, now: float) -> None:
-        self._ask("release", address, now)
+    def release_slot(self, address: str, now: float) -> None:
+        self._ask("release_slot", address, now)
 
     def kill(self) -> None:
         self.process.kill()
@@ -91,48 +91,48 @@ def other(tmp_path: Path) -> Iterator[Other]:
 
 def test_starts_to_one_address_are_a_delay_apart(place: Path | None) -> None:
     table = AddressTable(place, SECTION)
-    assert table.take("192.0.2.1", 100.0) == 0
-    assert table.take("192.0.2.1", 100.2) == pytest.approx(0.3)
-    table.release("192.0.2.1", 100.3)
+    assert table.take_slot("192.0.2.1", 100.0) == 0
+    assert table.take_slot("192.0.2.1", 100.2) == pytest.approx(0.3)
+    table.release_slot("192.0.2.1", 100.3)
     # a delay between starts, whatever ended
-    assert table.take("192.0.2.1", 100.4) == pytest.approx(0.1)
-    assert table.take("192.0.2.1", 100.5) == 0
+    assert table.take_slot("192.0.2.1", 100.4) == pytest.approx(0.1)
+    assert table.take_slot("192.0.2.1", 100.5) == 0
     table.close()
 
 
 def test_addresses_do_not_hinder_each_other(place: Path | None) -> None:
     table = AddressTable(place, SECTION)
-    assert [table.take(f"192.0.2.{n}", 100.0) for n in range(250)] == [0.0] * 250
+    assert [table.take_slot(f"192.0.2.{n}", 100.0) for n in range(250)] == [0.0] * 250
     table.close()
 
 
 def test_no_more_requests_are_open_than_slots(place: Path | None) -> None:
     table = AddressTable(place, UNDELAYED)
-    assert [table.take("2001:db8::1", 1.0) > 0 for _ in range(4)] == [False, False, True, True]
-    table.release("2001:db8::1", 2.0)
-    assert [table.take("2001:db8::1", 2.0) > 0 for _ in range(2)] == [False, True]
+    assert [table.take_slot("2001:db8::1", 1.0) > 0 for _ in range(4)] == [False, False, True, True]
+    table.release_slot("2001:db8::1", 2.0)
+    assert [table.take_slot("2001:db8::1", 2.0) > 0 for _ in range(2)] == [False, True]
     table.close()
 
 
 def test_many_slots_are_possible(place: Path | None) -> None:
     table = AddressTable(place, PolitenessSection(address_delay_s=0, address_slots=20))
-    assert sum(table.take("192.0.2.1", 1.0) == 0 for _ in range(30)) == 20
+    assert sum(table.take_slot("192.0.2.1", 1.0) == 0 for _ in range(30)) == 20
     table.close()
 
 
 def test_releasing_what_is_not_held_is_an_error() -> None:
     table = AddressTable(None, SECTION)
     with pytest.raises(KeyError):
-        table.release("192.0.2.1", 1.0)
+        table.release_slot("192.0.2.1", 1.0)
     table.close()
 
 
 def test_the_snapshot_counts_addresses_and_slots(place: Path | None) -> None:
     table = AddressTable(place, UNDELAYED, 64)
-    table.take("192.0.2.1", 1.0)
-    table.take("192.0.2.1", 1.0)
-    table.take("192.0.2.2", 1.0)
-    table.release("192.0.2.2", 1.0)
+    table.take_slot("192.0.2.1", 1.0)
+    table.take_slot("192.0.2.1", 1.0)
+    table.take_slot("192.0.2.2", 1.0)
+    table.release_slot("192.0.2.2", 1.0)
     assert table.snapshot() == {"addresses": 2, "slots_used": 2, "slots_held": 2}
     assert "2 slots held of 1 addresses" in repr(table)
     table.close()
@@ -140,42 +140,42 @@ def test_the_snapshot_counts_addresses_and_slots(place: Path | None) -> None:
 
 def test_a_restart_remembers_the_next_start(tmp_path: Path) -> None:
     table = AddressTable(tmp_path / "addresses", SECTION)
-    table.take("192.0.2.1", 100.0)
+    table.take_slot("192.0.2.1", 100.0)
     table.close()
     table = AddressTable(tmp_path / "addresses", SECTION)
-    assert table.take("192.0.2.1", 100.1) == pytest.approx(0.4)
+    assert table.take_slot("192.0.2.1", 100.1) == pytest.approx(0.4)
     table.close()
 
 
 def test_closing_gives_back_the_slots(tmp_path: Path) -> None:
     path = tmp_path / "addresses"
     first, second = AddressTable(path, UNDELAYED), AddressTable(path, UNDELAYED)
-    assert [first.take("192.0.2.1", 1.0), first.take("192.0.2.1", 1.0)] == [0, 0]
-    assert second.take("192.0.2.1", 1.0) > 0
+    assert [first.take_slot("192.0.2.1", 1.0), first.take_slot("192.0.2.1", 1.0)] == [0, 0]
+    assert second.take_slot("192.0.2.1", 1.0) > 0
     first.close()
-    assert second.take("192.0.2.1", 1.0) == 0
+    assert second.take_slot("192.0.2.1", 1.0) == 0
     second.close()
 
 
 def test_times_from_before_a_reboot_cost_one_delay_at_most(tmp_path: Path) -> None:
     table = AddressTable(tmp_path / "addresses", SECTION)
-    table.take("192.0.2.1", 5_000_000.0)
+    table.take_slot("192.0.2.1", 5_000_000.0)
     table.close()
     table = AddressTable(tmp_path / "addresses", SECTION)
-    assert table.take("192.0.2.1", 20.0) == pytest.approx(0.5)
-    assert table.take("192.0.2.1", 20.5) == 0
+    assert table.take_slot("192.0.2.1", 20.0) == pytest.approx(0.5)
+    assert table.take_slot("192.0.2.1", 20.5) == 0
     table.close()
 
 
 def test_processes_share_delay_and_slots(tmp_path: Path, other: Other) -> None:
     table = AddressTable(tmp_path / "addresses", SECTION, 1024)
-    assert other.take("192.0.2.1", 100.0) == 0
-    assert table.take("192.0.2.1", 100.1) == pytest.approx(0.4)
-    assert table.take("192.0.2.1", 100.5) == 0
-    assert other.take("192.0.2.1", 101.0) > 0  # both slots are taken
-    assert other.take("192.0.2.2", 101.0) == 0
-    other.release("192.0.2.1", 101.0)
-    assert table.take("192.0.2.1", 101.0) == 0
+    assert other.take_slot("192.0.2.1", 100.0) == 0
+    assert table.take_slot("192.0.2.1", 100.1) == pytest.approx(0.4)
+    assert table.take_slot("192.0.2.1", 100.5) == 0
+    assert other.take_slot("192.0.2.1", 101.0) > 0  # both slots are taken
+    assert other.take_slot("192.0.2.2", 101.0) == 0
+    other.release_slot("192.0.2.1", 101.0)
+    assert table.take_slot("192.0.2.1", 101.0) == 0
     table.close()
 
 
@@ -183,32 +183,32 @@ def test_the_slots_of_a_killed_process_come_back_and_its_delay_stays(
     tmp_path: Path, other: Other
 ) -> None:
     table = AddressTable(tmp_path / "addresses", SECTION, 1024)
-    assert [other.take("192.0.2.1", 100.0), other.take("192.0.2.1", 100.5)] == [0, 0]
-    assert table.take("192.0.2.1", 101.0) > 0
+    assert [other.take_slot("192.0.2.1", 100.0), other.take_slot("192.0.2.1", 100.5)] == [0, 0]
+    assert table.take_slot("192.0.2.1", 101.0) > 0
     other.kill()
-    assert table.take("192.0.2.1", 100.9) == pytest.approx(0.1)
-    assert [table.take("192.0.2.1", 101.0), table.take("192.0.2.1", 101.5)] == [0, 0]
-    assert table.take("192.0.2.1", 102.0) > 0
+    assert table.take_slot("192.0.2.1", 100.9) == pytest.approx(0.1)
+    assert [table.take_slot("192.0.2.1", 101.0), table.take_slot("192.0.2.1", 101.5)] == [0, 0]
+    assert table.take_slot("192.0.2.1", 102.0) > 0
     table.close()
 
 
 def test_a_successor_in_the_same_row_is_not_taken_for_the_dead(tmp_path: Path) -> None:
     path = tmp_path / "addresses"
     first = Other(path, SECTION)
-    assert [first.take("192.0.2.1", 100.0), first.take("192.0.2.1", 100.5)] == [0, 0]
+    assert [first.take_slot("192.0.2.1", 100.0), first.take_slot("192.0.2.1", 100.5)] == [0, 0]
     first.kill()
     second = Other(path, SECTION)
-    assert second.take("192.0.2.1", 101.0) == 0
+    assert second.take_slot("192.0.2.1", 101.0) == 0
     second.end()
 
 
 def test_a_stopped_process_keeps_its_slots_and_stops_nobody(tmp_path: Path, other: Other) -> None:
     table = AddressTable(tmp_path / "addresses", SECTION, 1024)
-    other.take("192.0.2.1", 100.0)
-    other.take("192.0.2.1", 100.5)
+    other.take_slot("192.0.2.1", 100.0)
+    other.take_slot("192.0.2.1", 100.5)
     other.process.send_signal(signal.SIGSTOP)
-    assert table.take("192.0.2.1", 200.0) > 0
-    assert table.take("192.0.2.2", 200.0) == 0
+    assert table.take_slot("192.0.2.1", 200.0) > 0
+    assert table.take_slot("192.0.2.2", 200.0) == 0
     other.process.send_signal(signal.SIGCONT)
     table.close()
 
@@ -216,27 +216,27 @@ def test_a_stopped_process_keeps_its_slots_and_stops_nobody(tmp_path: Path, othe
 def test_whoever_does_not_get_the_lock_is_told_to_come_again(tmp_path: Path) -> None:
     table, locks = AddressTable(tmp_path / "addresses", SECTION), ByteLocks(tmp_path / "addresses")
     assert all(locks.acquire(STRIPE_LOCKS + stripe) for stripe in range(STRIPES))
-    assert 0 < table.take("192.0.2.1", 1.0) < 0.1
+    assert 0 < table.take_slot("192.0.2.1", 1.0) < 0.1
     locks.close()
-    assert table.take("192.0.2.1", 1.0) == 0
+    assert table.take_slot("192.0.2.1", 1.0) == 0
     table.close()
 
 
 def test_a_full_bucket_shares_one_entry_instead_of_failing(place: Path | None) -> None:
     table = AddressTable(place, SECTION, 8)  # one bucket
     addresses = [f"192.0.2.{n}" for n in range(10)]
-    assert [table.take(address, 100.0) > 0 for address in addresses] == [False] * 9 + [True]
+    assert [table.take_slot(address, 100.0) > 0 for address in addresses] == [False] * 9 + [True]
     # The first eight are idle soon, but the ninth's memory is in the shared entry, so the tenth
     # goes on sharing it.
     for address in addresses[:8]:
-        table.release(address, 100.1)
-    assert table.take(addresses[9], 100.5) == 0
-    assert table.take(addresses[8], 100.9) == pytest.approx(0.1)
-    assert table.take(addresses[0], 100.9) == 0
-    table.release(addresses[8], 101.0)
-    table.release(addresses[9], 101.0)
-    assert table.take(addresses[9], 101.0) == 0
-    assert table.take(addresses[8], 101.0) == 0
+        table.release_slot(address, 100.1)
+    assert table.take_slot(addresses[9], 100.5) == 0
+    assert table.take_slot(addresses[8], 100.9) == pytest.approx(0.1)
+    assert table.take_slot(addresses[0], 100.9) == 0
+    table.release_slot(addresses[8], 101.0)
+    table.release_slot(addresses[9], 101.0)
+    assert table.take_slot(addresses[9], 101.0) == 0
+    assert table.take_slot(addresses[8], 101.0) == 0
     table.close()
 
 
@@ -244,7 +244,7 @@ def test_other_settings_are_refused_while_the_file_is_open(tmp_path: Path) -> No
     table = AddressTable(tmp_path / "addresses", SECTION)
     with pytest.raises(ValueError, match="in use with other settings"):
         AddressTable(tmp_path / "addresses", SECTION, 8)
-    assert table.take("192.0.2.1", 1.0) == 0
+    assert table.take_slot("192.0.2.1", 1.0) == 0
     table.close()
 
 
@@ -254,16 +254,16 @@ def test_a_file_that_cannot_be_read_makes_all_addresses_wait_one_delay(
 ) -> None:
     path = tmp_path / "addresses"
     table = AddressTable(path, SECTION)
-    table.take("192.0.2.1", 100.0)
+    table.take_slot("192.0.2.1", 100.0)
     table.close()
     if damage == "garbage":
         path.write_bytes(b"\xff" * 10_000)
     elif damage == "cut short":
         path.write_bytes(path.read_bytes()[:5000])
     table = AddressTable(path, SECTION, 8 if damage == "other layout" else 65536)
-    assert table.take("192.0.2.1", 100.1) == pytest.approx(0.5)
-    assert table.take("192.0.2.2", 100.2) == pytest.approx(0.4)
-    assert [table.take("192.0.2.1", 100.7), table.take("192.0.2.2", 100.7)] == [0, 0]
+    assert table.take_slot("192.0.2.1", 100.1) == pytest.approx(0.5)
+    assert table.take_slot("192.0.2.2", 100.2) == pytest.approx(0.4)
+    assert [table.take_slot("192.0.2.1", 100.7), table.take_slot("192.0.2.2", 100.7)] == [0, 0]
     table.close()
 
 
@@ -276,17 +276,17 @@ def test_no_history_presses_an_address(steps: list[tuple[bool, int, float]]) -> 
     for is_take, number, pause_s in steps:
         address, now = f"192.0.2.{number}", now + pause_s
         if not is_take and open_now[address]:
-            table.release(address, now)
+            table.release_slot(address, now)
             open_now[address] -= 1
-        elif is_take and table.take(address, now) == 0:
+        elif is_take and table.take_slot(address, now) == 0:
             assert now - started.get(address, -1.0) >= SECTION.address_delay_s - 1e-9
             started[address] = now
             open_now[address] += 1
             assert open_now[address] <= SECTION.address_slots
     for address, count in open_now.items():
         for _ in range(count):
-            table.release(address, now)
-    assert all(table.take(f"198.51.100.{n}", now + 1) == 0 for n in range(9))  # nothing leaked
+            table.release_slot(address, now)
+    assert all(table.take_slot(f"198.51.100.{n}", now + 1) == 0 for n in range(9))  # nothing leaked
     table.close()
 
 
@@ -303,12 +303,12 @@ print("open", flush=True)
 for turn in range(100_000):
     address = f"192.0.2.{turn % 3}"
     now = time.monotonic()
-    if table.take(address, now) == 0:
+    if table.take_slot(address, now) == 0:
         os.write(log, b"take %s %r\\n" % (address.encode(), now))
         held.append(address)
     if len(held) > 2 or (held and turn % 7 == 0):
         os.write(log, b"release %s %r\\n" % (held[0].encode(), time.monotonic()))
-        table.release(held.pop(0), time.monotonic())
+        table.release_slot(held.pop(0), time.monotonic())
     if select.select([sys.stdin], [], [], 0.0005)[0]:
         break
 """
@@ -357,26 +357,26 @@ def test_processes_that_hammer_the_table_and_are_killed_never_press_an_address(
     table = AddressTable(
         tmp_path / "addresses", PolitenessSection(address_delay_s=0, address_slots=2), 1024
     )
-    assert [table.take("192.0.2.0", 1e9), table.take("192.0.2.0", 1e9)] == [0, 0]
+    assert [table.take_slot("192.0.2.0", 1e9), table.take_slot("192.0.2.0", 1e9)] == [0, 0]
     table.close()
 
 
 def test_a_request_that_left_late_holds_back_the_next_one(place: Path | None) -> None:
     table = AddressTable(place, SECTION)
-    assert table.take("192.0.2.1", 100.0) == 0
-    table.started("192.0.2.1", 100.3)
-    assert table.take("192.0.2.1", 100.5) == pytest.approx(0.3)
-    assert table.take("192.0.2.1", 100.8) == 0
+    assert table.take_slot("192.0.2.1", 100.0) == 0
+    table.record_start("192.0.2.1", 100.3)
+    assert table.take_slot("192.0.2.1", 100.5) == pytest.approx(0.3)
+    assert table.take_slot("192.0.2.1", 100.8) == 0
     table.close()
 
 
 def test_what_a_server_may_have_read_late_is_given_up_to_half_a_delay(place: Path | None) -> None:
     table = AddressTable(place, SECTION)
-    assert table.take("192.0.2.1", 100.0) == 0
-    table.started("192.0.2.1", 100.0, answered=100.01)
-    assert table.take("192.0.2.1", 100.5) == pytest.approx(0.01)
-    table.started("192.0.2.1", 100.0, answered=104.0)
-    assert table.take("192.0.2.1", 100.5) == pytest.approx(0.25)
+    assert table.take_slot("192.0.2.1", 100.0) == 0
+    table.record_start("192.0.2.1", 100.0, answered=100.01)
+    assert table.take_slot("192.0.2.1", 100.5) == pytest.approx(0.01)
+    table.record_start("192.0.2.1", 100.0, answered=104.0)
+    assert table.take_slot("192.0.2.1", 100.5) == pytest.approx(0.25)
     table.close()
 
 
@@ -384,30 +384,30 @@ def test_a_start_never_brings_the_next_one_nearer(place: Path | None) -> None:
     table = AddressTable(place, UNDELAYED)
     delayed = AddressTable(None, SECTION)
     for number in range(2):
-        assert table.take("192.0.2.1", 100.0 + number) == 0
-    table.started("192.0.2.1", 99.0)
+        assert table.take_slot("192.0.2.1", 100.0 + number) == 0
+    table.record_start("192.0.2.1", 99.0)
     table.close()
-    assert delayed.take("192.0.2.1", 100.0) == 0
-    delayed.started("192.0.2.1", 98.0)
-    assert delayed.take("192.0.2.1", 100.1) == pytest.approx(0.4)
+    assert delayed.take_slot("192.0.2.1", 100.0) == 0
+    delayed.record_start("192.0.2.1", 98.0)
+    assert delayed.take_slot("192.0.2.1", 100.1) == pytest.approx(0.4)
     delayed.close()
 
 
 def test_each_address_has_its_own_start_also_in_full_buckets() -> None:
     table = AddressTable(None, SECTION, entries=8)
     names = [f"192.0.2.{number}" for number in range(12)]
-    waits = [table.take(name, 100.0) for name in names]
+    waits = [table.take_slot(name, 100.0) for name in names]
     taken = [name for name, wait in zip(names, waits, strict=True) if not wait]
     for number, name in enumerate(taken):
-        table.started(name, 100.0 + number / 100)
+        table.record_start(name, 100.0 + number / 100)
     for number, name in enumerate(taken[:8]):
-        assert table.take(name, 100.0 + number / 100) == pytest.approx(0.5)
+        assert table.take_slot(name, 100.0 + number / 100) == pytest.approx(0.5)
     table.close()
 
 
 def test_a_start_at_the_first_moment_of_the_clock_counts() -> None:
     table = AddressTable(None, SECTION)
-    assert table.take("198.18.0.1", 0.0) == 0.0
-    table.started("198.18.0.1", 0.0)
-    assert table.take("198.18.0.1", 0.0) == pytest.approx(SECTION.address_delay_s)
+    assert table.take_slot("198.18.0.1", 0.0) == 0.0
+    table.record_start("198.18.0.1", 0.0)
+    assert table.take_slot("198.18.0.1", 0.0) == pytest.approx(SECTION.address_delay_s)
     table.close()

@@ -105,11 +105,11 @@ def test_no_order_of_commits_makes_two_tables_disagree(steps: list[str]) -> None
             number = 1 if step == "commit source" else 2
             stores[number].write(tables[number].freeze())
             tables[number].settle()
-        for parcel in outbox.pending(2, 2):
+        for parcel in outbox.pending_parcels(2, 2):
             if step == "take" and inbox.is_new(1, parcel.sequence, parcel.acknowledged):
-                inbox.accept(1, parcel.sequence)
+                inbox.accept_parcel(1, parcel.sequence)
             if step == "acknowledge" and inbox.is_committed(1, parcel.sequence):
-                outbox.acknowledged(2, parcel.sequence)
+                outbox.acknowledge(2, parcel.sequence)
         assert (
             list(disagreements({number: numbers(store) for number, store in stores.items()})) == []
         )

@@ -32,11 +32,11 @@ class Writer:
         worker: int = 0,
         now: float = 0.0,
         boot: str = "boot-a",
-        session: int = 0,
+        term: int = 0,
         **keeping: int,
     ) -> None:
         self.log = AttemptLog(
-            folder, worker, now + 1000, now, session=session, boot=boot, keeping=Keeping(**keeping)
+            folder, worker, now + 1000, now, term=term, boot=boot, keeping=Keeping(**keeping)
         )
         self.now = now
 
@@ -44,13 +44,13 @@ class Writer:
         self, at: float, host: str = "a.test", url: str = "", address: str = "192.0.2.1"
     ) -> int:
         self.now = at
-        return self.log.begin(
+        return self.log.begin_attempt(
             host, address, url or f"http://{host}/{at:g}", FetchKind.PAGE, at, at + 1000
         )
 
     def end(self, attempt: int, at: float, delay_s: float = 1.0) -> None:
         self.now = at
-        self.log.end(attempt, Reason.NONE, 200, 0.5, at, at + 1000, delay_s)
+        self.log.end_attempt(attempt, Reason.NONE, 200, 0.5, at, at + 1000, delay_s)
 
     def fetch(self, start: float, end: float, host: str = "a.test", **more: str) -> None:
         self.end(self.begin(start, host, **more), end)
@@ -61,10 +61,10 @@ class Writer:
 
 def test_an_attempt_comes_back_as_it_was(tmp_path: Path) -> None:
     log = AttemptLog(tmp_path, 3, 1.7e9, 12.0, boot="b")
-    number = log.begin(
+    number = log.begin_attempt(
         "a.test", "2001:db8::1", "http://a.test/x?y=1", FetchKind.ROBOTS, 12.5, 1.7e9 + 0.5
     )
-    log.end(number, Reason.HTTP_SERVER_ERROR, 503, 0.25, 12.75, 1.7e9 + 0.75, 30.0)
+    log.end_attempt(number, Reason.HTTP_SERVER_ERROR, 503, 0.25, 12.75, 1.7e9 + 0.75, 30.0)
     log.close(1.7e9 + 1, 13.0)
     assert list(read_attempts(tmp_path)) == [
         Attempt(
@@ -215,7 +215,7 @@ def test_rotation_goes_on_in_a_new_file_and_pairs_lines_across_files(tmp_path: P
     while not writer.log.is_full:
         writer.fetch(time, time + 0.5)
         time += 2
-    work = writer.log.rotate(time + 1000, time)
+    work = writer.log.rotate_file(time + 1000, time)
     writer.end(open_attempt, time + 1)
     before = list(read_attempts(tmp_path))
     work()
@@ -234,7 +234,7 @@ def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
     writer = Writer(tmp_path, files=2)
     for round_ in range(5):
         writer.fetch(round_ * 10, round_ * 10 + 1)
-        writer.log.rotate(round_ * 10 + 1002, round_ * 10 + 2)()
+        writer.log.rotate_file(round_ * 10 + 1002, round_ * 10 + 2)()
     assert [path.name[14:20] for path in sorted(tmp_path.iterdir())] == [
         "000004",
         "000005",
@@ -248,7 +248,7 @@ def test_a_crash_between_compressing_and_deleting_leaves_one_file(tmp_path: Path
     writer.fetch(1, 2)
     path = tmp_path / "attempts-w000-000001.log"
     plain = path.read_bytes()
-    work = writer.log.rotate(1003, 3)
+    work = writer.log.rotate_file(1003, 3)
     work()
     path.write_bytes(plain)
     assert len(list(read_attempts(tmp_path))) == 1
@@ -262,7 +262,7 @@ def test_last_contacts_tell_end_or_start_of_each_host_across_workers_and_files(
 ) -> None:
     writer = Writer(tmp_path)
     writer.fetch(1, 2, "old.test")
-    writer.log.rotate(1003, 3)()
+    writer.log.rotate_file(1003, 3)()
     writer.fetch(4, 5, "a.test")
     writer.fetch(6, 7, "a.test")
     writer.begin(8, "b.test")
@@ -280,8 +280,8 @@ def test_last_contacts_tell_end_or_start_of_each_host_across_workers_and_files(
 
 
 def _write(log: AttemptLog, host: str, at: float, wall: float, delay_s: float = 1.0) -> None:
-    log.end(
-        log.begin(host, "192.0.2.1", f"http://{host}/{at:g}", FetchKind.PAGE, at, wall),
+    log.end_attempt(
+        log.begin_attempt(host, "192.0.2.1", f"http://{host}/{at:g}", FetchKind.PAGE, at, wall),
         Reason.NONE,
         200,
         0.5,
@@ -314,8 +314,8 @@ def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(
 ) -> None:
     log = AttemptLog(tmp_path, 0, 1000.0, 50.0, boot="a")
     # the wall clock was set
-    log.end(
-        log.begin("h", "x", "u", FetchKind.PAGE, 50.0, 1000.0),
+    log.end_attempt(
+        log.begin_attempt("h", "x", "u", FetchKind.PAGE, 50.0, 1000.0),
         Reason.NONE,
         200,
         1,
@@ -323,8 +323,8 @@ def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(
         2000.0,
         1.0,
     )
-    log.end(
-        log.begin("h", "x", "u", FetchKind.PAGE, 52.5, 2001.5),
+    log.end_attempt(
+        log.begin_attempt("h", "x", "u", FetchKind.PAGE, 52.5, 2001.5),
         Reason.NONE,
         200,
         1,
@@ -334,8 +334,14 @@ def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(
     )
     log.close(2002.0, 53.0)
     log = AttemptLog(tmp_path, 0, 2100.0, 3.0, boot="b")
-    log.end(
-        log.begin("h", "x", "u", FetchKind.PAGE, 4.0, 2101.0), Reason.NONE, 200, 1, 5.0, 2102.0, 1.0
+    log.end_attempt(
+        log.begin_attempt("h", "x", "u", FetchKind.PAGE, 4.0, 2101.0),
+        Reason.NONE,
+        200,
+        1,
+        5.0,
+        2102.0,
+        1.0,
     )
     log.close(2103.0, 6.0)
     assert [round(gap.gap_s, 6) for gap in gaps(read_attempts(tmp_path))] == [1.5, 99.0]
@@ -344,12 +350,12 @@ def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(
 def test_an_attempt_without_an_end_was_over_when_the_crawl_began_anew_without_its_worker(
     tmp_path: Path,
 ) -> None:
-    Writer(tmp_path, worker=0, now=10, session=1)
+    Writer(tmp_path, worker=0, now=10, term=1)
     # then all are killed, and one worker goes on
-    Writer(tmp_path, worker=1, now=10, session=1).begin(12)
-    Writer(tmp_path, worker=0, now=30, session=2).fetch(40, 41)
-    Writer(tmp_path, worker=0, now=50, session=3)
-    Writer(tmp_path, worker=1, now=50, session=3).fetch(60, 61)
+    Writer(tmp_path, worker=1, now=10, term=1).begin(12)
+    Writer(tmp_path, worker=0, now=30, term=2).fetch(40, 41)
+    Writer(tmp_path, worker=0, now=50, term=3)
+    Writer(tmp_path, worker=1, now=50, term=3).fetch(60, 61)
     found = list(read_attempts(tmp_path))
     assert [(attempt.started, attempt.ended) for attempt in found] == [(12, 30), (40, 41), (60, 61)]
     assert [gap.gap_s for gap in gaps(found)] == [10, 19]
@@ -358,10 +364,10 @@ def test_an_attempt_without_an_end_was_over_when_the_crawl_began_anew_without_it
 def test_an_attempt_without_an_end_may_go_on_until_its_own_worker_is_started_again(
     tmp_path: Path,
 ) -> None:
-    Writer(tmp_path, worker=0, now=10, session=1)
-    Writer(tmp_path, worker=1, now=10, session=1).begin(12)
-    Writer(tmp_path, worker=0, now=30, session=1)  # the other one died
-    Writer(tmp_path, worker=1, now=35, session=1)
+    Writer(tmp_path, worker=0, now=10, term=1)
+    Writer(tmp_path, worker=1, now=10, term=1).begin(12)
+    Writer(tmp_path, worker=0, now=30, term=1)  # the other one died
+    Writer(tmp_path, worker=1, now=35, term=1)
     assert [attempt.ended for attempt in read_attempts(tmp_path)] == [35]
 
 

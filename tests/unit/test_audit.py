@@ -15,18 +15,18 @@ import pytest
 
 from crawling import QUICK, crawl_folder
 from lycosa.attempts import Attempt, Gap
-from lycosa.attempts.files import files_of, open_file, zstd
+from lycosa.attempts.files import attempt_files_of, open_file, zstd
 from lycosa.attempts.read import _Reader
 from lycosa.config.sections import PolitenessSection, ScopeRule, ScopeSection
 from lycosa.inspect.audit.politeness import PolitenessChecks
-from lycosa.inspect.audit.report import Check, Report
+from lycosa.inspect.audit.report import AuditReport, Check
 from lycosa.inspect.audit.run import AuditOptions, audit
 from lycosa.inspect.audit.segments import segments
 from lycosa.inspect.reader import UrlEntry, read_folder
 from lycosa.kv.records import (
     due_key,
     due_urls,
-    encode,
+    encode_record,
     front_key,
     host_key,
     meta_key,
@@ -42,7 +42,7 @@ from lycosa.reasons import Reason
 from lycosa.seen.port import Hashes
 from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.store import journal, layout, read_header, read_rows
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 from lycosa.synthetic import Faults, SyntheticResolver, SyntheticWeb, WebPlan
 
 CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY))
@@ -92,7 +92,7 @@ def take(crawls: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
     return copy
 
 
-def run(folder: Path) -> Report:
+def run(folder: Path) -> AuditReport:
     return audit(folder, AuditOptions(sample=0))
 
 
@@ -175,14 +175,16 @@ def test_a_record_in_another_state_is_found(take: Callable[[str], Path]) -> None
     folder = take("finished")
     entry = one_url(folder, is_linked_page)
     entry.record.state = UrlState.FAILED
-    write(folder, entry.partition, [(url_key(entry.host8, entry.url8), encode(entry.record))])
+    write(
+        folder, entry.partition, [(url_key(entry.host8, entry.url8), encode_record(entry.record))]
+    )
     assert set(breached(folder)) == {"counters"}
 
 
 def test_a_queued_url_that_is_in_no_queue_is_found(take: Callable[[str], Path]) -> None:
     folder = take("stopped")
     entry = one_url(folder, is_queued)
-    with read_folder(folder).view(entry.partition) as view:
+    with read_folder(folder).partition_view(entry.partition) as view:
         key, row = next(
             (key, row)
             for key, row in view.scan(b"Q", prefix_end(b"Q"))
@@ -209,7 +211,7 @@ def test_a_queue_entry_of_a_fetched_url_and_one_outside_its_lane_are_found(
 def test_a_refetch_that_nobody_would_remember_is_found(take: Callable[[str], Path]) -> None:
     folder = take("finished")
     entry = one_url(folder, is_linked_page)
-    with read_folder(folder).view(entry.partition) as view:
+    with read_folder(folder).partition_view(entry.partition) as view:
         rows = [(key, due_urls(key, row)) for key, row in view.scan(b"D", prefix_end(b"D"))]
     key, urls = next((key, urls) for key, urls in rows if entry.host8 + entry.url8 in urls)
     urls.remove(entry.host8 + entry.url8)
@@ -223,15 +225,18 @@ def test_a_refetch_that_nobody_would_remember_is_found(take: Callable[[str], Pat
 def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
     folder = take("stopped")
     entry = one_url(folder, is_queued)
-    with read_folder(folder).view(entry.partition) as view:
-        counters, visit = view.counters(), view.visit(entry.host8)
-    assert visit is not None
+    with read_folder(folder).partition_view(entry.partition) as view:
+        counters, host = view.counters(), view.host_record(entry.host8)
+    assert host is not None
     counters.states[UrlState.FETCHED] += 1
-    visit.waiting += 1
+    host.waiting += 1
     write(
         folder,
         entry.partition,
-        [(meta_key("counters"), encode(counters)), (host_key(entry.host8), encode(visit))],
+        [
+            (meta_key("counters"), encode_record(counters)),
+            (host_key(entry.host8), encode_record(host)),
+        ],
     )
     found = breached(folder)
     assert set(found) == {"counters", "hosts"}
@@ -242,10 +247,10 @@ def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
 def test_a_host_that_waits_in_no_front_queue_is_found(take: Callable[[str], Path]) -> None:
     folder = take("stopped")
     entry = one_url(folder, is_queued)
-    with read_folder(folder).view(entry.partition) as view:
-        visit = view.visit(entry.host8)
-    assert visit is not None and visit.front is not None
-    write(folder, entry.partition, [(front_key(*visit.front), None)])
+    with read_folder(folder).partition_view(entry.partition) as view:
+        host = view.host_record(entry.host8)
+    assert host is not None and host.front is not None
+    write(folder, entry.partition, [(front_key(*host.front), None)])
     assert "no front queue" in breached(folder)["hosts"][0]
 
 
@@ -278,7 +283,9 @@ def test_a_record_that_points_beside_its_capture_is_found(take: Callable[[str], 
     entry.record.history = msgspec.structs.replace(
         entry.record.history, offset=entry.record.history.offset + 1
     )
-    write(folder, entry.partition, [(url_key(entry.host8, entry.url8), encode(entry.record))])
+    write(
+        folder, entry.partition, [(url_key(entry.host8, entry.url8), encode_record(entry.record))]
+    )
     found = breached(folder)
     assert set(found) == {"captures"}
     assert entry.url in found["captures"][0]
@@ -307,8 +314,8 @@ def test_parcels_of_any_kind_may_wait_in_an_outbox(
         1,
         [
             (b"O" + bytes(4), (2).to_bytes(8)),
-            (row, encode(parcel)),
-            (row[:-1] + b"\2", encode([lost])),
+            (row, encode_record(parcel)),
+            (row[:-1] + b"\2", encode_record([lost])),
         ],
     )
     assert breached(folder) == {}
@@ -339,7 +346,9 @@ def test_a_running_crawl_is_judged_by_what_was_committed_when_the_audit_began(
     (after,) = segments(folder, lengths, check, closed=set())
     assert (after.is_closed, after.warc_length, check.breaches) == (True, before.warc_length, 0)
     with (folder / layout.file_name(layout.JOURNAL, after.name)).open("ab") as file:
-        file.write(journal.encode_frame([journal.encode_line(row) for row in before.rows()]))
+        file.write(
+            journal.encode_journal_frame([journal.encode_line(row) for row in before.rows()])
+        )
     (grown,) = segments(folder, lengths, check, closed=set())
     assert not grown.is_closed, "its derived files hold more than what is looked at"
     assert len(list(grown.rows())) == rows
@@ -361,7 +370,7 @@ def test_an_attempt_log_that_is_compressed_or_dropped_meanwhile_is_read_on(
     take: Callable[[str], Path],
 ) -> None:
     folder = take("finished")
-    (path,) = files_of(folder / "log")[0]
+    (path,) = attempt_files_of(folder / "log")[0]
     plain = path.read_bytes()
     path.with_name(path.name + ".zst").write_bytes(zstd.compress(plain))
     path.unlink()
@@ -375,7 +384,7 @@ def test_a_damaged_compressed_attempt_log_is_a_breach_and_no_error(
     take: Callable[[str], Path],
 ) -> None:
     folder = take("finished")
-    (path,) = files_of(folder / "log")[0]
+    (path,) = attempt_files_of(folder / "log")[0]
     packed = zstd.compress(path.read_bytes())
     path.with_name(path.name + ".zst").write_bytes(packed[: len(packed) // 2])
     path.unlink()
@@ -390,13 +399,13 @@ def only(folder: Path, pattern: str) -> Path:
     return path
 
 
-def rewrite_journal(folder: Path, change: Callable[[Row], Row]) -> None:
+def rewrite_journal(folder: Path, change: Callable[[JournalRow], JournalRow]) -> None:
     path = only(folder, "journal/*.jsonl.zst")
     lines = [
         journal.encode_header(read_header(path)),
         *(journal.encode_line(change(row)) for row in read_rows(path)),
     ]
-    path.write_bytes(journal.encode_frame(lines))
+    path.write_bytes(journal.encode_journal_frame(lines))
 
 
 def test_a_changed_body_is_found_by_its_digests(take: Callable[[str], Path]) -> None:
@@ -582,7 +591,7 @@ def test_a_robots_decision_that_the_stored_file_does_not_give_is_found(
 ) -> None:
     folder = take("finished")
 
-    def claim(row: Row) -> Row:
+    def claim(row: JournalRow) -> JournalRow:
         if row.robots is None or not row.robots.version:
             return row
         return msgspec.structs.replace(
@@ -596,7 +605,7 @@ def test_a_robots_decision_that_the_stored_file_does_not_give_is_found(
 def test_a_robots_file_that_was_not_stored_is_found(take: Callable[[str], Path]) -> None:
     folder = take("finished")
 
-    def unknown(row: Row) -> Row:
+    def unknown(row: JournalRow) -> JournalRow:
         if row.robots is None or not row.robots.version:
             return row
         return msgspec.structs.replace(

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frontier.back_queue import ROW_URLS, BackQueue, Entry, Lane
+from lycosa.frontier.back_queue import ROW_URLS, BackQueue, Lane, QueueEntry
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import PARKED_BAND, queue_key, row_urls
@@ -30,7 +30,7 @@ def reopened(queue: BackQueue, table: Overlay, head: int) -> BackQueue:
     return BackQueue(HOST8, lanes, head)
 
 
-def drained(queue: BackQueue, table: Overlay) -> list[Entry]:
+def drained(queue: BackQueue, table: Overlay) -> list[QueueEntry]:
     entries = []
     while (entry := queue.pop(table, BANDS)) is not None:
         entries.append(entry)
@@ -79,9 +79,9 @@ def test_rows_that_were_read_ahead_are_not_read_again() -> None:
     again = reopened(queue, table, 40)
     store.write(table.freeze())
     table.settle()
-    wanted = again.wants()
+    wanted = again.rows_wanted()
     assert len(wanted) == 8
-    again.supply({**table.pending(wanted), **table.committed(wanted)})
+    again.supply_rows({**table.pending(wanted), **table.committed(wanted)})
     store.asked = 0
     first = [entry for _ in range(100) if (entry := again.pop(table, BANDS)) is not None]
     assert len(first) == 100 and store.asked == 0
@@ -95,7 +95,7 @@ def test_few_rows_are_not_worth_a_thread() -> None:
     for number in range(30):
         queue.push(0, url8(number))
     again = reopened(queue, table, 40)
-    assert again.wants() == []
+    assert again.rows_wanted() == []
     assert len(drained(again, table)) == 30
 
 
@@ -105,7 +105,7 @@ def test_an_entry_stays_in_the_table_until_its_lease_ends() -> None:
     entry = queue.pop(table, BANDS)
     assert entry is not None and queue.open_leases == 1
     assert [again.url8 for again in drained(reopened(queue, table, 4), table)] == [url8(1)]
-    queue.finish(entry)
+    queue.finish_entry(entry)
     assert queue.open_leases == 0
     assert not drained(reopened(queue, table, 4), table)
 
@@ -116,7 +116,7 @@ def test_what_was_given_back_comes_first_again_though_later_ones_are_open() -> N
         queue.push(0, url8(number))
     first, second = queue.pop(table, BANDS), queue.pop(table, BANDS)
     assert first is not None and second is not None
-    queue.restore(first)
+    queue.restore_entry(first)
     assert [entry.url8 for entry in drained(reopened(queue, table, 4), table)] == [
         url8(0),
         url8(1),
@@ -137,7 +137,7 @@ def test_urls_of_one_commit_share_rows_and_a_row_is_written_with_what_is_left_of
     for _ in range(ROW_URLS + 1):
         entry = queue.pop(table, BANDS)
         assert entry is not None
-        queue.finish(entry)
+        queue.finish_entry(entry)
     queue.save(table)
     assert [row_urls(value) for _, value in table.scan(b"Q", b"R")] == [
         [url8(ROW_URLS + 1)],
@@ -183,7 +183,7 @@ def test_no_url_is_lost_or_given_twice_whatever_happens(
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, head)
     # numbers in the order of their places
     waiting: dict[int, list[int]] = {band: [] for band in range(BANDS)}
-    leased: list[tuple[Entry, int]] = []
+    leased: list[tuple[QueueEntry, int]] = []
     pushed = 0
     for step, argument in steps:
         if step == "push":
@@ -200,10 +200,10 @@ def test_no_url_is_lost_or_given_twice_whatever_happens(
                 leased.append((entry, number))
         elif step == "finish" and leased:
             entry, number = leased.pop(argument % len(leased))
-            queue.finish(entry)
+            queue.finish_entry(entry)
         elif step == "restore" and leased:
             entry, number = leased.pop(argument % len(leased))
-            queue.restore(entry)
+            queue.restore_entry(entry)
             waiting[entry.band] = sorted([*waiting[entry.band], number])
         elif step == "save":
             queue.save(table)

@@ -29,9 +29,9 @@ def test_bits_and_positions_follow_from_capacity_and_error(capacity: int, error:
 @pytest.mark.parametrize(("capacity", "error"), [(20_000, 0.05), (50_000, 0.01), (100_000, 0.001)])
 def test_a_full_filter_errs_as_often_as_it_was_sized_for(capacity: int, error: float) -> None:
     bloom = BloomFilter(capacity, error)
-    bloom.add(_random(1, capacity))
+    bloom.add_hashes(_random(1, capacity))
     asked = 200_000
-    wrong = int(bloom.has(_random(2, asked)).sum())
+    wrong = int(bloom.has_hashes(_random(2, asked)).sum())
     # four standard deviations, and 5 % for the filter's own chance
     spread = 4 * sqrt(error * (1 - error) / asked) + 0.05 * error
     assert abs(wrong / asked - error) < spread
@@ -41,8 +41,8 @@ def test_a_full_filter_errs_as_often_as_it_was_sized_for(capacity: int, error: f
 
 def test_nothing_added_is_ever_missed() -> None:
     bloom, hashes = BloomFilter(10_000, 0.01), _random(3, 10_000)
-    bloom.add(hashes)
-    assert bloom.has(hashes).all()
+    bloom.add_hashes(hashes)
+    assert bloom.has_hashes(hashes).all()
 
 
 def test_a_full_filter_is_followed_by_one_of_twice_the_capacity(tmp_path: Path) -> None:

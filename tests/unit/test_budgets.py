@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.admit.budgets import over_budget, over_discovery, site_pages_of
-from lycosa.admit.linking import EXACT, is_exact, linking_sites, with_site
+from lycosa.admit.linking_sites import EXACT, is_exact, linking_sites, with_site
 from lycosa.config.sections import BudgetSection
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lycosa.model.capture import Original
-from lycosa.store import Row
+from lycosa.store import JournalRow
 from lycosa.store.cdxj import CdxjBuilder, line, timestamp
 from lycosa.store.languages import three_letter
 from store_samples import HEADER
 
 
-def row(**changes: object) -> Row:
+def row(**changes: object) -> JournalRow:
     values: dict[str, object] = {
         "url": "https://www.example.org/",
         "surt": "org,example)/",
@@ -29,7 +29,7 @@ def row(**changes: object) -> Row:
         "digest": "sha1:AAAA",
         "media_type": "text/html",
     }
-    return Row(**{**values, **changes})  # type: ignore[arg-type]
+    return JournalRow(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_a_line_has_key_time_and_a_json_object_of_strings() -> None:
@@ -62,7 +62,7 @@ def test_a_revisit_is_told_by_its_type() -> None:
 def test_what_the_server_confirmed_has_no_line_of_its_own(tmp_path: Path) -> None:
     builder = CdxjBuilder(tmp_path / "x.cdxj", HEADER)
     for revisit in ("", "server-not-modified", "identical-payload-digest"):
-        builder.add(row(revisit=revisit))
+        builder.add_row(row(revisit=revisit))
     builder.close()
     assert (tmp_path / "x.cdxj").read_bytes().splitlines(True) == [
         line(row()),
@@ -84,8 +84,8 @@ def test_lines_are_sorted_by_their_bytes(tmp_path: Path) -> None:
         "org,example)/Z",
         "org,example:81)/",
     ):
-        builder.add(row(surt=surt))
-    builder.add(row(surt="com,a)/", date_us=1_000_000))
+        builder.add_row(row(surt=surt))
+    builder.add_row(row(surt="com,a)/", date_us=1_000_000))
     builder.close()
     keys = [found.split(b" ")[:2] for found in (tmp_path / "x").read_bytes().splitlines()]
     assert keys == sorted(keys)
@@ -97,7 +97,7 @@ def test_lines_that_are_sorted_in_runs_make_the_same_file(tmp_path: Path) -> Non
     for name, run in (("whole", 1000), ("runs", 4)):
         builder = CdxjBuilder(tmp_path / name, HEADER, run)
         for each in rows:
-            builder.add(each)
+            builder.add_row(each)
         builder.close()
     assert (tmp_path / "runs").read_bytes() == (tmp_path / "whole").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "whole"]

@@ -12,7 +12,7 @@ import pytest
 
 from lycosa.cli.main import main
 from lycosa.inspect.check import check_robots
-from lycosa.kv.records import encode, robots_key
+from lycosa.kv.records import encode_record, robots_key
 from lycosa.model.fetched import FetchKind
 from lycosa.politeness.robots_cache import RobotsRecord
 from lycosa.reasons import Reason
@@ -285,7 +285,7 @@ def test_for_another_agent_the_stored_file_is_read_again(
     answer = fetched(
         f"https://{HOST}/robots.txt", FILE, header_block=head("Content-Type: text/plain")
     )
-    crawl.store.append(capture(answer, kind=FetchKind.ROBOTS, parsed=None))
+    crawl.store.append_capture(capture(answer, kind=FetchKind.ROBOTS, parsed=None))
     crawl.commit([])
     (found,) = check(capsys, *arguments)
     assert (found["verdict"], found["line"]) == ("disallowed", 8)
@@ -298,7 +298,7 @@ def test_a_crawl_that_found_no_file_allows(
         [
             (
                 robots_key(hash8(HOST), True),
-                encode(RobotsRecord(status=404, fetched=1.0, expires=2.0)),
+                encode_record(RobotsRecord(status=404, fetched=1.0, expires=2.0)),
             )
         ]
     )

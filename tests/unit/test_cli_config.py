@@ -13,7 +13,7 @@ from lycosa.cli.config import markdown
 from lycosa.cli.main import main
 from lycosa.config.fields import fields
 from lycosa.config.sections import Config
-from lycosa.config.sources import load
+from lycosa.config.sources import load_settings
 from lycosa.folder import manifest as manifests
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -77,9 +77,9 @@ def test_what_toml_prints_can_be_read_again(
     arguments = [part for pair in pairs for part in ("--set", pair)]
     file = tmp_path / "crawl.toml"
     file.write_text(out(capsys, "--toml", *arguments))
-    assert load(file, {}).config == load(None, {}, pairs).config
+    assert load_settings(file, {}).config == load_settings(None, {}, pairs).config
     file.write_text(out(capsys, "--toml", "--set", "workers=auto"))
-    assert load(file, {}).config.workers == 0
+    assert load_settings(file, {}).config.workers == 0
     assert len(file.read_text().splitlines()) > 2 * len(fields())
 
 
@@ -92,7 +92,7 @@ def test_a_default_is_commented_out_in_toml(
     file.write_text(
         "\n".join(line.removeprefix("# ") if " = " in line else line for line in text.splitlines())
     )
-    assert load(file, {}).config == Config()
+    assert load_settings(file, {}).config == Config()
 
 
 def test_a_file_is_the_origin_with_its_line(
@@ -106,7 +106,7 @@ def test_a_file_is_the_origin_with_its_line(
 def test_settings_saved_with_a_crawl_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    manifests.create(
+    manifests.create_crawl(
         tmp_path,
         manifests.Identity(partitions=4, bands=8, canonical={}, canonical_version=1, suffixes=""),
         "test",

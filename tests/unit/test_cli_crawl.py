@@ -14,7 +14,7 @@ import click
 import pytest
 
 from lycosa.cli.crawl_display import Display, hosts_in_words
-from lycosa.cli.crawl_seeds import Seeds, default_folder, shortened, with_scheme
+from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder, shortened, with_scheme
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
@@ -22,7 +22,7 @@ from lycosa.cluster.worker_messages import Progress
 from lycosa.config.sections import LimitSection
 from lycosa.config.sources import settings
 from lycosa.processes.status_file import waiting_for
-from lycosa.processes.supervisor import Outcome
+from lycosa.processes.supervisor import CrawlOutcome
 from lycosa.store.closing import LackingFile
 
 # Seeds
@@ -31,7 +31,7 @@ from lycosa.store.closing import LackingFile
 def read(tmp_path: Path, text: str) -> list[str]:
     path = tmp_path / "seeds.txt"
     path.write_bytes(text.encode())
-    return list(Seeds((), str(path)))
+    return list(CrawlSeeds((), str(path)))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_other_schemes_are_not_made_http(seed: str) -> None:
 
 
 def test_a_dash_is_standard_input() -> None:
-    code = "from lycosa.cli.crawl_seeds import Seeds; print(*Seeds(('c.example', '-')))"
+    code = "from lycosa.cli.crawl_seeds import CrawlSeeds; print(*CrawlSeeds(('c.example', '-')))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         input=b"\xef\xbb\xbfa.example\nb.example\n",
@@ -71,11 +71,11 @@ def test_a_file_given_as_a_seed_is_told(tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
     path.touch()
     with pytest.raises(click.UsageError, match=r"is a file; did you mean --seeds "):
-        Seeds((str(path),))
+        CrawlSeeds((str(path),))
     with pytest.raises(click.UsageError, match="is a folder"):
-        Seeds((), str(tmp_path))
+        CrawlSeeds((), str(tmp_path))
     with pytest.raises(click.UsageError, match="no such file"):
-        Seeds((), str(tmp_path / "none"))
+        CrawlSeeds((), str(tmp_path / "none"))
 
 
 def test_a_refused_seed_is_told_at_once_with_its_line_and_shortened(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_refused_seed_is_told_at_once_with_its_line_and_shortened(tmp_path: Pa
             ]
         )
     )
-    seeds = Seeds(("bad!",), str(path))
+    seeds = CrawlSeeds(("bad!",), str(path))
     seeds.judge = lambda seed: "is bad" if "bad" in seed else ""
     seeds.tell = told.append
     assert seeds.has_usable() and told == ["seed refused: http://bad!: is bad"]
@@ -174,8 +174,8 @@ def test_a_file_given_as_a_folder_is_told(
 # Summary
 
 
-def outcome(end: str, **counts: object) -> Outcome:
-    return Outcome(end, Progress(**counts), 1, [], 0, 2.0)  # type: ignore[arg-type]
+def outcome(end: str, **counts: object) -> CrawlOutcome:
+    return CrawlOutcome(end, Progress(**counts), 1, [], 0, 2.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

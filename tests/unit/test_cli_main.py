@@ -37,7 +37,7 @@ from lycosa.folder.manifest import (
     NewerFormat,
     NotACrawl,
 )
-from lycosa.kv.port import StoreDamaged, StoreError, StoreLocked
+from lycosa.kv.port import TableDamaged, TableError, TableLocked
 from lycosa.processes.worker_handle import WorkerFailed
 from lycosa.reasons import Reason
 from lycosa.store.damage import StoreDamaged as FilesDamaged
@@ -160,8 +160,8 @@ def test_without_arguments_the_help_is_shown_as_bad_usage() -> None:
         (DamagedManifest("x cannot be read"), ExitCode.INTERNAL),
         (DamagedFile("x is damaged"), ExitCode.INTERNAL),
         (CrawlInUse(Path("x"), None), ExitCode.USAGE),
-        (StoreLocked("x is in use"), ExitCode.USAGE),
-        (StoreDamaged("x is damaged"), ExitCode.INTERNAL),
+        (TableLocked("x is in use"), ExitCode.USAGE),
+        (TableDamaged("x is damaged"), ExitCode.INTERNAL),
         (FilesDamaged(Path("x"), 1, 2), ExitCode.INTERNAL),
         (LogDamaged(Path("x"), 7, "bad"), ExitCode.INTERNAL),
         (InvalidUrl(Reason.UNPARSABLE, "x", "relative"), ExitCode.USAGE),
@@ -176,8 +176,8 @@ def test_without_arguments_the_help_is_shown_as_bad_usage() -> None:
             WorkerFailed("builtins.OSError", "[Errno 24] Too many open files", errno=errno.EMFILE),
             ExitCode.USAGE,
         ),
-        (StoreDamaged("x cannot be read: IO error: Too many open files"), ExitCode.USAGE),
-        (StoreError("x: IO error: While open a file: Too many open files"), ExitCode.USAGE),
+        (TableDamaged("x cannot be read: IO error: Too many open files"), ExitCode.USAGE),
+        (TableError("x: IO error: While open a file: Too many open files"), ExitCode.USAGE),
         (ExceptionGroup("tasks", [NotACrawl("x is not a crawl")]), ExitCode.USAGE),
     ],
 )
@@ -197,7 +197,7 @@ def test_an_expected_error_has_its_code_and_no_traceback(
         OSError(errno.EMFILE, "Too many open files"),
         OSError(errno.EMFILE, "Too many open files", "x"),
         WorkerFailed("builtins.OSError", "[Errno 24] Too many open files", errno=errno.EMFILE),
-        StoreDamaged("x cannot be read: IO error: Too many open files"),
+        TableDamaged("x cannot be read: IO error: Too many open files"),
     ],
 )
 def test_too_many_open_files_is_told_with_the_limit_and_no_other_advice(

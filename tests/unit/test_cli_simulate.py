@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lycosa.cli.main import main
-from lycosa.cli.simulate import Progress
-from lycosa.simulate.given import model_fields
-from lycosa.simulate.means import LIMITS
+from lycosa.cli.simulate import SimulationProgress
+from lycosa.simulate.model_settings import model_fields
 from lycosa.simulate.picture import short_count
+from lycosa.simulate.resources import LIMITS
 
 SMALL = [
     "simulate",
@@ -202,11 +202,11 @@ def test_listed_hosts_say_how_many_pages_there_are(
 
 def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    progress = Progress(lambda: now[0])
+    progress = SimulationProgress(lambda: now[0])
     for seconds, share in ((1.0, 0.1), (10.5, 0.25), (12.0, 0.3), (21.0, 0.5)):
         now[0] = seconds
-        progress.tell(share)
-    progress.end()
+        progress.show_share(share)
+    progress.clear_line()
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
         "lycosa: simulated 25 % of the time, some 32s to go",

@@ -20,7 +20,7 @@ from lycosa.commit import (
     PartitionBatch,
     all_logs,
     is_begun,
-    last_said,
+    last_mark,
     maker_of,
     marked,
     merged_by_worker,
@@ -264,8 +264,8 @@ def test_logs_of_more_workers_than_now_are_found_and_merged_by_run(tmp_path: Pat
 
 def test_a_log_that_was_begun_stays_and_takes_the_first_record(tmp_path: Path) -> None:
     log = CommitLog(tmp_path, 0, file_bytes=1)
-    log.begin()
-    log.begin()
+    log.make_first_file()
+    log.make_first_file()
     assert [path.stat().st_size for path in files(tmp_path)] == [16]
     log.close()
     with files(tmp_path)[0].open("ab") as file:
@@ -282,7 +282,7 @@ def test_a_head_that_a_crash_tore_is_made_again(tmp_path: Path) -> None:
     for torn in (b"", b"LYCLOG", bytes(16)):
         (tmp_path / "commit-w000-000000000001.log").write_bytes(torn)
         log = CommitLog(tmp_path, 0)
-        log.begin()
+        log.make_first_file()
         log.close()
         assert is_begun(files(tmp_path)[0])
 
@@ -290,18 +290,18 @@ def test_a_head_that_a_crash_tore_is_made_again(tmp_path: Path) -> None:
 def test_the_last_commit_is_said_once_it_is_on_disk_and_never_before(tmp_path: Path) -> None:
     path = tmp_path / "state" / "last-commit-w000"
     log = CommitLog(tmp_path / "log", 0, last_commit=LastCommit(path))
-    assert last_said(path) is None
+    assert last_mark(path) is None
     for sequence in (1, 2):
         log.append(record(sequence))
-        assert last_said(path) == Mark(1, sequence)
+        assert last_mark(path) == Mark(1, sequence)
     with largest_file(200), pytest.raises(DiskFull):
         log.append(record(3, size=1000))
-    assert last_said(path) == Mark(1, 2)
+    assert last_mark(path) == Mark(1, 2)
     log.close()
     whole = path.read_bytes()
     for damaged in (b"", whole[:-1], whole[:12] + b"\xff" + whole[13:]):
         path.write_bytes(damaged)
-        assert last_said(path) is None
+        assert last_mark(path) is None
 
 
 def test_a_mark_in_a_table_names_its_worker_and_one_of_an_earlier_version_does_not() -> None:

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from lycosa.config.fields import Kind, fields, sections, value_of
 from lycosa.config.sections import Config, FetchSection, LimitSection, RefetchRule, ScopeRule
 from lycosa.config.sources import (
-    OPTIONS,
+    SETTING_OPTIONS,
     SettingsError,
-    check,
+    check_config,
     from_dict,
-    load,
+    load_settings,
     nearest,
     settings,
 )
@@ -39,7 +39,7 @@ def toml(folder: Path, text: str) -> Path:
 
 def problems(*args: object, **kwargs: object) -> list[str]:
     with pytest.raises(SettingsError) as caught:
-        load(*args, **kwargs)  # type: ignore[arg-type]
+        load_settings(*args, **kwargs)  # type: ignore[arg-type]
     assert all("\n" not in line for line in caught.value.problems)
     return list(caught.value.problems)
 
@@ -52,7 +52,7 @@ def file_problems(folder: Path, text: str) -> list[str]:
 
 
 def test_without_sources_every_setting_is_at_its_default() -> None:
-    settings = load(None, {})
+    settings = load_settings(None, {})
     assert settings.config == Config()
     assert {settings.origin(key) for key in fields()} == {"default"}
 
@@ -68,7 +68,9 @@ def test_each_source_overrides_the_one_before_and_is_named_as_origin(tmp_path: P
         "LYCOSA_FETCH__SLOTS": "2",
         "LYCOSA_LIMITS__MAX_PAGES": "2",
     }
-    settings = load(file, env, ["fetch.slots=3", "limits.max_pages=3"], {"limits.max_pages": 4})
+    settings = load_settings(
+        file, env, ["fetch.slots=3", "limits.max_pages=3"], {"limits.max_pages": 4}
+    )
     config = settings.config
     assert (
         config.politeness.jitter,
@@ -84,46 +86,46 @@ def test_each_source_overrides_the_one_before_and_is_named_as_origin(tmp_path: P
 
 
 def test_the_last_of_several_set_options_wins() -> None:
-    assert load(None, {}, ["workers=2", "workers=3"]).config.workers == 3
+    assert load_settings(None, {}, ["workers=2", "workers=3"]).config.workers == 3
 
 
 def test_numbers_that_have_a_name_are_given_by_it_or_as_before(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('workers = "Auto"\nmemory_bytes = "4GB"\n')
-    assert load(file, {}).config == Config(workers=0, memory_bytes=4_000_000_000)
-    assert load(None, {}, ["workers=0", "memory_bytes=auto"]).config == Config(workers=0)
+    assert load_settings(file, {}).config == Config(workers=0, memory_bytes=4_000_000_000)
+    assert load_settings(None, {}, ["workers=0", "memory_bytes=auto"]).config == Config(workers=0)
     assert fields()["workers"].show(0) == "auto" and fields()["workers"].show(2) == "2"
     with pytest.raises(SettingsError, match="'all' is not a whole number"):
-        load(None, {}, ["workers=all"])
+        load_settings(None, {}, ["workers=all"])
 
 
 def test_options_that_were_not_given_change_nothing() -> None:
-    settings = load(None, {}, [], {"politeness.delay_s": None, "scope.include": ()})
+    settings = load_settings(None, {}, [], {"politeness.delay_s": None, "scope.include": ()})
     assert settings.config == Config()
     assert settings.origin("politeness.delay_s") == "default"
 
 
 def test_saved_settings_take_the_place_of_defaults() -> None:
-    saved = load(None, {}, ["workers=4", "fetch.slots=9"]).config
-    settings = load(None, {}, ["workers=2"], base=saved)
+    saved = load_settings(None, {}, ["workers=4", "fetch.slots=9"]).config
+    settings = load_settings(None, {}, ["workers=2"], base=saved)
     assert (settings.config.workers, settings.config.fetch.slots) == (2, 9)
     assert settings.origin("fetch.slots") == "saved with the crawl"
     assert settings.origin("workers") == "--set"
 
 
 def test_settings_of_the_top_level_are_set_like_others(tmp_path: Path) -> None:
-    assert load(toml(tmp_path, "workers = 2\n"), {"LYCOSA_SEED": "7"}).config == Config(
+    assert load_settings(toml(tmp_path, "workers = 2\n"), {"LYCOSA_SEED": "7"}).config == Config(
         workers=2, seed=7
     )
 
 
 def test_variables_of_others_and_of_the_test_suite_are_not_ours() -> None:
-    assert load(None, {"HOME": "/", "LYCOSA_TEST_HOOKS": "1"}).config == Config()
+    assert load_settings(None, {"HOME": "/", "LYCOSA_TEST_HOOKS": "1"}).config == Config()
 
 
 def test_the_origin_of_an_unknown_key_is_an_error() -> None:
     with pytest.raises(KeyError):
-        load(None, {}).origin("no.such")
+        load_settings(None, {}).origin("no.such")
 
 
 @pytest.mark.parametrize(
@@ -131,14 +133,14 @@ def test_the_origin_of_an_unknown_key_is_an_error() -> None:
     ["politeness.delay_s = 3", "politeness = {delay_s = 3}", '["politeness"]\n"delay_s" = 3'],
 )
 def test_every_way_to_write_a_key_in_toml_is_understood(tmp_path: Path, text: str) -> None:
-    settings = load(toml(tmp_path, f"# a comment\n{text}\n"), {})
+    settings = load_settings(toml(tmp_path, f"# a comment\n{text}\n"), {})
     assert settings.config.politeness.delay_s == 3
     assert re.fullmatch(r".*crawl\.toml:[23]", settings.origin("politeness.delay_s"))
 
 
 def test_lines_are_right_behind_text_of_several_lines(tmp_path: Path) -> None:
     file = toml(tmp_path, '[agent]\ncontact = """\nproduct = "x"\n"""\nproduct = "y"\n')
-    assert load(file, {}).origin("agent.product") == f"{file}:5"
+    assert load_settings(file, {}).origin("agent.product") == f"{file}:5"
 
 
 # Types and units
@@ -160,7 +162,7 @@ def test_lines_are_right_behind_text_of_several_lines(tmp_path: Path) -> None:
 )
 def test_durations(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds
-    assert load(
+    assert load_settings(
         None,
         {},
         [f"politeness.max_backoff_s={text}"] if seconds >= 1 else [f"politeness.delay_s={text}"],
@@ -208,7 +210,9 @@ def test_a_size_survives_being_shown(size: int) -> None:
 
 
 def test_rates_in_bytes_take_sizes() -> None:
-    assert load(None, {}, ["fetch.min_bytes_per_s=1KB"]).config.fetch.min_bytes_per_s == 1000
+    assert (
+        load_settings(None, {}, ["fetch.min_bytes_per_s=1KB"]).config.fetch.min_bytes_per_s == 1000
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,11 +228,11 @@ def test_rates_in_bytes_take_sizes() -> None:
     ],
 )
 def test_flags(text: str, flag: bool) -> None:
-    assert load(None, {}, [f"fetch.http2={text}"]).config.fetch.http2 is flag
+    assert load_settings(None, {}, [f"fetch.http2={text}"]).config.fetch.http2 is flag
 
 
 def test_choices_are_given_by_value() -> None:
-    config = load(None, {"LYCOSA_REFETCH__RULE": "off"}, ["scope.rule=Site"]).config
+    config = load_settings(None, {"LYCOSA_REFETCH__RULE": "off"}, ["scope.rule=Site"]).config
     assert (config.scope.rule, config.refetch.rule) == (ScopeRule.SITE, RefetchRule.OFF)
 
 
@@ -244,13 +248,13 @@ def test_choices_are_given_by_value() -> None:
     ],
 )
 def test_lists_are_written_with_commas_or_as_toml(text: str, entries: tuple[str, ...]) -> None:
-    assert load(None, {}, [f"scope.include={text}"]).config.scope.include == entries
+    assert load_settings(None, {}, [f"scope.include={text}"]).config.scope.include == entries
 
 
 def test_a_file_gives_lists_numbers_and_units(tmp_path: Path) -> None:
     text = '[scope]\nexclude = ["a", "b"]\n[politeness]\ndelay_s = "2m"\n[fetch]\nslots = 5.0\n'
     text += '[store]\nsegment_bytes = "1GB"\nsegment_age_s = 60\n'
-    config = load(toml(tmp_path, text), {}).config
+    config = load_settings(toml(tmp_path, text), {}).config
     assert config.scope.exclude == ("a", "b")
     assert (
         config.politeness.delay_s,
@@ -405,7 +409,7 @@ def test_values_with_a_form_are_checked(pair: str, complaint: str) -> None:
 
 @pytest.mark.parametrize("pin", ["*.example.org=127.0.0.1", "example.org=::1", "example.org=[::1]"])
 def test_pins_are_names_with_addresses(pin: str) -> None:
-    assert load(None, {}, [f"dns.pins={pin}"]).config.dns.pins == (pin,)
+    assert load_settings(None, {}, [f"dns.pins={pin}"]).config.dns.pins == (pin,)
 
 
 def test_settings_that_contradict_each_other_are_told() -> None:
@@ -430,11 +434,11 @@ def test_every_default_may_be_written_as_it_is_shown() -> None:
 
 
 def test_every_option_belongs_to_a_setting() -> None:
-    assert set(OPTIONS) <= set(fields())
+    assert set(SETTING_OPTIONS) <= set(fields())
 
 
 def test_a_tree_survives_being_saved() -> None:
-    config = load(
+    config = load_settings(
         None, {}, ["scope.rule=site", "scope.include=a,b", "politeness.delay_s=1.5"]
     ).config
     saved = msgspec.json.decode(msgspec.json.encode(config))
@@ -523,7 +527,7 @@ def test_what_a_crawl_could_not_start_with_is_no_setting(key: str, value: Any) -
     section, _, name = key.partition(".")
     tree = Config()
     with pytest.raises(SettingsError, match=key):
-        check(replace(tree, **{section: replace(getattr(tree, section), **{name: value})}))
+        check_config(replace(tree, **{section: replace(getattr(tree, section), **{name: value})}))
     if key in ("agent.contact", "fetch.allow_addresses") or value in (
         ("a",),
         ("a=b",),
@@ -548,8 +552,8 @@ def test_a_range_with_host_bits_is_answered_with_what_was_meant() -> None:
 def test_saved_settings_that_cannot_be_used_are_told_unless_they_are_given_anew() -> None:
     saved = replace(Config(), fetch=replace(Config().fetch, allow_addresses=("10.1.2.3/8",)))
     with pytest.raises(SettingsError, match=r"saved with the crawl: fetch\.allow_addresses"):
-        load(None, {}, base=saved)
-    assert load(
+        load_settings(None, {}, base=saved)
+    assert load_settings(
         None, {}, flags={"fetch.allow_addresses": ("10.0.0.0/8",)}, base=saved
     ).config.fetch.allow_addresses == ("10.0.0.0/8",)
 
@@ -599,15 +603,15 @@ def test_a_program_gives_settings_by_key_as_the_command_line_does() -> None:
 )
 def test_a_tree_of_wrong_types_is_told(changes: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
-        check(replace(Config(), **changes))
+        check_config(replace(Config(), **changes))
 
 
 def test_a_list_where_a_tuple_belongs_is_told_so() -> None:
     with pytest.raises(
         SettingsError, match=r"fetch.allow_addresses: \['10.0.0.0/8'\] is not a tuple of texts"
     ):
-        check(Config(fetch=FetchSection(allow_addresses=["10.0.0.0/8"])))  # type: ignore[arg-type]
+        check_config(Config(fetch=FetchSection(allow_addresses=["10.0.0.0/8"])))  # type: ignore[arg-type]
 
 
 def test_the_defaults_pass_their_own_check() -> None:
-    check(Config())
+    check_config(Config())

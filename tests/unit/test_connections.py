@@ -13,8 +13,8 @@ from lycosa.fetch.connections import (
     ORDINARY,
     Connections,
     Manner,
+    connection_origin,
     is_closed_by_peer,
-    origin_of,
 )
 from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
 from lycosa.reasons import Reason
@@ -40,22 +40,22 @@ def test_the_announced_time_bounds_how_long_a_connection_may_be_idle(
     value: str, idle_s: int
 ) -> None:
     connections = Connections()
-    connections.announced(A, value)
+    connections.note_announced(A, value)
     assert connections.manner(A, 0.0) == Manner(idle_s)
     assert connections.manner(B, 0.0) == ORDINARY
 
 
 def test_an_announcement_holds_until_the_next_answer() -> None:
     connections = Connections()
-    connections.announced(A, "timeout=5")
-    connections.announced(A, "")
+    connections.note_announced(A, "timeout=5")
+    connections.note_announced(A, "")
     assert connections.manner(A, 0.0) == ORDINARY
 
 
 def test_an_origin_that_closed_without_an_answer_gets_new_connections_for_a_while() -> None:
     connections = Connections()
-    connections.closed_unanswered(A, 10.0)
-    connections.announced(A, "timeout=60")
+    connections.note_closed(A, 10.0)
+    connections.note_announced(A, "timeout=60")
     assert [connections.manner(A, at).idle_s for at in (10.0, 9.0 + FRESH_S, 10.0 + FRESH_S)] == [
         0,
         0,
@@ -66,21 +66,21 @@ def test_an_origin_that_closed_without_an_answer_gets_new_connections_for_a_whil
 
 def test_an_origin_that_wants_http1_gets_it_for_a_while() -> None:
     connections = Connections()
-    connections.wants_http1(A, 10.0)
+    connections.note_http1(A, 10.0)
     assert [connections.manner(A, at).http2 for at in (10.0, 10.0 + FRESH_S)] == [False, True]
 
 
 def test_where_no_connections_are_kept_none_is() -> None:
     connections = Connections(keeps=False)
-    connections.announced(A, "timeout=60")
+    connections.note_announced(A, "timeout=60")
     assert connections.manner(A, 0.0).idle_s == connections.manner(B, 0.0).idle_s == 0
 
 
 def test_the_origins_that_are_remembered_are_bounded() -> None:
     connections = Connections(size=3)
     for number in range(10):
-        connections.closed_unanswered(f"http://h{number}.example", 0.0)
-    connections.announced(A, "")  # nothing to remember
+        connections.note_closed(f"http://h{number}.example", 0.0)
+    connections.note_announced(A, "")  # nothing to remember
     assert len(connections) == 3 and "3 of 3" in repr(connections)
     assert connections.manner("http://h9.example", 1.0).idle_s == 0
 
@@ -90,7 +90,7 @@ def test_a_connection_that_the_other_side_closed_is_not_used() -> None:
     connections = Connections()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        connections.opened(A, ours.fileno())
+        connections.note_opened(A, ours.fileno())
         assert connections.manner(A, 0.0) == ORDINARY
         theirs.send(b"bytes that nobody has read are no end")
         assert connections.manner(A, 0.0) == ORDINARY
@@ -103,7 +103,7 @@ def test_a_connection_that_the_other_side_closed_is_not_used() -> None:
 
 @pytest.mark.parametrize(("url", "origin"), [("https://a.example/x/y?z", A), (f"{B}/", B)])
 def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
-    assert origin_of(url) == origin
+    assert connection_origin(url) == origin
 
 
 @pytest.mark.parametrize(

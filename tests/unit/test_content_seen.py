@@ -28,18 +28,18 @@ FIRST, SECOND = (
 def test_a_digest_finds_the_first_capture() -> None:
     table = DictTable()
     content, digest = SeenContent(table), sha1(b"body").digest()
-    assert content.find(digest) is None
-    content.remember(digest, FIRST)
-    content.remember(digest, SECOND)
-    assert content.find(digest) == FIRST
-    assert SeenContent(table).find(digest) == FIRST
-    assert content.find(sha1(b"other").digest()) is None
+    assert content.find_original(digest) is None
+    content.remember_original(digest, FIRST)
+    content.remember_original(digest, SECOND)
+    assert content.find_original(digest) == FIRST
+    assert SeenContent(table).find_original(digest) == FIRST
+    assert content.find_original(sha1(b"other").digest()) is None
     assert list(table) == [b"C" + digest]
 
 
 def test_a_digest_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="20 bytes"):
-        SeenContent(DictTable()).find(b"short")
+        SeenContent(DictTable()).find_original(b"short")
 
 
 def test_recent_hashes_stop_repeats_until_forgotten() -> None:

@@ -28,7 +28,7 @@ from lycosa.cluster.messages import (
     Move,
     NodeReport,
     NoMoreAsks,
-    Outgoing,
+    OutgoingMessage,
     Relay,
     Said,
     ShardReport,
@@ -37,7 +37,7 @@ from lycosa.cluster.messages import (
     Superseded,
     decode_to_coordinator,
     decode_to_node,
-    encode,
+    encode_node_message,
 )
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.rules import ONE_PROCESS
@@ -61,23 +61,23 @@ class OneShard:
 
     def __init__(self, limits: LimitSection | None = None, control: Control | None = None) -> None:
         self.coordinator = Coordinator(1, 1, limits or LimitSection(), ONE_PROCESS, 0.0, control)
-        self.coordinator.hear("n", report([]), 0.0)
+        self.coordinator.handle_message("n", report([]), 0.0)
         [given] = [each.message for each in self.coordinator.tick(0.0, 0.0)]
         assert isinstance(given, Assignments)
         self.assignment = given.shards[0]
 
     def says(self, message: object, term: int = 1, now: float = 1.0) -> list[object]:
-        out = self.coordinator.hear("n", Said(0, self.assignment, term, message), now)  # type: ignore[arg-type]
+        out = self.coordinator.handle_message("n", Said(0, self.assignment, term, message), now)  # type: ignore[arg-type]
         return [told(each) for each in out]
 
     def asks(self, message: object, now: float = 1.0) -> list[object]:
-        return [told(each) for each in self.coordinator.hear(CALLER, message, now)]  # type: ignore[arg-type]
+        return [told(each) for each in self.coordinator.handle_message(CALLER, message, now)]  # type: ignore[arg-type]
 
     def tick(self, now: float) -> list[object]:
         return [told(each) for each in self.coordinator.tick(now, now)]
 
 
-def told(outgoing: Outgoing) -> object:
+def told(outgoing: OutgoingMessage) -> object:
     """What a worker, a caller or the record gets."""
     return outgoing.message.message if isinstance(outgoing.message, Relay) else outgoing.message
 
@@ -208,9 +208,9 @@ def test_a_fenced_worker_starts_only_under_a_greater_number() -> None:
 
 def test_a_late_report_of_an_earlier_run_of_a_node_says_nothing() -> None:
     coordinator = Coordinator(1, 1, LimitSection(), ONE_PROCESS, 0.0)
-    coordinator.hear("n", report([], serial=1, began=200.0), 0.0)
+    coordinator.handle_message("n", report([], serial=1, began=200.0), 0.0)
     running = [ShardReport(0, 7, 1, ShardState.RUNNING)]
-    coordinator.hear("n", report(running, serial=9, began=100.0), 0.1)
+    coordinator.handle_message("n", report(running, serial=9, began=100.0), 0.1)
     assert coordinator.owner_of(0) == ""
     [given] = [each.message for each in coordinator.tick(0.2, 0.2)]
     assert isinstance(given, Assignments) and given.shards[0] > 7
@@ -219,7 +219,7 @@ def test_a_late_report_of_an_earlier_run_of_a_node_says_nothing() -> None:
 def test_a_coordinator_ends_when_it_hears_of_a_greater_one() -> None:
     for message in (Superseded(2), report([], coordinator=2)):
         one = OneShard()
-        assert one.coordinator.hear("n", message, 1.0) == []
+        assert one.coordinator.handle_message("n", message, 1.0) == []
         assert one.coordinator.superseded_by == 2
         assert one.asks(Ask(Seeds("a", []))) == [] and one.tick(9.0) == []
 
@@ -229,8 +229,8 @@ def test_a_coordinator_ends_when_it_hears_of_a_greater_one() -> None:
 
 def test_nothing_is_granted_while_a_shard_is_not_counted() -> None:
     book = PermitBook(LimitSection(max_pages=10), 2, {})
-    assert [each.captures for each in book.hear(0, status(wants=True))] == [0]
-    granted = book.hear(1, status(counted=9))
+    assert [each.captures for each in book.record_status(0, status(wants=True))] == [0]
+    granted = book.record_status(1, status(counted=9))
     assert [(each.shard, each.captures) for each in granted] == [(1, 9), (0, 1)]
 
 
@@ -244,16 +244,16 @@ def test_a_permit_is_recorded_before_it_is_told() -> None:
 
 def test_a_permit_is_lowered_by_the_owner_that_knows_the_last_one_and_by_no_other() -> None:
     book = PermitBook(LimitSection(max_pages=100), 1, {0: PermitSaved(0, 1, 5, 60)})
-    assert book.hear(0, status(1, serial=4, may=20)) == []  # from before the last permit
-    assert book.hear(0, status(0, serial=5, may=20)) == []  # from an earlier owner
-    assert book.hear(0, status(1, serial=5, may=20)) == [PermitSaved(0, 1, 6, 20)]
-    assert book.hear(0, status(1, serial=5, may=10)) == []  # the same word, late
+    assert book.record_status(0, status(1, serial=4, may=20)) == []  # from before the last permit
+    assert book.record_status(0, status(0, serial=5, may=20)) == []  # from an earlier owner
+    assert book.record_status(0, status(1, serial=5, may=20)) == [PermitSaved(0, 1, 6, 20)]
+    assert book.record_status(0, status(1, serial=5, may=10)) == []  # the same word, late
 
 
 def test_a_new_owner_counts_and_a_late_word_of_the_one_before_says_nothing() -> None:
     book = PermitBook(LimitSection(max_pages=100), 1, {0: PermitSaved(0, 1, 5, 60)})
-    assert book.hear(0, status(2, counted=31)) == [PermitSaved(0, 2, 6, 31)]
-    assert book.hear(0, status(1, serial=5, may=10)) == []
+    assert book.record_status(0, status(2, counted=31)) == [PermitSaved(0, 2, 6, 31)]
+    assert book.record_status(0, status(1, serial=5, may=10)) == []
     assert book.left == 69
 
 
@@ -261,7 +261,7 @@ def test_a_limit_that_is_reached_ends_the_crawl() -> None:
     one = OneShard(LimitSection(max_pages=3, max_bytes=0))
     one.says(status())
     one.says(Progress(committed=2))
-    assert one.coordinator.end is None
+    assert one.coordinator.crawl_end is None
     ended = one.says(Progress(committed=3))
     assert (
         ended[0] == EndSaved("limit", False)
@@ -328,7 +328,7 @@ def test_records_add_up_to_what_the_next_coordinator_knows() -> None:
     )
     assert control.permits == {0: permits[2], 1: permits[1]}
     coordinator = Coordinator(2, 2, LimitSection(), ONE_PROCESS, 0.0, control)
-    assert coordinator.end is End.STOPPED and coordinator.settings.version == 3
+    assert coordinator.crawl_end is End.STOPPED and coordinator.settings.version == 3
 
 
 # -- the end
@@ -345,10 +345,10 @@ def rounds_of(*rounds: dict[int, tuple[tuple[int, int], ProbeAnswer]]) -> list[b
     ending, found = EndRounds(), []
     for number, answers in enumerate(rounds, 1):
         owners = {shard: owner for shard, (owner, _) in answers.items()}
-        assert len(ending.probes(owners)) == len(owners)
+        assert len(ending.probes_due(owners)) == len(owners)
         for shard, (owner, answer) in answers.items():
-            ending.hear(shard, owner, msgspec.structs.replace(answer, round=number))
-        found.append(ending.judge(owners, 1))
+            ending.record_answer(shard, owner, msgspec.structs.replace(answer, round=number))
+        found.append(ending.completes_proof(owners, 1))
     return found
 
 
@@ -368,11 +368,13 @@ def test_the_end_takes_two_rounds_with_the_same_answers() -> None:
 
 def test_an_answer_of_another_round_or_owner_does_not_count() -> None:
     ending, owners = EndRounds(), {0: (1, 1)}
-    [(_, probe)] = ending.probes(owners)
-    ending.hear(0, (1, 1), ProbeAnswer(probe.round - 1, True, 0))
-    assert not ending.judge(owners, 1) and ending.probes(owners) == [(0, Probe(probe.round))]
-    ending.hear(0, (1, 1), ProbeAnswer(probe.round, True, 0))
-    assert not ending.judge({0: (1, 2)}, 1) and ending.probes({0: (1, 2)}) == [
+    [(_, probe)] = ending.probes_due(owners)
+    ending.record_answer(0, (1, 1), ProbeAnswer(probe.round - 1, True, 0))
+    assert not ending.completes_proof(owners, 1) and ending.probes_due(owners) == [
+        (0, Probe(probe.round))
+    ]
+    ending.record_answer(0, (1, 1), ProbeAnswer(probe.round, True, 0))
+    assert not ending.completes_proof({0: (1, 2)}, 1) and ending.probes_due({0: (1, 2)}) == [
         (0, Probe(probe.round))
     ]
 
@@ -390,21 +392,21 @@ def test_a_crawl_is_not_finished_before_its_caller_says_that_no_more_is_asked() 
     assert isinstance(probe, Probe)
     one.asks(Ask(Seeds("late", [])))  # between the rounds
     one.says(ProbeAnswer(probe.round, True, 0))
-    assert one.tick(5.0) == [] and one.coordinator.end is None
+    assert one.tick(5.0) == [] and one.coordinator.crawl_end is None
     one.says(SeedsTaken("late", []))
     for now in (6.0, 7.0):
         [probe] = one.tick(now)
         assert isinstance(probe, Probe)
         one.says(ProbeAnswer(probe.round, True, 0))
     ended = one.tick(8.0)
-    assert ended[0] == EndSaved("finished", False) and one.coordinator.end is End.FINISHED
+    assert ended[0] == EndSaved("finished", False) and one.coordinator.crawl_end is End.FINISHED
     assert not one.coordinator.is_over
-    one.coordinator.hear(
+    one.coordinator.handle_message(
         "n",
         report([ShardReport(0, one.assignment, 1, ShardState.ENDED, "finished")], serial=2),
         9.0,
     )
-    assert one.coordinator.is_over and one.coordinator.ends() == ["finished"]
+    assert one.coordinator.is_over and one.coordinator.worker_ends() == ["finished"]
 
 
 def test_a_stop_is_recorded_and_told_and_a_second_one_breaks_off() -> None:
@@ -426,17 +428,17 @@ def test_a_stop_is_recorded_and_told_and_a_second_one_breaks_off() -> None:
 
 def test_messages_survive_the_wire() -> None:
     said = Said(1, 2, 3, Progress(captures=4))
-    assert decode_to_coordinator(encode(said)) == said
+    assert decode_to_coordinator(encode_node_message(said)) == said
     reported = report([ShardReport(1, 2 << 32, 3, ShardState.ASKING, why="fenced")])
-    assert decode_to_coordinator(encode(reported)) == reported
+    assert decode_to_coordinator(encode_node_message(reported)) == reported
     relayed = Relay(1, 2, 3, Seeds("a", ["b"]))
-    assert decode_to_node(encode(relayed)) == relayed
-    assert decode_to_node(encode(Assignments(1, 2, 3, {4: 5 << 32}))) == Assignments(
+    assert decode_to_node(encode_node_message(relayed)) == relayed
+    assert decode_to_node(encode_node_message(Assignments(1, 2, 3, {4: 5 << 32}))) == Assignments(
         1, 2, 3, {4: 5 << 32}
     )
 
 
 def test_only_records_go_to_control() -> None:
     one = OneShard(LimitSection(max_pages=10), Control({0: PermitSaved(0, 0, 0, 0)}))
-    out = one.coordinator.hear("n", Said(0, one.assignment, 1, status(wants=True)), 1.0)
+    out = one.coordinator.handle_message("n", Said(0, one.assignment, 1, status(wants=True)), 1.0)
     assert [each.receiver for each in out] == [CONTROL, CONTROL, "n"]

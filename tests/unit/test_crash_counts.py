@@ -50,10 +50,12 @@ class Shard:
         self.now += 100.0
         log = AttemptLog(self.folder, worker, self.now + 1000, self.now, boot="b")
         for url in (*finish, *urls):
-            number = log.begin(host_of(url), "192.0.2.1", url, FetchKind.PAGE, self.now, self.now)
+            number = log.begin_attempt(
+                host_of(url), "192.0.2.1", url, FetchKind.PAGE, self.now, self.now
+            )
             if url in finish:
-                log.end(number, Reason.NONE, 200, 0.1, self.now, self.now, 1.0)
-                self.counts.finished(url)
+                log.end_attempt(number, Reason.NONE, 200, 0.1, self.now, self.now, 1.0)
+                self.counts.clear_suspicion(url)
         self.commit()
 
     def commit(self) -> None:
@@ -62,7 +64,7 @@ class Shard:
             table.settle()
 
     def told(self) -> dict[str, Suspicion]:
-        return {url: self.counts.suspicion(url) for url in self.counts.suspects()}
+        return {url: self.counts.suspicion_of(url) for url in self.counts.suspects()}
 
 
 @pytest.fixture
@@ -115,7 +117,7 @@ def test_what_was_cleared_is_a_suspect_again_when_the_commit_is_lost(shard: Shar
     shard.run(A)
     shard.start()
     shard.commit()
-    shard.counts.finished(A)
+    shard.counts.clear_suspicion(A)
     assert shard.told() == {}
     shard.start()
     assert shard.told() == {A: Suspicion.SUSPECT}
@@ -151,9 +153,9 @@ def test_an_end_that_is_no_crash_accuses_no_url_then_nor_later(
 def test_what_a_commit_had_named_is_accused_unless_the_end_was_orderly(
     shard: Shard, previous: PreviousEnd
 ) -> None:
-    shard.counts.name((A, B))
-    assert shard.told() == {} and shard.counts.suspicion(A) is Suspicion.NONE
-    shard.counts.unname((B,))
+    shard.counts.name_urls((A, B))
+    assert shard.told() == {} and shard.counts.suspicion_of(A) is Suspicion.NONE
+    shard.counts.unname_urls((B,))
     shard.commit()
     for _ in range(2):  # the first of the two dies before its commit
         shard.start(previous)
@@ -164,7 +166,7 @@ def test_what_a_commit_had_named_is_accused_unless_the_end_was_orderly(
 
 
 def test_what_was_named_and_in_flight_is_counted_once(shard: Shard) -> None:
-    shard.counts.name((A,))
+    shard.counts.name_urls((A,))
     shard.run(A)
     shard.start()
     assert shard.told() == {A: Suspicion.SUSPECT}
@@ -173,15 +175,15 @@ def test_what_was_named_and_in_flight_is_counted_once(shard: Shard) -> None:
 def test_a_suspect_that_was_named_and_came_back_stays_one_until_it_has_ended(shard: Shard) -> None:
     shard.run(A)
     shard.start()
-    shard.counts.name((A,))
+    shard.counts.name_urls((A,))
     shard.commit()
-    shard.counts.unname((A,))
+    shard.counts.unname_urls((A,))
     shard.commit()
     shard.start(PreviousEnd.LOST)
     assert shard.told() == {A: Suspicion.SUSPECT}
-    shard.counts.name((A,))
-    shard.counts.finished(A)
-    shard.counts.unname((A,))
+    shard.counts.name_urls((A,))
+    shard.counts.clear_suspicion(A)
+    shard.counts.unname_urls((A,))
     shard.commit()
     shard.start()
     assert shard.told() == {}
@@ -201,7 +203,7 @@ def test_the_file_of_an_older_program_is_taken_over_once(shard: Shard) -> None:
         A: Suspicion.POISON,
         B: Suspicion.SUSPECT,
     }, "the run of worker 2 was counted"
-    shard.counts.finished(A)
+    shard.counts.clear_suspicion(A)
     shard.commit()
     shard.start()
     assert shard.told() == {B: Suspicion.SUSPECT}

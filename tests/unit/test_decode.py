@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.reasons import Reason
-from lycosa.system.decode import MAX_MEMBERS, RATIO_FREE_BYTES, decode
+from lycosa.system.decode import MAX_MEMBERS, RATIO_FREE_BYTES, decode_content
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -43,44 +43,44 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_each_encoding_is_undone(name: str) -> None:
-    assert decode(ENCODERS[name](PAGE), name, MAX, RATIO) == (PAGE, Reason.NONE, "")
+    assert decode_content(ENCODERS[name](PAGE), name, MAX, RATIO) == (PAGE, Reason.NONE, "")
 
 
 def test_deflate_without_a_zlib_header_is_undone() -> None:
-    assert decode(raw_deflate(PAGE), "deflate", MAX, RATIO).body == PAGE
+    assert decode_content(raw_deflate(PAGE), "deflate", MAX, RATIO).body == PAGE
 
 
 @pytest.mark.parametrize("value", ["", "identity", " Identity ", "none", "utf-8", [], [""]])
 def test_a_body_that_is_not_encoded_passes(value: str | list[str]) -> None:
-    assert decode(PAGE, value, MAX, RATIO) == (PAGE, Reason.NONE, "")
+    assert decode_content(PAGE, value, MAX, RATIO) == (PAGE, Reason.NONE, "")
 
 
 @pytest.mark.parametrize(
     "value", ["x-gzip", "GZIP", " gzip ", ["gzip"], "identity, gzip", ["", "gzip"]]
 )
 def test_names_are_read_as_servers_write_them(value: str | list[str]) -> None:
-    assert decode(gzip.compress(PAGE), value, MAX, RATIO).body == PAGE
+    assert decode_content(gzip.compress(PAGE), value, MAX, RATIO).body == PAGE
 
 
 def test_stacked_encodings_are_undone_last_first() -> None:
     body = zstd.compress(brotli.compress(gzip.compress(PAGE)))
-    assert decode(body, "gzip, br, zstd", MAX, RATIO).body == PAGE
-    assert decode(body, ["gzip", "br, zstd"], MAX, RATIO).body == PAGE
+    assert decode_content(body, "gzip, br, zstd", MAX, RATIO).body == PAGE
+    assert decode_content(body, ["gzip", "br, zstd"], MAX, RATIO).body == PAGE
 
 
 def test_more_layers_than_allowed_are_left_alone() -> None:
-    decoded = decode(PAGE, ["gzip"] * 5, MAX, RATIO)
+    decoded = decode_content(PAGE, ["gzip"] * 5, MAX, RATIO)
     assert decoded.body == PAGE
     assert decoded.reason is Reason.DECODE_FAILED
 
 
 def test_text_of_an_unknown_encoding_is_taken_as_it_is() -> None:
-    assert decode(b"<p>x", "aws-chunked", MAX, RATIO)[:2] == (b"<p>x", Reason.NONE)
-    assert "aws-chunked" in decode(b"<p>x", "aws-chunked", MAX, RATIO).detail
+    assert decode_content(b"<p>x", "aws-chunked", MAX, RATIO)[:2] == (b"<p>x", Reason.NONE)
+    assert "aws-chunked" in decode_content(b"<p>x", "aws-chunked", MAX, RATIO).detail
 
 
 def test_an_unknown_encoding_leaves_the_body() -> None:
-    decoded = decode(b"\x00\x01", "sdch", MAX, RATIO)
+    decoded = decode_content(b"\x00\x01", "sdch", MAX, RATIO)
     assert decoded.body == b"\x00\x01"
     assert decoded.reason is Reason.DECODE_FAILED
     assert "sdch" in decoded.detail
@@ -88,7 +88,7 @@ def test_an_unknown_encoding_leaves_the_body() -> None:
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_a_plain_body_with_a_wrong_label_passes_as_it_is(name: str) -> None:
-    decoded = decode(PAGE, name, MAX, RATIO)
+    decoded = decode_content(PAGE, name, MAX, RATIO)
     assert decoded.body == PAGE
     assert decoded.reason is Reason.NONE
     assert name in decoded.detail
@@ -96,13 +96,13 @@ def test_a_plain_body_with_a_wrong_label_passes_as_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_an_empty_body_is_whole(name: str) -> None:
-    assert decode(b"", name, MAX, RATIO) == (b"", Reason.NONE, "")
+    assert decode_content(b"", name, MAX, RATIO) == (b"", Reason.NONE, "")
 
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_a_cut_body_keeps_what_decodes(name: str) -> None:
     encoded = ENCODERS[name](PAGE)
-    decoded = decode(encoded[: len(encoded) * 3 // 4], name, MAX, RATIO)
+    decoded = decode_content(encoded[: len(encoded) * 3 // 4], name, MAX, RATIO)
     assert decoded.reason is Reason.DECODE_FAILED
     assert PAGE.startswith(decoded.body)
     # a zstd frame this small may be a single block
@@ -115,7 +115,7 @@ def test_a_corrupt_body_keeps_what_comes_before_the_damage(name: str) -> None:
     encoded = bytearray(ENCODERS[name](noise))
     middle = len(encoded) // 2
     encoded[middle : middle + 2000] = bytes(2000)
-    decoded = decode(bytes(encoded), name, MAX, RATIO)
+    decoded = decode_content(bytes(encoded), name, MAX, RATIO)
     assert decoded.reason is Reason.DECODE_FAILED
     assert decoded.body[: len(noise) // 4] == noise[: len(noise) // 4]
 
@@ -123,19 +123,19 @@ def test_a_corrupt_body_keeps_what_comes_before_the_damage(name: str) -> None:
 def test_a_wrong_checksum_keeps_the_whole_body() -> None:
     encoded = bytearray(gzip.compress(PAGE))
     encoded[-6] ^= 0xFF
-    decoded = decode(bytes(encoded), "gzip", MAX, RATIO)
+    decoded = decode_content(bytes(encoded), "gzip", MAX, RATIO)
     assert decoded.body == PAGE
     assert decoded.reason is Reason.DECODE_FAILED
 
 
 def test_all_members_and_frames_are_read() -> None:
     halves = PAGE[:5000], PAGE[5000:]
-    assert decode(b"".join(map(gzip.compress, halves)), "gzip", MAX, RATIO) == (
+    assert decode_content(b"".join(map(gzip.compress, halves)), "gzip", MAX, RATIO) == (
         PAGE,
         Reason.NONE,
         "",
     )
-    assert decode(b"".join(map(zstd.compress, halves)), "zstd", MAX, RATIO) == (
+    assert decode_content(b"".join(map(zstd.compress, halves)), "zstd", MAX, RATIO) == (
         PAGE,
         Reason.NONE,
         "",
@@ -144,14 +144,14 @@ def test_all_members_and_frames_are_read() -> None:
 
 @pytest.mark.parametrize("tail", [b"\0" * 100, b"\n", b"<!-- served by x -->"])
 def test_what_follows_the_last_gzip_member_is_ignored(tail: bytes) -> None:
-    assert decode(gzip.compress(PAGE) + tail, "gzip", MAX, RATIO) == (PAGE, Reason.NONE, "")
+    assert decode_content(gzip.compress(PAGE) + tail, "gzip", MAX, RATIO) == (PAGE, Reason.NONE, "")
 
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_a_bomb_stops_at_the_limit(name: str) -> None:
     bomb = ENCODERS[name](b"boom" * 10_000_000)
     start = time.process_time()
-    decoded = decode(bomb, name, MAX, 1_000_000)
+    decoded = decode_content(bomb, name, MAX, 1_000_000)
     assert time.process_time() - start < 2
     assert decoded.reason is Reason.DECODE_LIMIT
     assert decoded.body == b"boom" * (MAX // 4)
@@ -159,15 +159,15 @@ def test_a_bomb_stops_at_the_limit(name: str) -> None:
 
 def test_a_bomb_in_a_bomb_stops_at_the_limit() -> None:
     bomb = gzip.compress(gzip.compress(bytes(60_000_000)))
-    decoded = decode(bomb, "gzip, gzip", MAX, RATIO)
+    decoded = decode_content(bomb, "gzip, gzip", MAX, RATIO)
     assert decoded.reason is Reason.DECODE_LIMIT
     assert len(decoded.body) <= MAX
 
 
 def test_the_ratio_counts_beyond_the_first_megabyte() -> None:
     small = gzip.compress(bytes(RATIO_FREE_BYTES))
-    assert decode(small, "gzip", MAX, 10).reason is Reason.NONE
-    decoded = decode(gzip.compress(bytes(3_000_000)), "gzip", MAX, 10)
+    assert decode_content(small, "gzip", MAX, 10).reason is Reason.NONE
+    decoded = decode_content(gzip.compress(bytes(3_000_000)), "gzip", MAX, 10)
     assert decoded.reason is Reason.DECODE_LIMIT
     assert len(decoded.body) == RATIO_FREE_BYTES
 
@@ -180,7 +180,7 @@ def test_the_ratio_counts_beyond_the_first_megabyte() -> None:
 def test_endless_empty_members_cost_a_bounded_time(name: str, piece: bytes) -> None:
     body = piece * (3_000_000 // len(piece))
     start = time.process_time()
-    decoded = decode(body, name, MAX, RATIO)
+    decoded = decode_content(body, name, MAX, RATIO)
     assert time.process_time() - start < 3
     assert decoded.reason is Reason.DECODE_FAILED
     assert str(MAX_MEMBERS) in decoded.detail
@@ -193,7 +193,7 @@ def test_a_zstd_window_beyond_eight_megabytes_is_refused() -> None:
     }
     compressor = zstd.ZstdCompressor(options=options)
     body = compressor.compress(PAGE) + compressor.flush()
-    decoded = decode(body, "zstd", MAX, RATIO)
+    decoded = decode_content(body, "zstd", MAX, RATIO)
     assert decoded.reason is Reason.DECODE_FAILED
     assert decoded.body == b""
 
@@ -205,7 +205,7 @@ def test_decoding_undoes_encoding(body: bytes, names: list[str]) -> None:
     for name in names:
         encoded = ENCODERS[name](encoded)
     if encoded or not names:
-        assert decode(encoded, names, MAX, RATIO) == (body, Reason.NONE, "")
+        assert decode_content(encoded, names, MAX, RATIO) == (body, Reason.NONE, "")
 
 
 @settings(deadline=None, max_examples=300)
@@ -214,13 +214,13 @@ def test_rubbish_is_never_an_exception(body: bytes, name: str, has_magic: bool) 
     magic = (
         {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd"}.get(name, b"") if has_magic else b""
     )
-    decoded = decode(magic + body, name, 10_000, RATIO)
+    decoded = decode_content(magic + body, name, 10_000, RATIO)
     assert len(decoded.body) <= 10_000
 
 
 @pytest.mark.parametrize("name", ["gzip;q=1", '"gzip"', ' "x-gzip" ; a=b', "GZIP"])
 def test_a_name_may_be_quoted_or_have_a_parameter(name: str) -> None:
-    assert decode(gzip.compress(b"hello"), name, 1000, 1000)[:2] == (b"hello", Reason.NONE)
+    assert decode_content(gzip.compress(b"hello"), name, 1000, 1000)[:2] == (b"hello", Reason.NONE)
 
 
 @pytest.mark.parametrize(
@@ -230,5 +230,5 @@ def test_what_is_neither_encoded_nor_a_text_is_an_error(body: bytes) -> None:
     """A body of another encoding than its label's, for instance; a text that was only labelled
     is read.
     """
-    assert decode(body, "gzip", 1000, 1000)[:2] == (body, Reason.DECODE_FAILED)
-    assert decode(b"<p>caf\xe9", "gzip", 1000, 1000)[:2] == (b"<p>caf\xe9", Reason.NONE)
+    assert decode_content(body, "gzip", 1000, 1000)[:2] == (body, Reason.DECODE_FAILED)
+    assert decode_content(b"<p>caf\xe9", "gzip", 1000, 1000)[:2] == (b"<p>caf\xe9", Reason.NONE)

@@ -15,11 +15,11 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
 from lycosa.politeness.delay import (
     Delay,
-    after_exchange,
     clamp,
     delay_s,
     in_seconds,
     longest_delay,
+    pace_after_request,
     parse_retry_after,
 )
 
@@ -36,11 +36,11 @@ def delay(pace: Pace, section: PolitenessSection = SECTION, now: float = NOW) ->
 def refused(
     pace: Pace = UNKNOWN, status: int = 429, retry_after: str = "", now: float = NOW
 ) -> Pace:
-    return after_exchange(pace, SECTION, status, retry_after, 0.01, now)
+    return pace_after_request(pace, SECTION, status, retry_after, 0.01, now)
 
 
 def answered(pace: Pace, now: float, duration_s: float = 0.01) -> Pace:
-    return after_exchange(pace, SECTION, 200, "", duration_s, now)
+    return pace_after_request(pace, SECTION, 200, "", duration_s, now)
 
 
 def test_the_floor_holds_for_a_new_host() -> None:
@@ -94,7 +94,7 @@ def test_a_later_answer_does_not_shorten_retry_after() -> None:
 @pytest.mark.parametrize("status", [301, 404, 413, 500, 503])
 def test_retry_after_is_honoured_on_every_answer_but_success(status: int) -> None:
     assert delay(refused(status=status, retry_after="60")).source == "retry-after"
-    assert delay(after_exchange(Pace(), SECTION, 200, "60", 0.01, NOW)).source == "floor"
+    assert delay(pace_after_request(Pace(), SECTION, 200, "60", 0.01, NOW)).source == "floor"
 
 
 @pytest.mark.parametrize("retry_after", ["", "soon", "0", "-3", "Thu, 01 Jan 1970 00:00:00 GMT"])
@@ -154,23 +154,23 @@ def test_only_an_answer_that_a_host_in_trouble_does_not_give_shortens_a_back_off
 ) -> None:
     pace, now = after_refusals(4)
     for later_s in (0, SECTION.forgive_s):
-        after = after_exchange(pace, SECTION, status, "", 0.01, now + later_s)
+        after = pace_after_request(pace, SECTION, status, "", 0.01, now + later_s)
         assert (after.backoffs < 4) is is_good
 
 
 @pytest.mark.parametrize("status", [301, 404, 429, 503])
 def test_an_answer_with_retry_after_leaves_the_level(status: int) -> None:
     pace, now = after_refusals(4)
-    assert after_exchange(pace, SECTION, status, "60", 0.01, now).backoffs == 4
+    assert pace_after_request(pace, SECTION, status, "60", 0.01, now).backoffs == 4
 
 
 def test_a_robots_txt_that_is_given_does_not_shorten_the_back_off_of_pages_that_are_refused() -> (
     None
 ):
     pace, now = after_refusals(4)
-    after = after_exchange(pace, SECTION, 200, "", 0.01, now + DAY, is_robots=True)
+    after = pace_after_request(pace, SECTION, 200, "", 0.01, now + DAY, is_robots=True)
     assert (after.backoffs, after.backoff_at) == (pace.backoffs, pace.backoff_at)
-    assert after_exchange(pace, SECTION, 503, "", 0.01, now, is_robots=True).backoffs == 5
+    assert pace_after_request(pace, SECTION, 503, "", 0.01, now, is_robots=True).backoffs == 5
 
 
 def test_a_good_answer_within_the_pause_changes_nothing() -> None:
@@ -309,7 +309,7 @@ def test_no_history_makes_a_host_wait_less_than_any_source_asks_or_more_than_the
 ) -> None:
     pace, now = Pace(crawl_delay_s=crawl_delay_s), NOW
     for status, retry_after, duration_s, pause_s in history:
-        pace = after_exchange(pace, SECTION, status, retry_after, duration_s, now)
+        pace = pace_after_request(pace, SECTION, status, retry_after, duration_s, now)
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(pace), type=Pace) == pace
         seconds = delay(pace, now=now).seconds
         assert seconds >= max(SECTION.delay_s, min(crawl_delay_s, 30), min(10 * duration_s, 30))

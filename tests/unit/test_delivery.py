@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from lycosa.cluster.worker_messages import Seeds, SeedsTaken, Stop, encode
+from lycosa.cluster.worker_messages import Seeds, SeedsTaken, Stop, encode_worker_message
 from lycosa.exchange import PARCEL_URLS, MemoryTopics, Outbox, Parcel, ParcelsLost, PositionLost
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.errand import Asker, Errand
-from lycosa.worker.arrivals import Arrivals, Takers
 from lycosa.worker.delivery import Delivery
-from lycosa.worker.departures import Departures
+from lycosa.worker.incoming_parcels import IncomingParcels, ParcelReceivers
+from lycosa.worker.outgoing_parcels import OutgoingParcels
 
 
 class Sending:
@@ -30,7 +30,7 @@ class Sending:
             for number, overlay in self.overlays.items()
         }
         failures: list[BaseException] = []
-        self.departures = Departures(
+        self.departures = OutgoingParcels(
             self.partitions, self.stores, None, asyncio.sleep, failures.append, 4
         )
 
@@ -39,10 +39,10 @@ class Sending:
             Discovered(f"http://a.test/{n}", b"hosthost", n.to_bytes(8), LinkKind.A, 1)
             for n in numbers
         ]
-        self.departures.post(self.partitions[source], destination, found)
+        self.departures.post_urls(self.partitions[source], destination, found)
 
     def commit(self) -> frozenset[tuple[int, int]]:
-        posted = self.departures.cut()
+        posted = self.departures.cut_parcels()
         for number, overlay in self.overlays.items():
             self.stores[number].write(overlay.freeze())
             overlay.settle()
@@ -56,7 +56,7 @@ class Sending:
         return [
             [found.url[14:] for found in cast(list[Discovered], p.discovered)]
             for box in boxes
-            for p in box.pending(destination, 100)
+            for p in box.pending_parcels(destination, 100)
         ]
 
 
@@ -87,12 +87,12 @@ def test_what_is_enough_for_a_parcel_leaves_from_the_partition_that_found_it() -
 
 def test_what_was_stored_under_keys_of_others_leaves_from_one_partition_in_the_commit() -> None:
     sending = Sending()
-    sending.departures.tell(1, b"Cdigest", b"first")
-    sending.departures.tell(3, b"Cother", b"second")
+    sending.departures.tell_owner(1, b"Cdigest", b"first")
+    sending.departures.tell_owner(3, b"Cother", b"second")
     assert not sending.departures.is_idle
     assert sending.commit() == {(0, 1), (0, 3)}
     box = Outbox(0, sending.overlays[0], sending.stores[0])
-    assert [parcel.contents for parcel in box.pending(1, 9)] == [[(b"Cdigest", b"first")]]
+    assert [parcel.contents for parcel in box.pending_parcels(1, 9)] == [[(b"Cdigest", b"first")]]
 
 
 def test_errands_leave_from_the_partition_whose_host_asks_or_was_asked() -> None:
@@ -115,7 +115,7 @@ def test_a_place_that_joined_the_scope_goes_to_every_partition_of_others_before_
     assert sending.commit() == {(0, 1), (0, 3), (2, 1), (2, 3)}
     for number, store in sending.stores.items():
         box = Outbox(number, sending.overlays[number], store)
-        firsts = [box.pending(destination, 1)[0] for destination in (1, 3)]
+        firsts = [box.pending_parcels(destination, 1)[0] for destination in (1, 3)]
         assert [each.places for each in firsts] == 2 * [["http://a.test/"]]
     assert sending.commit() == set()
 
@@ -162,35 +162,35 @@ class Receiving:
         )
         nobody: Any = None
         tables = {1: self.store}
-        self.arrivals = Arrivals(
+        self.arrivals = IncomingParcels(
             partitions,
             tables,
-            Takers(cast(Any, self), nobody, nobody),
+            ParcelReceivers(cast(Any, self), nobody, nobody),
             worker,
             topics.inbound(1),
             after,
         )
         self.delivery = Delivery(
-            Departures(partitions, tables, None, asyncio.sleep, self.failures.append, 2),
+            OutgoingParcels(partitions, tables, None, asyncio.sleep, self.failures.append, 2),
             self.arrivals,
         )
 
-    def receive(self, partition: Any, found: list[Discovered]) -> None:
+    def receive_urls(self, partition: Any, found: list[Discovered]) -> None:
         self.taken += [each.url[14:] for each in found]
 
-    def seeds(self, raw: list[str]) -> list[tuple[str, str]]:
+    def take_seeds(self, raw: list[str]) -> list[tuple[str, str]]:
         self.taken += raw
         return [(each, "refused") for each in raw if "bad" in each]
 
     def commit(self) -> int:
-        cut = self.delivery.cut()
+        cut = self.delivery.cut_parcels()
         self.store.write(self.overlay.freeze())
         self.overlay.settle()
         waiters = self.waiters[:]
         self.waiters.clear()
         for waiter in waiters:
             waiter.set_result(None)
-        self.delivery.send(cut)
+        self.delivery.send_parcels(cut)
         return cut.inbox
 
 
@@ -213,7 +213,7 @@ async def settled() -> None:
 async def test_a_commit_names_the_position_up_to_which_everything_read_is_taken() -> None:
     topics = MemoryTopics()
     for number in (2, 1, 2, 1, 3):
-        await topics.append(parcel(number))
+        await topics.append_parcel(parcel(number))
     receiving = Receiving(topics)
     receiving.delivery.start()
     await settled()
@@ -230,12 +230,12 @@ async def test_what_was_read_and_not_committed_is_read_again_from_the_position_o
     None
 ):
     topics = MemoryTopics()
-    await topics.append(parcel(1))
+    await topics.append_parcel(parcel(1))
     first = Receiving(topics)
     first.delivery.start()
     await settled()
     position = first.commit()
-    await topics.append(parcel(2))
+    await topics.append_parcel(parcel(2))
     await settled()
     assert first.taken == ["1", "2"]
     await first.delivery.close()
@@ -250,7 +250,7 @@ async def test_what_was_read_and_not_committed_is_read_again_from_the_position_o
 async def test_a_reader_that_is_far_ahead_of_its_commits_waits_for_them() -> None:
     topics = MemoryTopics()
     for number in range(1, 501):
-        await topics.append(parcel(number))
+        await topics.append_parcel(parcel(number))
     receiving = Receiving(topics)
     receiving.delivery.start()
     await settled()
@@ -271,7 +271,7 @@ async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(
 ) -> None:
     topics = MemoryTopics()
     for each in records:
-        await topics.append(each)
+        await topics.append_parcel(each)
     receiving = Receiving(topics, after=after)
     receiving.delivery.start()
     await settled()
@@ -285,11 +285,13 @@ async def test_a_call_is_answered_when_its_effect_is_committed_and_what_is_no_ca
 ):
     receiving = Receiving(MemoryTopics())
     answer = asyncio.create_task(
-        receiving.arrivals.answer(encode(Seeds("seeds 1", ["http://a.test/", "bad"])))
+        receiving.arrivals.answer_call(
+            encode_worker_message(Seeds("seeds 1", ["http://a.test/", "bad"]))
+        )
     )
     await settled()
     assert receiving.taken == ["http://a.test/", "bad"] and not answer.done()
     receiving.commit()
-    assert await answer == encode(SeedsTaken("seeds 1", [("bad", "refused")]))
+    assert await answer == encode_worker_message(SeedsTaken("seeds 1", [("bad", "refused")]))
     with pytest.raises(ValueError, match="Stop is not a call"):
-        await receiving.arrivals.answer(encode(Stop("stopped", False)))
+        await receiving.arrivals.answer_call(encode_worker_message(Stop("stopped", False)))

@@ -10,8 +10,15 @@ import pytest
 
 from lycosa.config.sections import StoreSection
 from lycosa.store import layout
-from lycosa.store.derived import DERIVED, KINDS, OPTIONS, DerivedFile, options_of, wanted_kinds
-from lycosa.store.journal import encode_frame, encode_header, read_header
+from lycosa.store.derived import (
+    DERIVED,
+    DERIVED_KINDS,
+    DERIVED_OPTIONS,
+    DerivedFile,
+    options_of,
+    wanted_kinds,
+)
+from lycosa.store.journal import encode_header, encode_journal_frame, read_header
 from store_samples import HEADER
 
 ROOT = Path(__file__).parents[2]
@@ -36,11 +43,11 @@ def test_each_switch_of_the_settings_is_the_option_of_one_kind() -> None:
     """So that a kind has one line in the settings, and no switch is left without a kind."""
     values = msgspec.structs.asdict(StoreSection())
     switches = [name for name, value in values.items() if isinstance(value, bool)]
-    assert sorted(OPTIONS) == sorted(switches)
+    assert sorted(DERIVED_OPTIONS) == sorted(switches)
 
 
 def test_the_settings_decide_which_kinds_a_segment_has() -> None:
-    assert wanted_kinds(dict.fromkeys(OPTIONS, True)) == list(KINDS)
+    assert wanted_kinds(dict.fromkeys(DERIVED_OPTIONS, True)) == list(DERIVED_KINDS)
     wanted = wanted_kinds(options_of(StoreSection(text=False, links=True)))
     assert "text" not in wanted and "links" in wanted
     assert wanted_kinds({}) == [each.name for each in DERIVED if not each.option]
@@ -50,7 +57,7 @@ def test_in_the_journal_each_option_is_a_key_of_its_own(tmp_path: Path) -> None:
     header = msgspec.structs.replace(HEADER, options={"links": False, "text": True})
     line = encode_header(header)
     assert json.loads(line)["links"] is False and json.loads(line)["text"] is True
-    (tmp_path / "s.jsonl.zst").write_bytes(encode_frame([line]))
+    (tmp_path / "s.jsonl.zst").write_bytes(encode_journal_frame([line]))
     assert read_header(tmp_path / "s.jsonl.zst") == header
 
 

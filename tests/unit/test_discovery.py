@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.config.sections import FrontierSection
-from lycosa.frontier.discovery import Origin
+from lycosa.frontier.discovery import LinkSource
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import UrlRecord, decode_url, encode, encode_url, prefix_end
+from lycosa.kv.records import UrlRecord, decode_url, encode_record, encode_url, prefix_end
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
@@ -82,10 +82,10 @@ def test_gathered_links_leave_the_same_state_as_links_taken_in_at_once(
     gathering, one = new_partition()
     at_once, other = new_partition()
     for number, (depth, importance, places) in enumerate(pages):
-        origin = Origin(url(0, 0), depth, importance)
+        origin = LinkSource(url(0, 0), depth, importance)
         links = [link(url(*place)) for place in places]
-        gathering.gather(origin, links, NOW)
-        at_once.discover([origin.found(each) for each in links], NOW)
+        gathering.gather_links(origin, links, NOW)
+        at_once.discover_urls([origin.found(each) for each in links], NOW)
         if number % every == 0:
             commit(gathering, one)
             commit(at_once, other)
@@ -96,24 +96,24 @@ def test_gathered_links_leave_the_same_state_as_links_taken_in_at_once(
 
 def test_a_commit_takes_in_what_gathered() -> None:
     partition, store = new_partition()
-    partition.gather(Origin("", 1, 0.1), [link(url(1, 1))], NOW)
+    partition.gather_links(LinkSource("", 1, 0.1), [link(url(1, 1))], NOW)
     commit(partition, store)
     assert len(list(store.scan(b"U", prefix_end(b"U")))) == 1
-    assert partition.counters.of(UrlState.QUEUED) == 1
+    assert partition.counters.count_in(UrlState.QUEUED) == 1
 
 
 def test_a_workbench_with_nothing_ready_takes_in_what_gathered() -> None:
     partition, _ = new_partition()
     frontier = Frontier([partition], Workbench(4), 10)
-    partition.gather(Origin("", 1, 0.1), [link(url(1, 1))], NOW)
-    visit = frontier.acquire(0.0, NOW)
-    assert visit is not None and visit.host == "h1.test"
+    partition.gather_links(LinkSource("", 1, 0.1), [link(url(1, 1))], NOW)
+    host = frontier.acquire(0.0, NOW)
+    assert host is not None and host.name == "h1.test"
 
 
 def test_nobody_takes_a_crawl_for_finished_while_links_gather() -> None:
     partition, _ = new_partition()
     frontier = Frontier([partition], Workbench(4), 10)
-    partition.gather(Origin("", 1, 0.1), [link(url(1, 1))], NOW)
+    partition.gather_links(LinkSource("", 1, 0.1), [link(url(1, 1))], NOW)
     assert frontier.waiting_in_front() == 1
 
 
@@ -123,8 +123,8 @@ def test_a_history_is_read_as_it_was_written_in_either_version() -> None:
         "urn:uuid:12345678-9abc-4def-8123-456789abcdef", "segment", 2**33, "", "http://h1.test/",
     )  # fmt: skip
     record = UrlRecord(UrlState.FETCHED, True, "/a", 1, 100, LinkKind.A, 7, history=history)
-    assert decode_url(encode_url(record)) == decode_url(encode(record)) == record
-    assert len(encode_url(record)) < len(encode(record)) - 25
+    assert decode_url(encode_url(record)) == decode_url(encode_record(record)) == record
+    assert len(encode_url(record)) < len(encode_record(record)) - 25
     bare = UrlRecord(UrlState.FAILED, True, "/a", 1, 100, LinkKind.A, 7, history=History(1, 7))
     assert decode_url(encode_url(bare)) == bare
     foreign = msgspec.structs.replace(
@@ -145,7 +145,9 @@ def test_a_history_is_read_as_it_was_written_in_either_version() -> None:
 def test_a_record_with_a_history_that_is_none_is_refused(history: object) -> None:
     record = UrlRecord(UrlState.FETCHED, True, "/a", 1, 100, LinkKind.A, 7)
     with pytest.raises(UNREADABLE):
-        decode_url(encode([*msgspec.structs.astuple(record)[:-2], history, record.importance]))
+        decode_url(
+            encode_record([*msgspec.structs.astuple(record)[:-2], history, record.importance])
+        )
 
 
 def test_a_store_opened_again_uses_the_shared_cache(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class TableQuery:
         self.gate.set()
         self.is_closed = False
 
-    async def ask(self, name: str) -> Sequence[tuple[str, float]]:
+    async def query_name(self, name: str) -> Sequence[tuple[str, float]]:
         self.asked.append(name)
         self.open_now += 1
         self.most_open = max(self.most_open, self.open_now)

@@ -87,27 +87,30 @@ def section_of(server: NameServer, **settings: object) -> DnsSection:
 
 async def reason_of(query: AiodnsQuery, name: str) -> Reason:
     with pytest.raises(ResolveError) as raised:
-        await query.ask(name)
+        await query.query_name(name)
     await query.close()
     return raised.value.reason
 
 
 async def test_both_families_come_with_their_ttl(server: NameServer) -> None:
     query = AiodnsQuery(section_of(server))
-    assert sorted(await query.ask("both.test")) == [("192.0.2.1", 120.0), ("2001:db8::1", 120.0)]
+    assert sorted(await query.query_name("both.test")) == [
+        ("192.0.2.1", 120.0),
+        ("2001:db8::1", 120.0),
+    ]
     await query.close()
 
 
 async def test_ipv6_is_not_asked_for_when_it_is_off(server: NameServer) -> None:
     query = AiodnsQuery(section_of(server, ipv6=False))
-    assert list(await query.ask("both.test")) == [("192.0.2.1", 120.0)]
+    assert list(await query.query_name("both.test")) == [("192.0.2.1", 120.0)]
     assert server.asked == [("both.test.", "A")]
     await query.close()
 
 
 async def test_an_alias_is_followed(server: NameServer) -> None:
     query = AiodnsQuery(section_of(server, ipv6=False))
-    answer = await query.ask("alias.test")
+    answer = await query.query_name("alias.test")
     assert [address for address, _ in answer] == ["192.0.2.1"]
     await query.close()
 
@@ -136,7 +139,9 @@ async def test_an_unreadable_answer_fails_its_own_name_and_no_other(server: Name
         for number in range(10)
         for name in (f"{number}.garbage.test", "both.test", f"{number}.missing.test")
     ]
-    outcomes = await asyncio.gather(*(query.ask(name) for name in names), return_exceptions=True)
+    outcomes = await asyncio.gather(
+        *(query.query_name(name) for name in names), return_exceptions=True
+    )
     await query.close()
     assert outcomes[1::3] == [[("192.0.2.1", 120.0)]] * 10
     assert [outcome.reason for outcome in outcomes[::3] if isinstance(outcome, ResolveError)] == [
@@ -162,7 +167,7 @@ async def test_names_are_asked_for_when_freed_memory_is_overwritten(server: Name
         "from lycosa.fetch.dns_query import AiodnsQuery\n"
         "async def main():\n"
         "    query = AiodnsQuery(DnsSection(servers=(sys.argv[1],), timeout_s=20.0))\n"
-        "    print(sorted(address for address, _ in await query.ask('both.test')))\n"
+        "    print(sorted(address for address, _ in await query.query_name('both.test')))\n"
         "    await query.close()\n"
         "asyncio.run(main())\n"
     )
@@ -186,7 +191,7 @@ async def test_names_are_asked_for_when_freed_memory_is_overwritten(server: Name
 async def test_the_hosts_file_is_honoured(server: NameServer) -> None:
     name, address = _hosts_entry()
     query = AiodnsQuery(section_of(server))
-    assert address in [found for found, _ in await query.ask(name)]
+    assert address in [found for found, _ in await query.query_name(name)]
     assert server.asked == []
     await query.close()
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lycosa.model.capture import Original
 from lycosa.seen.duplicates import Duplicates
-from lycosa.seen.port import Key
-from lycosa.seen.told import NO_ANSWERS, Told
+from lycosa.seen.foreign_keys import NO_ANSWERS, ForeignKeys
+from lycosa.seen.port import PartitionKey
 
 PARTITIONS = 7
 
@@ -34,7 +34,7 @@ class Crowd:
     def __init__(self, workers: int, *, answers: bool = True) -> None:
         self.tables = {number: DictTable() for number in range(PARTITIONS)}
         self.answers = answers
-        self.questions: list[list[Key]] = []
+        self.questions: list[list[PartitionKey]] = []
         self.told: list[tuple[int, bytes, bytes]] = []
         self.workers = []
         for number in range(workers):
@@ -45,7 +45,7 @@ class Crowd:
             }
             self.workers.append(Duplicates(PARTITIONS, owned, self))
 
-    async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
+    async def ask_owners(self, keys: Sequence[PartitionKey]) -> Mapping[bytes, bytes | None]:
         self.questions.append(list(keys))
         return (
             {key: self.tables[partition].get(key) for partition, key in keys}
@@ -53,28 +53,30 @@ class Crowd:
             else {}
         )
 
-    def tell(self, partition: int, key: bytes, value: bytes) -> None:
+    def tell_owner(self, partition: int, key: bytes, value: bytes) -> None:
         self.told.append((partition, key, value))
 
     def deliver(self) -> None:
         for _ in range(2):
             for partition, key, value in self.told:
-                self.workers[partition % len(self.workers)].take(partition, key, value)
+                self.workers[partition % len(self.workers)].file_row(partition, key, value)
         self.told.clear()
 
     def look(
         self, worker: int, body: bytes, simhash: int
     ) -> tuple[Original | None, Original | None]:
         digest, duplicates = sha1(body).digest(), self.workers[worker]
-        return duplicates.find(digest, simhash, asyncio.run(duplicates.ask(digest, simhash)))
+        return duplicates.find_original(
+            digest, simhash, asyncio.run(duplicates.ask_owners(digest, simhash))
+        )
 
     def store(self, worker: int, body: bytes, simhash: int, url: str = "") -> Original:
         digest, original = (
             sha1(body).digest(),
             Original(url or f"http://w{worker}.test/{body.hex()}", 1),
         )
-        known = asyncio.run(self.workers[worker].ask(digest, simhash))
-        self.workers[worker].remember(digest, simhash, original, known)
+        known = asyncio.run(self.workers[worker].ask_owners(digest, simhash))
+        self.workers[worker].remember_capture(digest, simhash, original, known)
         return original
 
 
@@ -174,19 +176,19 @@ def test_one_worker_alone_asks_nobody_and_two_ask_at_most_twice_a_page() -> None
 
 def test_what_was_told_is_kept_within_bounds() -> None:
     sent: list[bytes] = []
-    told = Told(lambda key, _: sent.append(key), capacity=3)
+    told = ForeignKeys(lambda key, _: sent.append(key), capacity=3)
     for number in range(5):
-        told.add(b"C%d" % number, b"value")
+        told.tell_owner(b"C%d" % number, b"value")
     assert len(told) == 3 and len(sent) == 5
     assert (told.get(b"C0", NO_ANSWERS), told.get(b"C4", NO_ANSWERS)) == (None, b"value")
     assert told.get(b"C4", {b"C4": b"the owner's"}) == b"the owner's"
     for number in range(100):
-        told.add(b"Sbucket", number.to_bytes(8))
+        told.tell_owner(b"Sbucket", number.to_bytes(8))
     assert len(told.get(b"Sbucket", {b"Sbucket": b"\xff" * 8}) or b"") == 8 * 65
 
 
 def test_near_duplicates_are_not_looked_for_when_they_are_not_wanted() -> None:
     table = DictTable()
     duplicates = Duplicates(1, {0: table}, max_distance=-1)
-    duplicates.remember(sha1(b"a").digest(), 5, Original("http://a.test/", 1))
-    assert duplicates.find(sha1(b"b").digest(), 5) == (None, None)
+    duplicates.remember_capture(sha1(b"a").digest(), 5, Original("http://a.test/", 1))
+    assert duplicates.find_original(sha1(b"b").digest(), 5) == (None, None)

@@ -23,7 +23,7 @@ from lycosa.config.sections import LimitSection, ScopeRule, ScopeSection
 from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.duties import Duties
+from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.permits import GrantedPermits
 from several_workers import run_workers
 
@@ -41,37 +41,37 @@ def granted(captures: int = 0) -> tuple[GrantedPermits, list[int]]:
 
 def test_permits_are_asked_for_once_and_a_permit_that_comes_twice_is_one() -> None:
     permits, wanted = granted(3)
-    assert not permits.take() and not permits.take() and wanted == [3]
+    assert not permits.take_permit() and not permits.take_permit() and wanted == [3]
     for _ in range(2):
-        permits.permitted(1, 5)
-    assert [permits.take() for _ in range(3)] == [True, True, False]
+        permits.set_permit(1, 5)
+    assert [permits.take_permit() for _ in range(3)] == [True, True, False]
     assert wanted == [3, 5]
 
 
 def test_an_older_permit_that_comes_late_is_not_followed() -> None:
     permits, _ = granted()
-    permits.permitted(2, 4)
-    permits.permitted(1, 9)
+    permits.set_permit(2, 4)
+    permits.set_permit(1, 9)
     assert permits.may == 4
 
 
 def test_what_was_given_back_does_not_come_back_by_the_same_permit() -> None:
     permits, wanted = granted()
-    permits.permitted(1, 5)
-    assert permits.take()
-    permits.used(100)
-    assert permits.take()  # one is still in flight
+    permits.set_permit(1, 5)
+    assert permits.take_permit()
+    permits.use_permit(100)
+    assert permits.take_permit()  # one is still in flight
     permits.return_unused()
-    permits.permitted(1, 5)
-    assert permits.may == 2 and wanted == [2] and not permits.take()
-    permits.give_back()
-    assert permits.take()
+    permits.set_permit(1, 5)
+    assert permits.may == 2 and wanted == [2] and not permits.take_permit()
+    permits.return_permit()
+    assert permits.take_permit()
 
 
 def test_without_a_limit_nothing_is_asked() -> None:
     wanted: list[int] = []
     permits = GrantedPermits(LimitSection(), 0, lambda: wanted.append(1))
-    assert permits.take() and not wanted
+    assert permits.take_permit() and not wanted
     permits.return_unused()
     assert not wanted
 
@@ -90,17 +90,17 @@ class Scene:
         )
         self.told: list[ToldCoordinator] = []
 
-    def play(self, *messages: object) -> Duties:
+    def play(self, *messages: object) -> CoordinatorLink:
         """Hears these messages; gives the duties for more."""
 
         def meanwhile(assembled: Assembled) -> None:
             self.assembled = assembled
-            self.duties = Duties(assembled, 7, self.told.append)
+            self.duties = CoordinatorLink(assembled, 7, self.told.append)
             assembled.worker.stop()
 
         async def hear() -> None:
             for message in messages:
-                await self.duties.hear(message)  # type: ignore[arg-type]
+                await self.duties.handle_message(message)  # type: ignore[arg-type]
 
         run = self.crawl._main
 

@@ -21,9 +21,9 @@ from lycosa.inspect.explain.facts import Explanation, span
 from lycosa.inspect.explain.run import explain
 from lycosa.inspect.explain.unknown import stage_of
 from lycosa.inspect.reader import read_folder
-from lycosa.inspect.saved import SettingsUnreadable, load_saved
+from lycosa.inspect.saved_settings import SettingsUnreadable, load_saved_settings
 from lycosa.reasons import Reason
-from lycosa.synthetic import EPOCH, Response
+from lycosa.synthetic import VIRTUAL_EPOCH, Response
 from lycosa.urls.identity import hash8
 
 A = "http://a.test"
@@ -61,7 +61,7 @@ CONFIG = msgspec.structs.replace(
     scope=ScopeSection(exclude=("/private/",)),
     budgets=BudgetSection(host_pages=9, park_s=1e6),
 )
-NOW = EPOCH + 4000
+NOW = VIRTUAL_EPOCH + 4000
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(folder: Path, url: str, now: float = NOW) -> Explanation:
     reader = read_folder(folder)
-    return explain(reader, load_saved(reader), url, now)
+    return explain(reader, load_saved_settings(reader), url, now)
 
 
 def facts(answer: Explanation) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def test_a_refusal_by_robots_names_file_line_and_rule(finished: Path) -> None:
         and "Disallow: /secret/" in answer.headline
     )
     assert found["robots_version"] in found["detail"]
-    assert found["robots_fetched"] >= EPOCH
+    assert found["robots_fetched"] >= VIRTUAL_EPOCH
     assert ask(finished, f"{A}/secret/never-linked").verdict == "refused_by_robots"
 
 
@@ -339,7 +339,9 @@ def test_urls_never_seen_are_told_what_would_become_of_them(finished: Path) -> N
 
 
 def test_a_queued_url_gives_its_place_and_an_honest_estimate(stopped: Path) -> None:
-    answers = [ask(stopped, f"http://many.test/{number}", EPOCH + 4) for number in range(12)]
+    answers = [
+        ask(stopped, f"http://many.test/{number}", VIRTUAL_EPOCH + 4) for number in range(12)
+    ]
     waiting = [answer for answer in answers if answer.verdict == "queued"]
     places = sorted(facts(answer)["queue_before"] for answer in waiting)
     assert len(waiting) > 4 and places == list(range(len(waiting)))
@@ -352,15 +354,17 @@ def test_a_crawl_delay_shows_in_the_estimate(stopped: Path) -> None:
     answer = next(
         a
         for path in WEB
-        if path.startswith(A) and (a := ask(stopped, path, EPOCH + 4)).verdict == "queued"
+        if path.startswith(A) and (a := ask(stopped, path, VIRTUAL_EPOCH + 4)).verdict == "queued"
     )
     assert facts(answer)["host_delay_s"] == pytest.approx(2.1, abs=0.01)
 
 
 def test_a_url_that_waits_for_a_retry_says_why_and_until_when(stopped: Path) -> None:
-    answer = ask(stopped, "http://busy.test/", EPOCH + 4)
+    answer = ask(stopped, "http://busy.test/", VIRTUAL_EPOCH + 4)
     assert answer.verdict == "retrying" and "request 1 of 4" in answer.headline
-    assert facts(answer)["reason"] == "http_server_error" and facts(answer)["due_at"] > EPOCH
+    assert (
+        facts(answer)["reason"] == "http_server_error" and facts(answer)["due_at"] > VIRTUAL_EPOCH
+    )
     assert facts(answer)["host_delay_source"] == "backoff"
 
 
@@ -369,7 +373,7 @@ def test_settings_that_cannot_be_read_are_named(stopped: Path, tmp_path: Path) -
     reader = read_folder(folder)
     (folder / "settings.json").write_text('{"politeness": {"delay_s": "soon"}}')
     with pytest.raises(SettingsUnreadable, match=r"settings\.json.*delay_s"):
-        load_saved(reader)
+        load_saved_settings(reader)
 
 
 @pytest.mark.parametrize(

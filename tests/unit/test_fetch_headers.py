@@ -19,10 +19,10 @@ from lycosa.fetch.headers import (
     common_lines,
     email_of,
     protocol_of,
-    target_of,
+    request_target,
 )
 from lycosa.fetch.libcurl import default_ca_file, pycurl
-from lycosa.fetch.outcome import reason_of
+from lycosa.fetch.result_codes import reason_of
 from lycosa.reasons import Reason
 
 
@@ -72,11 +72,11 @@ def test_only_an_email_address_goes_into_from(contact: str, email: str) -> None:
     ],
 )
 def test_the_target_is_cut_out_unchanged(url: str, target: str) -> None:
-    assert target_of(url) == target
+    assert request_target(url) == target
 
 
 def collect(block: HeaderBlock, data: bytes) -> Reason:
-    reasons = [block.add(line) for line in data.splitlines(keepends=True)]
+    reasons = [block.add_line(line) for line in data.splitlines(keepends=True)]
     return max(reasons)
 
 
@@ -95,7 +95,7 @@ def test_a_block_ends_where_libcurl_ends_it(end: bytes) -> None:
     block = HeaderBlock(1000, 10)
     for line in (b"HTTP/1.1 103 Early Hints\r\n", end, b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", end):
         assert not block.is_complete
-        block.add(line)
+        block.add_line(line)
     assert block.is_complete and block.joined() == b"HTTP/1.1 200 OK\r\nA: b\r\n" + end
 
 

@@ -11,7 +11,7 @@ from test_partition import START, commit, done, found, open_partition
 
 from judging import is_balanced
 from lycosa.config.sections import RefetchRule, RefetchSection
-from lycosa.frontier.forward import Forward
+from lycosa.frontier.sitemap_news import SitemapNews
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.records import UrlRecord, due_urls, prefix_end
 from lycosa.model.completed import History, UrlState
@@ -20,7 +20,7 @@ from lycosa.urls.identity import hash8, host_of
 
 DAY_S = 86_400
 SECTION = RefetchSection(first_s=7 * DAY_S, min_s=DAY_S, max_s=90 * DAY_S)
-FORWARD = Forward(SECTION)
+FORWARD = SitemapNews(SECTION)
 URL = "http://a.example/page"
 FETCHED = int(START)
 
@@ -57,7 +57,7 @@ def test_the_wait_is_longer_the_more_often_the_sitemap_was_wrong(known: History,
 
 
 def test_pages_are_due_in_the_crawls_time() -> None:
-    ahead = Forward(SECTION, lambda: 1000.5)
+    ahead = SitemapNews(SECTION, lambda: 1000.5)
     assert (
         ahead.due_at(record_with(history()), FETCHED + 60, FETCHED + 100) == FETCHED + DAY_S + 1001
     )
@@ -84,7 +84,7 @@ def test_only_dates_that_can_be_later_than_a_fetch_are_looked_at(
     lastmod: int, is_news: bool
 ) -> None:
     assert FORWARD.is_news(lastmod, FETCHED) is is_news
-    assert not Forward(RefetchSection(rule=RefetchRule.OFF)).is_news(lastmod, FETCHED)
+    assert not SitemapNews(RefetchSection(rule=RefetchRule.OFF)).is_news(lastmod, FETCHED)
 
 
 @given(st.integers(1, 60))
@@ -115,14 +115,14 @@ def fetched_page() -> tuple[MemoryKeyValue, object, int]:
     store = MemoryKeyValue()
     partition = open_partition(store)
     urls = [URL, "http://a.example/other", "http://a.example/third"]
-    partition.discover([found(url) for url in urls], START)
-    visit = partition.visits.find(hash8("a.example"))
+    partition.discover_urls([found(url) for url in urls], START)
+    visit = partition.visits.find_host(hash8("a.example"))
     assert visit is not None
     due = FETCHED + 30 * DAY_S
     for _ in urls:
-        lease = partition.lease(visit)
+        lease = partition.lease_next(visit)
         assert lease is not None
-        partition.complete(
+        partition.complete_lease(
             lease, done(lease, UrlState.FETCHED, due, history(interval_s=30 * DAY_S))
         )
     commit(store, partition)
@@ -148,7 +148,7 @@ def test_a_known_page_comes_forward_and_its_old_time_is_gone(settles: bool) -> N
     assert set(scheduled(store).values()) == {due}
     now = START + 2 * DAY_S
     for lastmod in (FETCHED + 100, FETCHED + DAY_S, FETCHED + 100):
-        partition.discover([listed(lastmod)], now)
+        partition.discover_urls([listed(lastmod)], now)
         if settles:
             commit(store, partition)
     commit(store, partition)
@@ -157,9 +157,9 @@ def test_a_known_page_comes_forward_and_its_old_time_is_gone(settles: bool) -> N
     is_balanced(store)
     assert partition.wake_due(now) == 0
     assert partition.wake_due(now + 1) == 1
-    record = partition.find(hash8("a.example"), hash8(URL))
+    record = partition.find_record(hash8("a.example"), hash8(URL))
     assert (record.state, record.due_at) == (UrlState.QUEUED, 0)
-    partition.discover([listed(FETCHED + 2 * DAY_S)], now + 1)  # it waits already
+    partition.discover_urls([listed(FETCHED + 2 * DAY_S)], now + 1)  # it waits already
     commit(store, partition)
     is_balanced(store)
     assert partition.wake_due(due) == 2
@@ -178,14 +178,14 @@ def test_a_known_page_comes_forward_and_its_old_time_is_gone(settles: bool) -> N
 )
 def test_nothing_else_brings_a_page_forward(again: Discovered) -> None:
     store, partition, due = fetched_page()
-    partition.discover([again], START + 2 * DAY_S)
+    partition.discover_urls([again], START + 2 * DAY_S)
     commit(store, partition)
     assert set(scheduled(store).values()) == {due}
 
 
 def test_a_page_that_is_due_sooner_stays_so() -> None:
     store, partition, due = fetched_page()
-    partition.discover([listed(due - 20)], due - 10)
-    partition.discover([listed(due - 5)], due - 1)
+    partition.discover_urls([listed(due - 20)], due - 10)
+    partition.discover_urls([listed(due - 5)], due - 1)
     commit(store, partition)
     assert sorted(scheduled(store).values()) == [due - 9, due, due]

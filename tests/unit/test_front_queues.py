@@ -51,17 +51,19 @@ def restarted(store: MemoryKeyValue, table: Overlay) -> FrontQueues:
 def test_hosts_of_one_band_come_in_order() -> None:
     queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
     for number in range(10):
-        queues.push(host8(number), 2)
-    assert queues.pull(4) + queues.pull(10) == [host8(number) for number in range(10)]
-    assert len(queues) == 0 and queues.pull(1) == []
+        queues.push_host(host8(number), 2)
+    assert queues.pull_hosts(4) + queues.pull_hosts(10) == [host8(number) for number in range(10)]
+    assert len(queues) == 0 and queues.pull_hosts(1) == []
 
 
 def test_a_better_band_has_more_turns_and_no_band_starves() -> None:
     queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
     for band in range(BANDS):
         for number in range(100):
-            queues.push(host8(band * 1000 + number), band)
-    pulled = [int.from_bytes(each, "big") // 1000 for _ in range(16) for each in queues.pull(1)]
+            queues.push_host(host8(band * 1000 + number), band)
+    pulled = [
+        int.from_bytes(each, "big") // 1000 for _ in range(16) for each in queues.pull_hosts(1)
+    ]
     assert [pulled.count(band) for band in range(BANDS)] == [9, 4, 2, 1]
 
 
@@ -78,19 +80,19 @@ def test_the_head_of_a_band_waits_at_most_two_to_the_band_plus_one_turns(
     """However full the better bands are kept, and at whatever turn it comes to the head."""
     queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
     for _ in range(turns):
-        queues.push(host8(1), 0)
-    while queues.pull(1):
+        queues.push_host(host8(1), 0)
+    while queues.pull_hosts(1):
         pass
     marked = host8(999)
-    queues.push(marked, band)
+    queues.push_host(marked, band)
     for at, count in enumerate(counts):
         for _ in range(count if at != band else 0):
-            queues.push(host8(at), at)
+            queues.push_host(host8(at), at)
     waited = 0
     while True:
         for at in range(band):
-            queues.push(host8(at), at)
-        pulled = queues.pull(want)
+            queues.push_host(host8(at), at)
+        pulled = queues.pull_hosts(want)
         if marked in pulled:
             break
         waited += len(pulled)
@@ -118,15 +120,15 @@ def test_no_host_is_lost_or_pulled_twice_also_over_restarts(steps: list[tuple[st
     met = 0
     for step, argument in steps:
         if step == "push":
-            waiting[host8(met)] = queues.push(host8(met), argument)
+            waiting[host8(met)] = queues.push_host(host8(met), argument)
             met += 1
         elif step == "pull":
-            for each in queues.pull(argument + 1):
+            for each in queues.pull_hosts(argument + 1):
                 pulled[each] = waiting.pop(each)
         elif step == "remove":
             which = waiting if argument % 2 and waiting else pulled
             if which:
-                queues.remove(which.pop(next(iter(which))))
+                queues.remove_host(which.pop(next(iter(which))))
         else:
             if argument % 2:
                 # without it the rows are counted, as in a table from before anything was saved
@@ -137,9 +139,9 @@ def test_no_host_is_lost_or_pulled_twice_also_over_restarts(steps: list[tuple[st
             waiting |= pulled
             pulled.clear()
         assert len(queues) == len(waiting)
-    rest = queues.pull(1000)
+    rest = queues.pull_hosts(1000)
     assert sorted(rest) == sorted(waiting)
-    assert queues.pull(1000) == [] and len(queues) == 0
+    assert queues.pull_hosts(1000) == [] and len(queues) == 0
 
 
 # -- many hosts
@@ -151,15 +153,15 @@ def test_only_heads_are_in_memory_and_a_start_reads_one_row() -> None:
     store = CountedStore()
     queues = FrontQueues(table := Overlay(store), BANDS)
     for number in range(MANY):
-        queues.push(host8(number), number % BANDS)
+        queues.push_host(host8(number), number % BANDS)
     assert queues.in_memory <= 64 * BANDS
     queues.save()
     store.read = 0
     again = restarted(store, table)
     assert (store.read, again.in_memory, len(again)) == (1, 0, MANY)
-    assert len(again.pull(10)) == 10
+    assert len(again.pull_hosts(10)) == 10
     assert again.in_memory <= 64 * BANDS + 10
-    assert len(again.pull(MANY)) == MANY - 10
+    assert len(again.pull_hosts(MANY)) == MANY - 10
 
 
 def test_who_stayed_long_on_the_workbench_is_found_first_after_a_restart_and_the_hole_behind_is_passed_over() -> (
@@ -167,28 +169,28 @@ def test_who_stayed_long_on_the_workbench_is_found_first_after_a_restart_and_the
 ):
     store = CountedStore()
     queues = FrontQueues(table := Overlay(store), BANDS)
-    places = [queues.push(host8(number), 1) for number in range(MANY)]
-    queues.pull(MANY - 100)
+    places = [queues.push_host(host8(number), 1) for number in range(MANY)]
+    queues.pull_hosts(MANY - 100)
     for place in places[1 : MANY - 100]:
-        queues.remove(place)
+        queues.remove_host(place)
     assert queues.in_memory <= 64 + 1
     queues.save()
     again = restarted(store, table)
     assert len(again) == 101
     store.read = 0
-    assert again.pull(2) == [host8(0), host8(MANY - 100)]
+    assert again.pull_hosts(2) == [host8(0), host8(MANY - 100)]
     assert store.read < 1000, "not a read for each of those who left"
-    assert len(again.pull(MANY)) == 99
+    assert len(again.pull_hosts(MANY)) == 99
 
 
 def test_rows_that_are_missing_are_not_waited_for() -> None:
     store = MemoryKeyValue()
     queues = FrontQueues(table := Overlay(store), BANDS)
-    places = [queues.push(host8(number), 2) for number in range(3)]
+    places = [queues.push_host(host8(number), 2) for number in range(3)]
     queues.save()
     queues = restarted(store, table)
     table.delete(b"F" + bytes([places[2][0]]) + places[2][1].to_bytes(6, "big"))
-    assert queues.pull(5) == [host8(0), host8(1)]
+    assert queues.pull_hosts(5) == [host8(0), host8(1)]
     assert len(queues) == 0
 
 
@@ -216,7 +218,7 @@ def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves
 
     def push(host: bytes, band: int) -> int:
         first = min((seq for at, seq in places.values() if at == band), default=None)
-        places[host] = queues.push(host, band)
+        places[host] = queues.push_host(host, band)
         place = places[host][1] - (first if first is not None else places[host][1]) + 1
         return turns + place * 2 ** (band + 1)
 
@@ -226,28 +228,28 @@ def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves
             latest[host8(met)] = push(host8(met), band)
             met += 1
         elif step == "move" and which and queues.is_better(band, places[which]):
-            queues.remove(places.pop(which))
+            queues.remove_host(places.pop(which))
             push(which, band)  # and what it was promised where it stood holds
         elif step == "leave" and which:
-            queues.remove(places.pop(which))
+            queues.remove_host(places.pop(which))
         elif step == "pull":
-            for host in queues.pull(number):
+            for host in queues.pull_hosts(number):
                 turns += 1
                 assert turns <= latest[host]
-                queues.remove(places.pop(host))
+                queues.remove_host(places.pop(host))
     while places:
-        (host,) = queues.pull(1)
+        (host,) = queues.pull_hosts(1)
         turns += 1
         assert turns <= latest[host]
-        queues.remove(places.pop(host))
+        queues.remove_host(places.pop(host))
 
 
 def test_a_host_moves_up_only_where_it_is_promised_no_more_turns() -> None:
     queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
     for number in range(3):
-        queues.push(host8(number), 0)
-    near, far = queues.push(host8(100), 3), queues.push(host8(101), 3)
+        queues.push_host(host8(number), 0)
+    near, far = queues.push_host(host8(100), 3), queues.push_host(host8(101), 3)
     assert queues.is_better(0, near), "the seventh turn from now, or the eighth"
-    queues.push(host8(3), 0)
+    queues.push_host(host8(3), 0)
     assert not queues.is_better(0, near) and queues.is_better(0, far)
     assert not queues.is_better(3, far) and not queues.is_better(3, (0, 0))

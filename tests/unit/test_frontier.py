@@ -25,31 +25,31 @@ def frontier_with(hosts: dict[str, int], capacity: int = 100) -> Frontier:
     partition = open_partition(MemoryKeyValue(), limit=1000)
     for host, count in hosts.items():
         batch = [found(f"http://{host}/{number}") for number in range(count)]
-        partition.discover(batch, START)
+        partition.discover_urls(batch, START)
     return Frontier([partition], Workbench(4), capacity)
 
 
 def fetch(frontier: Frontier, now: float, delay: float = 1.0) -> str | None:
     """One whole visit at once; gives the URL."""
-    visit = frontier.acquire(now, START + now)
-    if visit is None:
+    host = frontier.acquire(now, START + now)
+    if host is None:
         return None
     partition = frontier.partitions[0]
-    lease = partition.lease(visit)
+    lease = partition.lease_next(host)
     assert lease is not None
-    partition.complete(lease, done(lease, UrlState.FETCHED))
-    frontier.release(visit, now + delay, START + now + delay)
+    partition.complete_lease(lease, done(lease, UrlState.FETCHED))
+    frontier.release(host, now + delay, START + now + delay)
     return lease.url
 
 
 def test_a_host_is_not_given_twice_nor_before_its_time() -> None:
     frontier = frontier_with({A: 3})
-    visit = frontier.acquire(0.0, START)
-    assert visit is not None and frontier.acquire(0.0, START) is None
-    frontier.release(visit, 5.0, START + 5)
+    host = frontier.acquire(0.0, START)
+    assert host is not None and frontier.acquire(0.0, START) is None
+    frontier.release(host, 5.0, START + 5)
     assert frontier.acquire(4.9, START + 4.9) is None
     assert frontier.next_time() == 5.0
-    assert frontier.acquire(5.0, START + 5) is visit
+    assert frontier.acquire(5.0, START + 5) is host
 
 
 def test_many_hosts_share_a_small_workbench_and_all_come_to_an_end() -> None:
@@ -90,10 +90,10 @@ def test_every_partition_has_its_turn_however_many_hosts_wait_in_the_others() ->
             found(f"http://h{host}.p{number}.example/")
             for host in range(300 if number % 2 == 0 else 5)
         ]
-        partition.discover(batch, START)
+        partition.discover_urls(batch, START)
         partitions.append(partition)
     frontier = Frontier(partitions, Workbench(4), 1000)
-    given = [visit.host for _ in range(64) if (visit := frontier.acquire(0.0, START)) is not None]
+    given = [visit.name for _ in range(64) if (visit := frontier.acquire(0.0, START)) is not None]
     assert [sum(f".p{number}." in host for host in given) for number in range(4)] == [27, 5, 27, 5]
 
 
@@ -102,8 +102,10 @@ def test_a_full_workbench_of_one_partition_makes_room_for_the_hosts_of_another()
         open_partition(MemoryKeyValue(), limit=1000, number=number) for number in range(2)
     ]
     for host in (A, B):
-        partitions[0].discover([found(f"http://{host}/{number}") for number in range(200)], START)
-    partitions[1].discover([found("http://small.example/")], START)
+        partitions[0].discover_urls(
+            [found(f"http://{host}/{number}") for number in range(200)], START
+        )
+    partitions[1].discover_urls([found("http://small.example/")], START)
     frontier = Frontier(partitions, Workbench(4), 2)
     first = [frontier.acquire(0.0, START), frontier.acquire(0.0, START)]
     assert None not in first
@@ -113,11 +115,11 @@ def test_a_full_workbench_of_one_partition_makes_room_for_the_hosts_of_another()
         frontier.release(visit, 1.0, START + 1)
     for now in range(1, 150):
         while (visit := frontier.acquire(float(now), START + now)) is not None:
-            order.append(visit.host)
+            order.append(visit.name)
             partition = frontier.partitions[visit.partition]
-            lease = partition.lease(visit)
+            lease = partition.lease_next(visit)
             assert lease is not None
-            partition.complete(lease, done(lease, UrlState.FETCHED))
+            partition.complete_lease(lease, done(lease, UrlState.FETCHED))
             frontier.release(visit, now + 1.0, START + now + 1)
     assert order.index("small.example") <= 2 * 32
 
@@ -151,14 +153,14 @@ def test_a_host_that_has_fetched_its_important_urls_gives_its_place_to_those_tha
 ):
     partition = open_partition(MemoryKeyValue(), limit=1000)
     for host in (A, B):
-        partition.discover(
+        partition.discover_urls(
             [
                 found(f"http://{host}/{number}", importance=0.9 if number < 2 else 0.1)
                 for number in range(4)
             ],
             START,
         )
-    partition.discover([found("http://c.example/0")], START)
+    partition.discover_urls([found("http://c.example/0")], START)
     frontier = Frontier([partition], Workbench(4), 1)
     order = [
         url.removeprefix("http://")
@@ -198,10 +200,10 @@ def test_a_host_that_waits_for_long_sleeps_and_comes_back() -> None:
 def test_a_sleeping_host_sleeps_on_when_urls_of_it_are_found_and_over_a_restart() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store, limit=1000)
-    partition.discover([found(f"http://{A}/0")], START)
+    partition.discover_urls([found(f"http://{A}/0")], START)
     frontier = Frontier([partition], Workbench(4), 10)
     assert fetch(frontier, 0.0, delay=1000.0) is not None
-    partition.discover([found(f"http://{A}/1")], START)
+    partition.discover_urls([found(f"http://{A}/1")], START)
     assert fetch(frontier, 10.0) is None, (
         "it has nothing to sleep for, and still its time has not come"
     )
@@ -220,22 +222,22 @@ WHO = Asker(0, hash8("asker.test"), False, 1)
 
 def send_errand(frontier: Frontier, host: str) -> VisitState:
     partition = frontier.partitions[0]
-    visit = partition.meet(hash8(host), f"http://{host}/robots.txt")
+    visit = partition.meet_host(hash8(host), f"http://{host}/robots.txt")
     visit.record.errands = (Errand(f"http://{host}/robots.txt", (WHO,)),)
-    partition.visits.touch(visit)
-    frontier.recall(visit)
+    partition.visits.mark_changed(visit)
+    frontier.recall_host(visit)
     return visit
 
 
 def test_a_host_that_was_never_met_has_a_turn_for_an_errand() -> None:
     frontier = frontier_with({})
     met = send_errand(frontier, "new.test")
-    visit = frontier.acquire(0.0, START)
-    assert visit is met and visit.record.waiting == 0 and frontier.partitions[0].counters.hosts == 1
-    visit.record.errands = ()
-    visit.rest(5.0, START + 5, 1.0)
-    frontier.give_back(visit)
-    assert visit.record.state is HostState.EXHAUSTED and visit.record.front is None
+    host = frontier.acquire(0.0, START)
+    assert host is met and host.record.waiting == 0 and frontier.partitions[0].counters.hosts == 1
+    host.record.errands = ()
+    host.rest(5.0, START + 5, 1.0)
+    frontier.give_back(host)
+    assert host.record.state is HostState.EXHAUSTED and host.record.front is None
     send_errand(frontier, "new.test")
     assert frontier.acquire(4.9, START + 4.9) is None, "its rest is not over"
     assert frontier.acquire(5.0, START + 5.0) is met
@@ -243,53 +245,53 @@ def test_a_host_that_was_never_met_has_a_turn_for_an_errand() -> None:
 
 def test_an_errand_waits_for_the_rest_of_a_host_and_not_for_what_its_own_urls_wait_for() -> None:
     frontier = frontier_with({A: 2})
-    visit = frontier.acquire(0.0, START)
-    assert visit is not None
-    visit.rest(5.0, START + 5, 1.0)
-    frontier.partitions[0].aside.snooze(visit, START + 100, Reason.ROBOTS_UNREACHABLE)
-    visit.next_time = 100.0
-    frontier.give_back(visit)
+    host = frontier.acquire(0.0, START)
+    assert host is not None
+    host.rest(5.0, START + 5, 1.0)
+    frontier.partitions[0].aside.snooze(host, START + 100, Reason.ROBOTS_UNREACHABLE)
+    host.next_time = 100.0
+    frontier.give_back(host)
     send_errand(frontier, A)
     assert frontier.acquire(4.9, START + 4.9) is None
-    assert frontier.acquire(5.0, START + 5.0) is visit
-    assert visit.record.state is HostState.SNOOZED and not visit.has_own_turn(5.0)
-    visit.record.errands = ()
-    visit.rest(8.0, START + 8, 6.0)
-    frontier.give_back(visit)
+    assert frontier.acquire(5.0, START + 5.0) is host
+    assert host.record.state is HostState.SNOOZED and not host.has_own_turn(5.0)
+    host.record.errands = ()
+    host.rest(8.0, START + 8, 6.0)
+    frontier.give_back(host)
     assert (
-        frontier.acquire(99.0, START + 99) is None and frontier.acquire(100.0, START + 100) is visit
+        frontier.acquire(99.0, START + 99) is None and frontier.acquire(100.0, START + 100) is host
     )
 
 
 def test_an_errand_wakes_a_host_that_sleeps_for_its_own_reasons() -> None:
     frontier = frontier_with({A: 2})
-    visit = frontier.acquire(0.0, START)
-    assert visit is not None
-    visit.rest(5.0, START + 5, 1.0)
-    frontier.partitions[0].aside.snooze(visit, START + 5000, Reason.ROBOTS_UNREACHABLE)
-    visit.next_time = 5000.0
-    frontier.give_back(visit)
-    assert visit.record.asleep_until
+    host = frontier.acquire(0.0, START)
+    assert host is not None
+    host.rest(5.0, START + 5, 1.0)
+    frontier.partitions[0].aside.snooze(host, START + 5000, Reason.ROBOTS_UNREACHABLE)
+    host.next_time = 5000.0
+    frontier.give_back(host)
+    assert host.record.asleep_until
     send_errand(frontier, A)
-    assert not visit.record.asleep_until and frontier.partitions[0].counters.hosts_asleep == 0
-    assert frontier.acquire(6.0, START + 6) is visit
+    assert not host.record.asleep_until and frontier.partitions[0].counters.hosts_asleep == 0
+    assert frontier.acquire(6.0, START + 6) is host
 
 
 def test_a_host_that_asked_to_wait_for_long_sleeps_with_its_errand() -> None:
     frontier = frontier_with({A: 2})
-    visit = frontier.acquire(0.0, START)
-    assert visit is not None
-    frontier.release(visit, 5000.0, START + 5000)
+    host = frontier.acquire(0.0, START)
+    assert host is not None
+    frontier.release(host, 5000.0, START + 5000)
     send_errand(frontier, A)
-    assert frontier.acquire(6.0, START + 6) is None and visit.record.asleep_until
+    assert frontier.acquire(6.0, START + 6) is None and host.record.asleep_until
     frontier.partitions[0].wake_due(START + 5000)
-    assert frontier.acquire(5000.0, START + 5000) is visit
+    assert frontier.acquire(5000.0, START + 5000) is host
 
 
 def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> None:
     frontier = frontier_with({A: 2, B: 2})
     for host, park in ((A, False), (B, True)):
-        visit = frontier.partitions[0].visits.find(hash8(host))
+        visit = frontier.partitions[0].visits.find_host(hash8(host))
         assert visit is not None
         if park:
             frontier.partitions[0].aside.park(visit, START + 9999, Reason.HOST_PAGE_BUDGET, "")
@@ -299,7 +301,7 @@ def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> 
     for host in (A, B):
         send_errand(frontier, host)
         visit = frontier.acquire(1.0, START + 1)
-        assert visit is not None and visit.host == host and not visit.has_own_turn(1.0)
+        assert visit is not None and visit.name == host and not visit.has_own_turn(1.0)
         visit.record.errands = ()
         frontier.release(visit, 2.0, START + 2)
         assert visit.record.front is None and not visit.benched
@@ -334,16 +336,19 @@ def test_errands_of_one_url_are_one_and_the_queue_is_bounded() -> None:
 def test_a_retired_host_is_not_given_while_its_last_page_is_parsed() -> None:
     frontier = frontier_with({A: 3})
     partition = frontier.partitions[0]
-    visit = frontier.acquire(0.0, START)
-    assert visit is not None
-    lease = partition.lease(visit)
+    host = frontier.acquire(0.0, START)
+    assert host is not None
+    lease = partition.lease_next(host)
     assert lease is not None
-    partition.aside.retire(visit, Reason.CONNECT_REFUSED, "")
-    frontier.release(visit, 1.0, START + 1)
+    partition.aside.retire(host, Reason.CONNECT_REFUSED, "")
+    frontier.release(host, 1.0, START + 1)
     assert frontier.acquire(10.0, START + 10) is None
-    partition.complete(lease, done(lease, UrlState.FAILED))
-    assert visit.record.state is HostState.RETIRED
-    assert (partition.counters.of(UrlState.RETIRED), partition.counters.of(UrlState.FAILED)) == (
+    partition.complete_lease(lease, done(lease, UrlState.FAILED))
+    assert host.record.state is HostState.RETIRED
+    assert (
+        partition.counters.count_in(UrlState.RETIRED),
+        partition.counters.count_in(UrlState.FAILED),
+    ) == (
         2,
         1,
     )

@@ -18,15 +18,15 @@ from lycosa.model.pace import Pace
 UNTIL, LATER = 90.0, "later.example"
 
 
-def delay_of(visit: VisitState) -> float:
+def delay_of(host: VisitState) -> float:
     """Its Crawl-delay, or a second."""
-    return max(visit.record.pace.crawl_delay_s, 1.0)
+    return max(host.record.pace.crawl_delay_s, 1.0)
 
 
 def slow(frontier: Frontier, host8: bytes, delay_s: float) -> None:
-    visit = frontier.partitions[0].visits.find(host8)
-    assert visit is not None
-    visit.record.pace = msgspec.structs.replace(Pace(), crawl_delay_s=delay_s)
+    host = frontier.partitions[0].visits.find_host(host8)
+    assert host is not None
+    host.record.pace = msgspec.structs.replace(Pace(), crawl_delay_s=delay_s)
 
 
 def first_visits(frontier: Frontier, begin: float, end: float) -> dict[str, float]:
@@ -64,9 +64,9 @@ def test_a_host_that_is_met_during_the_hold_or_after_it_waits_as_well() -> None:
     frontier = frontier_with({A: 1})
     frontier.hold_all(UNTIL, delay_of)
     assert frontier.acquire(10.0, START + 10) is None
-    frontier.partitions[0].discover([found(f"http://{B}/")], START + 10)
+    frontier.partitions[0].discover_urls([found(f"http://{B}/")], START + 10)
     assert first_visits(frontier, 10.0, UNTIL + 0.5) == {}
-    frontier.partitions[0].discover([found(f"http://{LATER}/")], START + UNTIL)
+    frontier.partitions[0].discover_urls([found(f"http://{LATER}/")], START + UNTIL)
     slow(frontier, found(f"http://{LATER}/").host8, 30.0)
     assert first_visits(frontier, UNTIL, 200.0) == {A: UNTIL + 1, B: UNTIL + 1, LATER: UNTIL + 30}
 
@@ -74,7 +74,7 @@ def test_a_host_that_is_met_during_the_hold_or_after_it_waits_as_well() -> None:
 def test_a_host_that_slept_at_the_takeover_and_wakes_during_the_hold_waits_as_well() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
-    partition.discover([found(f"http://{A}/{number}") for number in range(2)], START)
+    partition.discover_urls([found(f"http://{A}/{number}") for number in range(2)], START)
     assert fetch(Frontier([partition], Workbench(4), 100), 0.0, delay=500.0) is not None
     assert partition.counters.hosts_asleep == 1
     commit(store, partition)
@@ -88,7 +88,7 @@ def test_a_host_that_slept_at_the_takeover_and_wakes_during_the_hold_waits_as_we
 def test_a_committed_time_that_is_later_than_the_hold_stays() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
-    partition.discover([found(f"http://{A}/{number}") for number in range(2)], START)
+    partition.discover_urls([found(f"http://{A}/{number}") for number in range(2)], START)
     assert fetch(Frontier([partition], Workbench(4), 100), 0.0, delay=110.0) is not None
     commit(store, partition)
     after = Frontier([open_partition(store)], Workbench(4), 100)
@@ -100,14 +100,14 @@ def test_an_errand_waits_for_the_hold_too() -> None:
     frontier = frontier_with({A: 1})
     frontier.hold_all(UNTIL, delay_of)
     partition = frontier.partitions[0]
-    visit = partition.meet(found(f"http://{B}/").host8, f"http://{B}/")
+    visit = partition.meet_host(found(f"http://{B}/").host8, f"http://{B}/")
     visit.record.errands = (Errand(f"http://{B}/robots.txt", (Asker(0, b"8bytes..", False, 1),)),)
-    frontier.recall(visit)
+    frontier.recall_host(visit)
     times = []
     for half in range(400):
         now = half / 2
         while (ready := frontier.acquire(now, START + now)) is not None:
-            times.append((ready.host, now))
+            times.append((ready.name, now))
             ready.record.errands = ()
             frontier.release(ready, now + 1000, START + now + 1000)
     assert dict(times) == {A: UNTIL + 1, B: UNTIL + 1}

@@ -48,7 +48,10 @@ PURE = [
     "schedule",
     "model",
     "cluster",
-    *(f"seen.{name}" for name in ("simhash", "content", "recent", "port", "duplicates", "told")),
+    *(
+        f"seen.{name}"
+        for name in ("simhash", "content", "recent", "port", "duplicates", "foreign_keys")
+    ),
 ]
 PURE += [
     f"politeness.{name}"

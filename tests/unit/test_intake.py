@@ -29,7 +29,7 @@ from lycosa.model.parsed import Directives, Link, Parsed
 from lycosa.reasons import Reason
 from lycosa.seen.recent import RecentHashes
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of
-from lycosa.worker.admission import Admission, Rule
+from lycosa.worker.admission import Admission, UserRule
 from lycosa.worker.intake import Intake
 from lycosa.worker.owners import Addressing
 
@@ -53,7 +53,7 @@ class Bench:
     """An intake over some of four partitions, and what it posted to the others."""
 
     def __init__(
-        self, owned: tuple[int, ...] = (0, 1, 2, 3), rules: tuple[Rule, ...] = (), **scope: Any
+        self, owned: tuple[int, ...] = (0, 1, 2, 3), rules: tuple[UserRule, ...] = (), **scope: Any
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         for number in owned:
@@ -82,7 +82,7 @@ class Bench:
         if number in self.partitions:
             self.partitions[number].take_gathered()
         return (
-            self.partitions[number].find(hash8(host_of(url)), hash8(url))
+            self.partitions[number].find_record(hash8(host_of(url)), hash8(url))
             if number in self.partitions
             else None
         )
@@ -90,9 +90,9 @@ class Bench:
     def lease(self, url: str) -> Lease:
         """The lease of a URL that waits."""
         partition = self.partitions[self.intake.partition_of_host(host_of(url))]
-        visit = partition.visits.find(hash8(host_of(url)))
-        assert visit is not None
-        while (lease := partition.lease(visit)) is not None:
+        host = partition.visits.find_host(hash8(host_of(url)))
+        assert host is not None
+        while (lease := partition.lease_next(host)) is not None:
             if lease.url == url:
                 return lease
         raise AssertionError(f"{url} does not wait")
@@ -111,25 +111,25 @@ A, B = "http://a.example/", "http://b.test/"
 
 def test_a_seed_is_canonical_and_goes_to_its_owner() -> None:
     bench = Bench()
-    assert bench.intake.seed("HTTP://A.example:80/../#x") is None
+    assert bench.intake.take_seed("HTTP://A.example:80/../#x") is None
     record = bench.record(A)
     assert record is not None and (record.depth, record.kind, record.via) == (0, LinkKind.SEED, "")
 
 
 def test_a_seed_that_cannot_be_crawled_is_refused_with_its_reason() -> None:
     bench = Bench(exclude=("private",))
-    refusal = bench.intake.seed(f"{A}private")
+    refusal = bench.intake.take_seed(f"{A}private")
     assert refusal is not None and refusal.reason is Reason.EXCLUDED
     with pytest.raises(InvalidUrl):
-        bench.intake.seed("http://")
-    refused = bench.intake.seeds([A, f"{A}private", "ftp://a.example/", "http://["])
+        bench.intake.take_seed("http://")
+    refused = bench.intake.take_seeds([A, f"{A}private", "ftp://a.example/", "http://["])
     assert [raw for raw, _ in refused] == [f"{A}private", "ftp://a.example/", "http://["]
 
 
 def test_an_outlink_is_one_deeper_and_knows_where_it_was_found() -> None:
     bench = Bench()
-    bench.intake.seed(A)
-    bench.intake.outlinks(bench.lease(A), parsed(links(f"{A}x", B)))
+    bench.intake.take_seed(A)
+    bench.intake.take_outlinks(bench.lease(A), parsed(links(f"{A}x", B)))
     local, foreign = bench.record(f"{A}x"), bench.record(B)
     assert local is not None and (local.depth, local.via) == (1, "/")
     assert foreign is not None and (foreign.depth, foreign.via) == (1, A)
@@ -137,24 +137,24 @@ def test_an_outlink_is_one_deeper_and_knows_where_it_was_found() -> None:
 
 def test_a_page_that_asks_for_it_is_not_followed() -> None:
     bench = Bench()
-    bench.intake.seed(A)
+    bench.intake.take_seed(A)
     lease = bench.lease(A)
-    bench.intake.outlinks(
+    bench.intake.take_outlinks(
         lease, parsed(links(f"{A}x", f"{A}y"), directives=Directives(nofollow=True))
     )
     assert bench.record(f"{A}x") is None
-    assert lease.visit.record.refused == {Reason.NOFOLLOW: 2}
+    assert lease.host.record.refused == {Reason.NOFOLLOW: 2}
 
 
 def test_links_refused_by_pure_rules_are_counted_by_rule() -> None:
     bench = Bench(rule=ScopeRule.HOST, follow_nofollow=False)
-    bench.intake.seed(A)
+    bench.intake.take_seed(A)
     lease = bench.lease(A)
     found = (
         links(f"{A}x", B) + links(f"{A}y", nofollow=True) + links(f"{A}i.png", kind=LinkKind.IMG)
     )
-    bench.intake.outlinks(lease, parsed(found, refused_links={int(Reason.SCHEME): 3}))
-    assert lease.visit.record.refused == {
+    bench.intake.take_outlinks(lease, parsed(found, refused_links={int(Reason.SCHEME): 3}))
+    assert lease.host.record.refused == {
         Reason.OUT_OF_SCOPE: 1,
         Reason.NOFOLLOW: 1,
         Reason.REQUISITE: 1,
@@ -165,27 +165,27 @@ def test_links_refused_by_pure_rules_are_counted_by_rule() -> None:
 
 def test_a_link_met_a_moment_ago_is_dropped_early_but_a_nearer_find_passes() -> None:
     bench = Bench()
-    bench.intake.seed(A)
+    bench.intake.take_seed(A)
     lease = bench.lease(A)
     lease.record.depth = 4
-    bench.intake.outlinks(lease, parsed(links(f"{A}x")))
+    bench.intake.take_outlinks(lease, parsed(links(f"{A}x")))
     lease.record.depth = 1
-    bench.intake.outlinks(lease, parsed(links(f"{A}x")))
+    bench.intake.take_outlinks(lease, parsed(links(f"{A}x")))
     record = bench.record(f"{A}x")
     assert record is not None and record.depth == 2
 
 
 def test_a_link_that_was_out_of_scope_a_moment_ago_passes_once_its_place_joins() -> None:
     bench = Bench(rule=ScopeRule.HOST)
-    bench.intake.seed(A)
+    bench.intake.take_seed(A)
     lease = bench.lease(A)
-    bench.intake.outlinks(lease, parsed(links(f"{B}x")))
-    bench.intake.seed(B)
-    bench.intake.outlinks(lease, parsed(links(f"{B}x")))
+    bench.intake.take_outlinks(lease, parsed(links(f"{B}x")))
+    bench.intake.take_seed(B)
+    bench.intake.take_outlinks(lease, parsed(links(f"{B}x")))
     assert bench.record(f"{B}x") is not None
-    bench.intake.outlinks(lease, parsed(links("http://c.test/x")))
-    bench.intake.join(["http://c.test/"])
-    bench.intake.outlinks(lease, parsed(links("http://c.test/x")))
+    bench.intake.take_outlinks(lease, parsed(links("http://c.test/x")))
+    bench.intake.add_places(["http://c.test/"])
+    bench.intake.take_outlinks(lease, parsed(links("http://c.test/x")))
     assert bench.record("http://c.test/x") is not None
 
 
@@ -202,8 +202,8 @@ def test_a_rule_of_the_users_own_comes_after_ours() -> None:
         )
 
     bench = Bench(rules=(rule,), rule=ScopeRule.HOST)
-    bench.intake.seed(A)
-    bench.intake.outlinks(bench.lease(A), parsed(links(f"{A}1", f"{A}2", B)))
+    bench.intake.take_seed(A)
+    bench.intake.take_outlinks(bench.lease(A), parsed(links(f"{A}1", f"{A}2", B)))
     assert bench.record(f"{A}1") is not None and bench.record(f"{A}2") is None
     assert asked == [A, f"{A}1", f"{A}2"]
 
@@ -213,8 +213,8 @@ def test_what_others_own_goes_into_the_outbox_of_the_page_it_was_found_on() -> N
     mine = partition_of(sites.site_of("a.example"), PARTITIONS)
     names = [f"http://h{n}.example/" for n in range(20)]
     bench = Bench(owned=(mine,))
-    bench.intake.seed(A)
-    bench.intake.outlinks(bench.lease(A), parsed(links(*names)))
+    bench.intake.take_seed(A)
+    bench.intake.take_outlinks(bench.lease(A), parsed(links(*names)))
     wanted = {url for url in names if partition_of(sites.site_of(host_of(url)), PARTITIONS) != mine}
     assert {found.url for _, _, batch in bench.posted for found in batch} == wanted
     assert {source for source, _, _ in bench.posted} == {mine}
@@ -224,7 +224,9 @@ def test_what_others_own_goes_into_the_outbox_of_the_page_it_was_found_on() -> N
 def test_the_owner_takes_a_parcel_without_judging_its_urls_again() -> None:
     bench = Bench(rule=ScopeRule.HOST)
     partition = bench.partitions[bench.intake.partition_of_host("b.test")]
-    bench.intake.receive(partition, [Discovered(B, hash8("b.test"), hash8(B), LinkKind.A, 3, A)])
+    bench.intake.receive_urls(
+        partition, [Discovered(B, hash8("b.test"), hash8(B), LinkKind.A, 3, A)]
+    )
     record = bench.record(B)
     assert record is not None and record.depth == 3
 
@@ -237,12 +239,12 @@ def test_only_what_a_seed_redirects_to_joins_the_scope(
     kind: LinkKind, depth: int, joins: bool
 ) -> None:
     bench = Bench(rule=ScopeRule.HOST)
-    bench.intake.seed(A)
+    bench.intake.take_seed(A)
     lease = bench.lease(A)
     lease.record.kind, lease.record.depth = kind, depth
-    bench.intake.redirect(lease, B)
+    bench.intake.take_redirect(lease, B)
     assert (bench.record(B) is not None) == joins
-    witness = bench.partitions[lease.visit.partition]
+    witness = bench.partitions[lease.host.partition]
     assert (witness.table.get(joined_key(B)) is not None) == joins
     assert bench.spread == ([B] if joins else [])
 
@@ -251,7 +253,7 @@ def test_a_worker_remembers_the_places_of_seeds_and_parcels_that_it_did_not_find
     bench = Bench(owned=(1, 2), rule=ScopeRule.HOST)
     seeds = [f"http://{name}.test/" for name in "abcdefgh"]
     for seed in seeds:
-        bench.intake.seed(seed)
+        bench.intake.take_seed(seed)
     bench.intake.receive_places(bench.partitions[2], ["http://new.test/", seeds[0]])
     remembered = [
         key[1:].decode()
@@ -266,10 +268,10 @@ def test_a_worker_remembers_the_places_of_seeds_and_parcels_that_it_did_not_find
 
 def test_a_redirect_keeps_the_depth_and_counts_the_hops() -> None:
     bench = Bench()
-    bench.intake.seed(A)
+    bench.intake.take_seed(A)
     lease = bench.lease(A)
     lease.record.depth, lease.record.hops = 3, 2
-    bench.intake.redirect(lease, B)
+    bench.intake.take_redirect(lease, B)
     record = bench.record(B)
     assert record is not None and (record.depth, record.hops, record.kind, record.via) == (
         3,
@@ -281,18 +283,18 @@ def test_a_redirect_keeps_the_depth_and_counts_the_hops() -> None:
 
 def test_the_chain_of_redirects_is_told_first_to_last() -> None:
     bench = Bench()
-    bench.intake.seed(A)
-    bench.intake.redirect(bench.lease(A), f"{A}1")
-    bench.intake.redirect(bench.lease(f"{A}1"), B)
+    bench.intake.take_seed(A)
+    bench.intake.take_redirect(bench.lease(A), f"{A}1")
+    bench.intake.take_redirect(bench.lease(f"{A}1"), B)
     assert bench.lease(B).chain == (A, f"{A}1")
 
 
 def test_sitemap_lines_that_are_no_urls_are_passed_over() -> None:
     bench = Bench()
-    bench.intake.seed(A)
-    visit = bench.lease(A).visit
+    bench.intake.take_seed(A)
+    host = bench.lease(A).host
     lines = ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"]
-    assert not list(bench.intake.sitemap_steps(visit, lines, f"{A}robots.txt"))
+    assert not list(bench.intake.sitemap_steps(host, lines, f"{A}robots.txt"))
     record = bench.record(f"{A}map.xml")
     assert record is not None and (record.kind, record.depth, record.via) == (
         LinkKind.SITEMAP_FILE,

@@ -15,8 +15,8 @@ from lycosa.model.capture import Location, Original
 from lycosa.model.discovered import LinkKind
 from lycosa.store import (
     JournalError,
+    JournalRow,
     RecordError,
-    Row,
     journal,
     layout,
     location_of,
@@ -24,7 +24,14 @@ from lycosa.store import (
     read_record,
     read_rows,
 )
-from lycosa.store.rows import FORMAT, Links, SegmentHeader, link_columns, name_of, redirect_target
+from lycosa.store.rows import (
+    JOURNAL_FORMAT,
+    Links,
+    SegmentHeader,
+    link_columns,
+    name_of,
+    redirect_target,
+)
 from lycosa.store.segments import SegmentStore
 from store_samples import (
     SITE,
@@ -39,7 +46,7 @@ from store_samples import (
 )
 
 HEADER = SegmentHeader(
-    format=FORMAT,
+    format=JOURNAL_FORMAT,
     segment="s",
     crawl="c",
     created_us=0,
@@ -50,7 +57,7 @@ HEADER = SegmentHeader(
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 ROWS = st.builds(
-    Row,
+    JournalRow,
     url=TEXT,
     surt=TEXT,
     host=TEXT,
@@ -69,13 +76,13 @@ ROWS = st.builds(
 )
 
 
-def write(path: Path, *frames: list[Row], header: SegmentHeader = HEADER) -> list[int]:
+def write(path: Path, *frames: list[JournalRow], header: SegmentHeader = HEADER) -> list[int]:
     """A journal of some frames; gives the length after each."""
-    path.write_bytes(journal.encode_frame([journal.encode_header(header)]))
+    path.write_bytes(journal.encode_journal_frame([journal.encode_header(header)]))
     ends = []
     for rows in frames:
         with path.open("ab") as file:
-            file.write(journal.encode_frame([journal.encode_line(row) for row in rows]))
+            file.write(journal.encode_journal_frame([journal.encode_line(row) for row in rows]))
         ends.append(path.stat().st_size)
     return ends
 
@@ -83,7 +90,7 @@ def write(path: Path, *frames: list[Row], header: SegmentHeader = HEADER) -> lis
 @settings(deadline=None, max_examples=50)
 @given(frames=st.lists(st.lists(ROWS, max_size=4), max_size=3))
 def test_rows_come_back_as_they_were(
-    tmp_path_factory: pytest.TempPathFactory, frames: list[list[Row]]
+    tmp_path_factory: pytest.TempPathFactory, frames: list[list[JournalRow]]
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "s.jsonl.zst"
     write(path, *frames)
@@ -91,10 +98,10 @@ def test_rows_come_back_as_they_were(
     assert read_header(path) == HEADER
 
 
-def rows(folder: Path, count: int = 6) -> list[Row]:
+def rows(folder: Path, count: int = 6) -> list[JournalRow]:
     store = open_store(folder)
     for number in range(count):
-        store.append(numbered(number))
+        store.append_capture(numbered(number))
     close_all(store)
     return list(crawl_rows(folder))
 
@@ -129,7 +136,7 @@ def test_a_closed_journal_that_ends_inside_a_frame_is_an_error(tmp_path: Path) -
 def test_a_journal_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl.zst"
     newer = SegmentHeader(
-        format=FORMAT + 1,
+        format=JOURNAL_FORMAT + 1,
         segment="s",
         crawl="c",
         created_us=0,
@@ -150,7 +157,7 @@ def test_the_row_remembers_how_the_page_was_reached_and_what_it_said(tmp_path: P
         "Last-Modified: Mon, 21 Sep 2026 00:00:00 GMT",
     )
     store = open_store(tmp_path)
-    store.append(capture(fetched(f"{SITE}/x", header_block=head(*fields))))
+    store.append_capture(capture(fetched(f"{SITE}/x", header_block=head(*fields))))
     close_all(store)
     (row,) = crawl_rows(tmp_path)
     assert (row.surt, row.media_type, row.etag, row.last_modified[:3]) == (
@@ -166,7 +173,7 @@ def test_the_row_remembers_how_the_page_was_reached_and_what_it_said(tmp_path: P
 
 def test_text_and_links_are_counted_even_if_they_are_not_kept(tmp_path: Path) -> None:
     store = open_store(tmp_path, section=StoreSection(text=False, links=False))
-    store.append(capture())
+    store.append_capture(capture())
     close_all(store)
     (row,) = crawl_rows(tmp_path)
     assert (row.text, row.links.urls) == ("", []) and row.outlinks == 3 and row.text_characters > 0
@@ -203,18 +210,18 @@ def test_no_links_are_no_columns() -> None:
 def test_segments_are_named_after_crawl_worker_number_and_time() -> None:
     name = layout.stem("my crawl/1", 3, 12, START)
     assert name == "my_crawl_1-w003-000012-20260921141320"
-    assert (layout.worker_of(name), layout.number_of(name)) == (3, 12)
+    assert (layout.segment_worker(name), layout.segment_number(name)) == (3, 12)
     assert (
         layout.stem_of(f"warc/{name}.warc.gz.open")
         == layout.stem_of(f".{name}.parquet.tmp")
         == name
     )
-    assert layout.worker_of("something-else") == -1
+    assert layout.segment_worker("something-else") == -1
 
 
 def test_a_place_without_a_record_is_told(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    location = store.append(capture())
+    location = store.append_capture(capture())
     close_all(store)
     for offset, length in (
         (location.offset + 1, location.length),
@@ -226,7 +233,7 @@ def test_a_place_without_a_record_is_told(tmp_path: Path) -> None:
 
 def test_a_capture_without_a_response_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no response"):
-        open_store(tmp_path).append(capture(fetched(header_block=b"")))
+        open_store(tmp_path).append_capture(capture(fetched(header_block=b"")))
 
 
 def segments(store: SegmentStore, folder: Path) -> list[str]:
@@ -237,7 +244,7 @@ def segments(store: SegmentStore, folder: Path) -> list[str]:
 def test_a_segment_is_sealed_when_it_is_large_enough(tmp_path: Path) -> None:
     store = open_store(tmp_path, section=StoreSection(segment_bytes=100_000))
     for number in range(12):
-        store.append(numbered(number, size=80_000))
+        store.append_capture(numbered(number, size=80_000))
     names = segments(store, tmp_path)
     assert len(names) > 1
     for path in (tmp_path / "warc").iterdir():
@@ -250,20 +257,20 @@ def test_a_segment_is_sealed_when_it_is_large_enough(tmp_path: Path) -> None:
 
 def test_a_segment_is_closed_when_it_is_old_enough(tmp_path: Path) -> None:
     store = open_store(tmp_path, section=StoreSection(segment_age_s=60))
-    store.append(numbered(0))
-    store.files.put(store.freeze())
-    assert store.roll(START + 59) is None
-    closed = store.roll(START + 60)
+    store.append_capture(numbered(0))
+    store.files.put_records(store.freeze())
+    assert store.roll_segment(START + 59) is None
+    closed = store.roll_segment(START + 60)
     assert closed is not None and closed.name.endswith("w000-000001-20260921141320")
-    assert store.roll(START + 60) is None
+    assert store.roll_segment(START + 60) is None
 
 
 def test_nothing_appended_makes_no_files(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     pending = store.freeze()
-    store.files.put(pending)
+    store.files.put_records(pending)
     assert pending.is_empty and pending.lengths == {}
-    assert store.roll(START, force=True) is None
+    assert store.roll_segment(START, force=True) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -271,7 +278,7 @@ def test_the_same_chance_gives_the_same_files(tmp_path: Path) -> None:
     for name in ("one", "two"):
         store = open_store(tmp_path / name, seed=7)
         for number in range(3):
-            store.append(numbered(number))
+            store.append_capture(numbered(number))
         close_all(store)
     files = [
         {
@@ -285,8 +292,8 @@ def test_the_same_chance_gives_the_same_files(tmp_path: Path) -> None:
 
 def test_a_drafted_capture_is_placed_later_as_if_it_had_been_appended(tmp_path: Path) -> None:
     drafted, plain = open_store(tmp_path / "drafted"), open_store(tmp_path / "plain")
-    draft = drafted.draft(numbered(1))
-    assert drafted.place(draft, draft.build()) == plain.append(numbered(1))
+    draft = drafted.draft_capture(numbered(1))
+    assert drafted.place_records(draft, draft.build()) == plain.append_capture(numbered(1))
 
 
 @pytest.mark.parametrize("is_spooled", [False, True], ids=["in memory", "on disk"])
@@ -306,11 +313,11 @@ def test_a_response_that_was_packed_ahead_is_stored_as_if_it_had_not_been(
         capture = msgspec.structs.replace(capture, fetched=answer)
         # Of the capture that is packed only the response is known yet.
         packed = (
-            store.draft(msgspec.structs.replace(capture, via="", depth=9)).pack()
+            store.draft_capture(msgspec.structs.replace(capture, via="", depth=9)).pack()
             if name == "ahead"
             else None
         )
-        store.append(capture, packed)
+        store.append_capture(capture, packed)
         close_all(store)
         contents.append(next((tmp_path / name / "warc").iterdir()).read_bytes())
     assert contents[0] == contents[1]
@@ -319,20 +326,20 @@ def test_a_response_that_was_packed_ahead_is_stored_as_if_it_had_not_been(
 
 def test_a_packed_response_is_dropped_when_the_body_turns_out_to_be_known(tmp_path: Path) -> None:
     store, plain = open_store(tmp_path / "a", seed=7), open_store(tmp_path / "b", seed=7)
-    packed = store.draft(numbered(1)).pack()
+    packed = store.draft_capture(numbered(1)).pack()
     known = msgspec.structs.replace(
         numbered(1), original=Original("http://a.example/", 7, "urn:uuid:0")
     )
-    assert store.append(known, packed).length == plain.append(known).length
+    assert store.append_capture(known, packed).length == plain.append_capture(known).length
 
 
 def test_a_response_packed_for_a_segment_that_was_sealed_is_made_again(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(0))
-    packed = store.draft(numbered(1)).pack()
-    store.files.put(store.freeze())
-    assert store.roll(START, force=True) is not None
-    store.append(numbered(1), packed)
+    store.append_capture(numbered(0))
+    packed = store.draft_capture(numbered(1)).pack()
+    store.files.put_records(store.freeze())
+    assert store.roll_segment(START, force=True) is not None
+    store.append_capture(numbered(1), packed)
     close_all(store)
     second = sorted((tmp_path / "warc").iterdir())[1]
     assert packed.draft.warcinfo_id.encode() not in gzip.decompress(second.read_bytes())
@@ -340,11 +347,11 @@ def test_a_response_packed_for_a_segment_that_was_sealed_is_made_again(tmp_path:
 
 def test_the_snapshot_says_what_is_waiting(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     before = store.snapshot()
     pending = store.freeze()
     during = store.snapshot()
-    store.files.put(pending)
+    store.files.put_records(pending)
     assert before.buffered_bytes > 500 and not before.is_writing
     assert during.buffered_bytes == 0 and during.is_writing and during.length == before.length
     assert not store.snapshot().is_writing

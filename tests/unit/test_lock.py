@@ -80,14 +80,14 @@ def test_a_deleted_lock_file_opens_the_folder_to_nobody(tmp_path: Path) -> None:
 
 def test_taking_the_lock_changes_no_file(tmp_path: Path) -> None:
     lock = CrawlLock(tmp_path)
-    lock.take()
+    lock.take_lock()
     assert list(tmp_path.iterdir()) == []
     lock.release()
     CrawlLock(tmp_path).acquire(1.7e9).release()
     before = (tmp_path / "lock").stat().st_mtime_ns, (tmp_path / "lock").read_bytes()
-    lock.take()
+    lock.take_lock()
     with pytest.raises(CrawlInUse):
-        CrawlLock(tmp_path).take()
+        CrawlLock(tmp_path).take_lock()
     lock.release()
     assert ((tmp_path / "lock").stat().st_mtime_ns, (tmp_path / "lock").read_bytes()) == before
 

@@ -19,10 +19,10 @@ from lycosa.folder.manifest import (
     NotACrawl,
     begin_run,
     check_identity,
-    create,
-    exists,
-    load,
-    prepare,
+    create_crawl,
+    has_manifest,
+    load_manifest,
+    prepare_folder,
 )
 
 IDENTITY = Identity(
@@ -35,17 +35,17 @@ IDENTITY = Identity(
 
 
 def made(folder: Path) -> Path:
-    create(folder, IDENTITY, "1.0", 1.7e9)
+    create_crawl(folder, IDENTITY, "1.0", 1.7e9)
     return folder / "crawl.json"
 
 
 def test_a_new_crawl_is_read_back(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
-    assert not exists(folder)
-    manifest = create(folder, IDENTITY, "1.0", 1.7e9)
-    assert exists(folder)
-    assert load(folder) == manifest
-    assert (manifest.created, manifest.runs, manifest.seeds, len(manifest.crawl)) == (
+    assert not has_manifest(folder)
+    manifest = create_crawl(folder, IDENTITY, "1.0", 1.7e9)
+    assert has_manifest(folder)
+    assert load_manifest(folder) == manifest
+    assert (manifest.created, manifest.term, manifest.seeds, len(manifest.crawl)) == (
         "2023-11-14T22:13:20Z",
         0,
         0,
@@ -57,18 +57,18 @@ def test_a_new_crawl_is_read_back(tmp_path: Path) -> None:
 def test_each_run_has_the_next_number(tmp_path: Path) -> None:
     made(tmp_path)
     for number in (1, 2, 3):
-        begin_run(tmp_path, load(tmp_path), f"1.{number}", 1.7e9 + number, seeds=10)
-        found = load(tmp_path)
-        assert (found.runs, found.software, found.seeds) == (number, f"1.{number}", number * 10)
+        begin_run(tmp_path, load_manifest(tmp_path), f"1.{number}", 1.7e9 + number, seeds=10)
+        found = load_manifest(tmp_path)
+        assert (found.term, found.software, found.seeds) == (number, f"1.{number}", number * 10)
     assert found.started == "2023-11-14T22:13:23Z"
 
 
 def test_a_lock_and_a_broken_off_start_do_not_make_a_folder_foreign(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    prepare_folder(tmp_path)
     with CrawlLock(tmp_path).acquire(1.7e9):
         (tmp_path / ".crawl.json.tmp").write_bytes(b"{")
         made(tmp_path)
-    prepare(tmp_path)
+    prepare_folder(tmp_path)
 
 
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FolderUnusable, match="is a file, or lies below one"):
             made(folder)
         with pytest.raises(NotACrawl):
-            load(folder)
+            load_manifest(folder)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable for root")
@@ -100,9 +100,9 @@ def test_loading_what_is_not_a_crawl_says_what_is_missing(tmp_path: Path) -> Non
     with pytest.raises(
         NotACrawl, match=r"there is no crawl\.json in it; `lycosa crawl --dir .* SEED` starts one"
     ):
-        load(tmp_path)
+        load_manifest(tmp_path)
     with pytest.raises(NotACrawl, match="there is no such folder"):
-        load(tmp_path / "none")
+        load_manifest(tmp_path / "none")
 
 
 def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path:
         json.dumps({"kind": "lycosa-crawl", "format": 2, "everything": "else"})
     )
     with pytest.raises(NewerFormat, match="has format 2, this program reads up to 1"):
-        load(tmp_path)
+        load_manifest(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -129,20 +129,20 @@ def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path:
 def test_a_damaged_manifest_is_reported(tmp_path: Path, data: bytes) -> None:
     made(tmp_path).write_bytes(data)
     with pytest.raises(DamagedManifest, match="restore it from a copy"):
-        load(tmp_path)
+        load_manifest(tmp_path)
 
 
 def test_a_flipped_bit_in_the_identity_is_damage_and_no_change_of_settings(tmp_path: Path) -> None:
     path = made(tmp_path)
     whole = path.read_bytes()
     start, end = whole.index(b'"identity"'), whole.index(b'"identity_digest"')
-    before = load(tmp_path)
+    before = load_manifest(tmp_path)
     for at in range(start * 8, end * 8):
         damaged = bytearray(whole)
         damaged[at // 8] ^= 1 << at % 8
         path.write_bytes(damaged)
         try:
-            assert load(tmp_path) == before  # white space
+            assert load_manifest(tmp_path) == before  # white space
         except DamagedManifest as error:
             assert "crawl.json" in str(error) and "restore it from a copy" in str(error)
 
@@ -153,23 +153,26 @@ def test_a_manifest_from_before_it_had_a_digest_is_read_and_gets_one(tmp_path: P
     del old["identity_digest"]
     old["identity"]["of_a_later_version"] = 1
     path.write_text(json.dumps(old))
-    manifest = load(tmp_path)
+    manifest = load_manifest(tmp_path)
     assert (manifest.identity, manifest.identity_digest) == (IDENTITY, "")
-    assert begin_run(tmp_path, manifest, "1.1", 1.7e9).identity_digest and load(tmp_path).runs == 1
+    assert (
+        begin_run(tmp_path, manifest, "1.1", 1.7e9).identity_digest
+        and load_manifest(tmp_path).term == 1
+    )
 
 
 def test_the_manifest_of_another_program_is_not_a_crawl(tmp_path: Path) -> None:
     (tmp_path / "crawl.json").write_text('{"kind": "other", "format": 1}')
     with pytest.raises(NotACrawl, match=r"something else \(other\)"):
-        load(tmp_path)
+        load_manifest(tmp_path)
 
 
 def test_the_same_identity_passes(tmp_path: Path) -> None:
-    check_identity(load(made(tmp_path).parent), IDENTITY)
+    check_identity(load_manifest(made(tmp_path).parent), IDENTITY)
 
 
 def test_every_changed_setting_is_listed_with_old_new_and_why(tmp_path: Path) -> None:
-    manifest = load(made(tmp_path).parent)
+    manifest = load_manifest(made(tmp_path).parent)
     wanted = msgspec.structs.replace(
         IDENTITY,
         partitions=32,
@@ -191,7 +194,7 @@ def test_every_changed_setting_is_listed_with_old_new_and_why(tmp_path: Path) ->
 
 
 def test_every_part_of_the_identity_is_compared(tmp_path: Path) -> None:
-    manifest = load(made(tmp_path).parent)
+    manifest = load_manifest(made(tmp_path).parent)
     other = {
         "partitions": 1,
         "bands": 1,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.config.fields import fields, value_of
-from lycosa.config.sections import Config, SeenSection, SeenUrls
+from lycosa.config.sections import Config, SeenSection, SeenUrlsKind
 from lycosa.config.sources import settings
 from lycosa.config.units import read_bytes
 from lycosa.system.memory_plan import MB, MemoryPlan, TooLittleMemory, fitted, plan_memory
@@ -117,6 +117,6 @@ def test_the_parts_of_a_partition_follow_from_those_of_its_worker() -> None:
 
 def test_bloom_filters_are_reckoned_with() -> None:
     exact, filters = _plan(2000 * MB), plan_memory(
-        Config(memory_bytes=2000 * MB, seen=SeenSection(urls=SeenUrls.BLOOM, bloom_urls=10_000_000)), 1, _MACHINE
+        Config(memory_bytes=2000 * MB, seen=SeenSection(urls=SeenUrlsKind.BLOOM, bloom_urls=10_000_000)), 1, _MACHINE
     )  # fmt: skip
     assert filters.seen > exact.seen + 16 * 10_000_000

@@ -14,10 +14,10 @@ from lycosa.cluster.messages import (
     Superseded,
 )
 from lycosa.cluster.node_acts import (
-    Act,
     Died,
     GiveUp,
     Machine,
+    NodeAct,
     Note,
     Reply,
     StartWorker,
@@ -46,13 +46,13 @@ def plan_with(*shards: int) -> NodePlan:
     """
     plan = NodePlan(1.0)
     plan.tick(0.0, MACHINE)
-    plan.hear(Assignments(1, 1, 0, {shard: shard + 10 for shard in shards}), 0.0)
+    plan.handle_message(Assignments(1, 1, 0, {shard: shard + 10 for shard in shards}), 0.0)
     for shard in shards:
-        plan.worker_said(shard, WorkerStatus(1, 0, 0, 0), 0.0)
+        plan.handle_worker_message(shard, WorkerStatus(1, 0, 0, 0), 0.0)
     return plan
 
 
-def reported(acts: list[Act]) -> list[ShardReport]:
+def reported(acts: list[NodeAct]) -> list[ShardReport]:
     """The shards of the last report."""
     reports = [
         act.message
@@ -62,83 +62,88 @@ def reported(acts: list[Act]) -> list[ShardReport]:
     return reports[-1].shards if reports else []
 
 
-def starts(acts: list[Act]) -> list[StartWorker]:
+def starts(acts: list[NodeAct]) -> list[StartWorker]:
     return [act for act in acts if isinstance(act, StartWorker)]
 
 
 def test_what_is_assigned_is_started_once_and_reported() -> None:
     plan = NodePlan(1.0)
     plan.tick(0.0, MACHINE)
-    acts = plan.hear(Assignments(1, 1, 0, {0: 10, 2: 12}), 0.0)
+    acts = plan.handle_message(Assignments(1, 1, 0, {0: 10, 2: 12}), 0.0)
     assert starts(acts) == [StartWorker(0, 10, 1), StartWorker(2, 12, 1)]
     assert reported(acts) == [
         ShardReport(0, 10, -1, ShardState.STARTING),
         ShardReport(2, 12, -1, ShardState.STARTING),
     ]
-    assert plan.hear(Assignments(1, 1, 1, {0: 10, 2: 12}), 0.1) == []  # the same list, repeated
+    assert (
+        plan.handle_message(Assignments(1, 1, 1, {0: 10, 2: 12}), 0.1) == []
+    )  # the same list, repeated
 
 
 def test_an_older_list_of_the_same_coordinator_is_not_followed() -> None:
     plan = plan_with(0)
-    plan.hear(Assignments(1, 5, 9, {0: 10, 1: 30}), 1.0)
-    assert plan.hear(Assignments(1, 4, 9, {}), 1.1) == []
+    plan.handle_message(Assignments(1, 5, 9, {0: 10, 1: 30}), 1.0)
+    assert plan.handle_message(Assignments(1, 4, 9, {}), 1.1) == []
     assert plan.alive == [0, 1]
 
 
 def test_a_lower_coordinator_is_told_so_and_a_greater_one_obeyed() -> None:
     plan = plan_with(0)
-    plan.hear(Assignments(3, 1, 0, {0: 10}), 1.0)
-    assert plan.hear(Assignments(1, 99, 99, {}), 2.0) == [Reply(Superseded(3))]
-    assert plan.hear(Relay(2, 0, 1, NoMoreCalls()), 2.0) == [Reply(Superseded(3))]
-    assert plan.hear(Relay(3, 0, 1, NoMoreCalls()), 2.0) == [TellWorker(0, NoMoreCalls())]
+    plan.handle_message(Assignments(3, 1, 0, {0: 10}), 1.0)
+    assert plan.handle_message(Assignments(1, 99, 99, {}), 2.0) == [Reply(Superseded(3))]
+    assert plan.handle_message(Relay(2, 0, 1, NoMoreCalls()), 2.0) == [Reply(Superseded(3))]
+    assert plan.handle_message(Relay(3, 0, 1, NoMoreCalls()), 2.0) == [TellWorker(0, NoMoreCalls())]
 
 
 def test_a_message_for_another_term_is_dropped() -> None:
     plan = plan_with(0)
-    assert plan.hear(Relay(1, 0, 2, Probe(1)), 1.0) == []
-    assert plan.hear(Relay(1, 7, 1, Probe(1)), 1.0) == []
+    assert plan.handle_message(Relay(1, 0, 2, Probe(1)), 1.0) == []
+    assert plan.handle_message(Relay(1, 7, 1, Probe(1)), 1.0) == []
 
 
 def test_a_shard_that_was_taken_away_is_stopped_and_then_no_longer_reported() -> None:
     plan = plan_with(0, 1)
-    acts = plan.hear(Assignments(1, 2, 99, {1: 11}), 1.0)
+    acts = plan.handle_message(Assignments(1, 2, 99, {1: 11}), 1.0)
     assert TellWorker(0, Stop("stopped")) in acts
     assert [each.state for each in reported(acts)] == [ShardState.STOPPING, ShardState.RUNNING]
     assert [
-        each.shard for each in reported(plan.worker_ended(0, Ended("stopped", Progress()), 2.0))
+        each.shard
+        for each in reported(plan.handle_worker_end(0, Ended("stopped", Progress()), 2.0))
     ] == [1]
 
 
 def test_a_shard_that_the_coordinator_did_not_know_of_goes_on() -> None:
     """A new coordinator's first list may be from before a report that names the shard."""
     plan = plan_with(0)
-    assert plan.hear(Assignments(2, 1, 0, {}), 1.0) != [] and plan.alive == [0]
-    acts = plan.hear(Assignments(2, 1, 99, {}), 2.0)  # the same list, by a coordinator that knows
+    assert plan.handle_message(Assignments(2, 1, 0, {}), 1.0) != [] and plan.alive == [0]
+    acts = plan.handle_message(
+        Assignments(2, 1, 99, {}), 2.0
+    )  # the same list, by a coordinator that knows
     assert TellWorker(0, Stop("stopped")) in acts
 
 
 def test_a_process_that_starts_while_its_shard_leaves_is_told_at_once() -> None:
     plan = NodePlan(1.0)
     plan.tick(0.0, MACHINE)
-    plan.hear(Assignments(1, 1, 0, {0: 10}), 0.0)
+    plan.handle_message(Assignments(1, 1, 0, {0: 10}), 0.0)
     assert plan.greeting(0) is None
-    plan.hear(Assignments(1, 2, 99, {}), 0.1)
+    plan.handle_message(Assignments(1, 2, 99, {}), 0.1)
     assert plan.greeting(0) == Stop("stopped")
 
 
 def test_the_end_is_told_to_all_and_to_those_that_start_later() -> None:
     plan = plan_with(0, 1)
-    acts = plan.hear(Assignments(1, 2, 99, {0: 10, 1: 11}, "finished"), 1.0)
+    acts = plan.handle_message(Assignments(1, 2, 99, {0: 10, 1: 11}, "finished"), 1.0)
     assert [act for act in acts if isinstance(act, TellWorker)] == [
         TellWorker(shard, Stop("finished")) for shard in (0, 1)
     ]
     # what it had in flight is to be settled
-    assert starts(plan.worker_ended(1, KILLED, 2.0)) == [StartWorker(1, 11, 2)]
+    assert starts(plan.handle_worker_end(1, KILLED, 2.0)) == [StartWorker(1, 11, 2)]
     assert plan.greeting(1) == Stop("finished")
-    assert reported(plan.worker_ended(0, Ended("finished", Progress()), 3.0))[0] == ShardReport(
-        0, 10, 1, ShardState.ENDED, "finished"
-    )
-    acts = plan.hear(Assignments(1, 3, 99, {0: 10, 1: 11}, "finished", at_once=True), 4.0)
+    assert reported(plan.handle_worker_end(0, Ended("finished", Progress()), 3.0))[
+        0
+    ] == ShardReport(0, 10, 1, ShardState.ENDED, "finished")
+    acts = plan.handle_message(Assignments(1, 3, 99, {0: 10, 1: 11}, "finished", at_once=True), 4.0)
     assert [act for act in acts if isinstance(act, TellWorker)] == [
         TellWorker(1, Stop("finished", at_once=True))
     ]
@@ -147,15 +152,15 @@ def test_the_end_is_told_to_all_and_to_those_that_start_later() -> None:
 def test_a_dead_worker_is_started_again_at_once_and_then_after_growing_pauses() -> None:
     plan, now, pauses = plan_with(0), 0.0, []
     for _ in range(MOST_DEATHS):
-        acts = plan.worker_ended(0, KILLED, now)
+        acts = plan.handle_worker_end(0, KILLED, now)
         began = now
         while not starts(acts):
             now += 0.5
             acts = plan.tick(now, MACHINE)
         pauses.append(now - began)
-        plan.worker_said(0, WorkerStatus(1, 0, 0, 0), now)
+        plan.handle_worker_message(0, WorkerStatus(1, 0, 0, 0), now)
     assert pauses == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
-    acts = plan.worker_ended(0, KILLED, now)
+    acts = plan.handle_worker_end(0, KILLED, now)
     [given_up] = [act for act in acts if isinstance(act, GiveUp)]
     assert given_up.failed.kind == "WorkerDied" and "died 11 times in a row" in given_up.failed.text
     assert reported(acts)[0].state is ShardState.FAILED and plan.deaths == 11
@@ -164,50 +169,56 @@ def test_a_dead_worker_is_started_again_at_once_and_then_after_growing_pauses() 
 def test_a_commit_between_two_deaths_begins_the_count_again() -> None:
     plan = plan_with(0)
     for commits in range(30):
-        plan.worker_said(0, WorkerStatus(1, 0, 0, 0), 0.0)
-        plan.worker_said(0, Progress(commits=commits + 1), 0.0)
-        assert starts(plan.worker_ended(0, KILLED, 0.0))
+        plan.handle_worker_message(0, WorkerStatus(1, 0, 0, 0), 0.0)
+        plan.handle_worker_message(0, Progress(commits=commits + 1), 0.0)
+        assert starts(plan.handle_worker_end(0, KILLED, 0.0))
 
 
 @pytest.mark.parametrize("error", [Fenced, OutcomeUnknown])
 def test_a_fenced_worker_is_no_death_and_waits_for_a_greater_number(error: type[Exception]) -> None:
     plan = plan_with(0)
-    acts = plan.worker_ended(0, Failed(f"{error.__module__}.{error.__qualname__}", "why", ""), 1.0)
+    acts = plan.handle_worker_end(
+        0, Failed(f"{error.__module__}.{error.__qualname__}", "why", ""), 1.0
+    )
     assert plan.deaths == 0 and not starts(acts) and isinstance(acts[0], Note)
     assert reported(acts)[0] == ShardReport(0, 10, 1, ShardState.ASKING, why="why")
     assert not starts(plan.tick(60.0, MACHINE))
-    assert not starts(plan.hear(Assignments(1, 2, 99, {0: 10}), 61.0))
-    assert starts(plan.hear(Assignments(1, 3, 99, {0: 20}), 62.0)) == [StartWorker(0, 20, 2)]
+    assert not starts(plan.handle_message(Assignments(1, 2, 99, {0: 10}), 61.0))
+    assert starts(plan.handle_message(Assignments(1, 3, 99, {0: 20}), 62.0)) == [
+        StartWorker(0, 20, 2)
+    ]
 
 
 def test_a_worker_that_is_fenced_again_and_again_is_given_time() -> None:
     plan, fenced = plan_with(0), Failed("lycosa.commit.port.Fenced", "why", "")
-    plan.worker_ended(0, fenced, 0.0)
-    assert starts(plan.hear(Assignments(1, 2, 99, {0: 20}), 0.0))
-    plan.worker_ended(0, fenced, 0.0)
-    assert not starts(plan.hear(Assignments(1, 3, 99, {0: 30}), 0.0))
+    plan.handle_worker_end(0, fenced, 0.0)
+    assert starts(plan.handle_message(Assignments(1, 2, 99, {0: 20}), 0.0))
+    plan.handle_worker_end(0, fenced, 0.0)
+    assert not starts(plan.handle_message(Assignments(1, 3, 99, {0: 30}), 0.0))
     assert starts(plan.tick(0.5, MACHINE)) == [StartWorker(0, 30, 3)]
 
 
 def test_an_error_that_another_try_would_meet_again_is_given_up_and_a_passing_one_is_not() -> None:
     plan = plan_with(0, 1)
     failed = Failed("lycosa.store.StoreDamaged", "damaged", "trace")
-    assert GiveUp(0, failed) in plan.worker_ended(0, failed, 1.0)
+    assert GiveUp(0, failed) in plan.handle_worker_end(0, failed, 1.0)
     assert starts(
-        plan.worker_ended(1, Failed("builtins.MemoryError", "no memory", "", is_passing=True), 1.0)
+        plan.handle_worker_end(
+            1, Failed("builtins.MemoryError", "no memory", "", is_passing=True), 1.0
+        )
     )
     assert plan.deaths == 1
 
 
 def test_nothing_is_started_again_when_the_operator_kills() -> None:
     plan = plan_with(0, 1)
-    plan.worker_ended(1, KILLED, 0.0)
-    plan.worker_ended(1, KILLED, 0.0)  # waits for its pause
+    plan.handle_worker_end(1, KILLED, 0.0)
+    plan.handle_worker_end(1, KILLED, 0.0)  # waits for its pause
     assert [each.state for each in reported(plan.abandon(0.1))] == [
         ShardState.RUNNING,
         ShardState.ENDED,
     ]
-    assert [each.end for each in reported(plan.worker_ended(0, KILLED, 0.2))] == [
+    assert [each.end for each in reported(plan.handle_worker_end(0, KILLED, 0.2))] == [
         "stopped",
         "stopped",
     ]
@@ -225,15 +236,15 @@ def test_a_report_comes_every_second_and_says_what_the_machine_has_free() -> Non
 
 def test_nothing_is_reported_before_the_machine_was_looked_at() -> None:
     plan = NodePlan(1.0)
-    assert plan.hear(Assignments(1, 1, 0, {0: 10}), 0.0) == [StartWorker(0, 10, 1)]
+    assert plan.handle_message(Assignments(1, 1, 0, {0: 10}), 0.0) == [StartWorker(0, 10, 1)]
     assert [each.shard for each in reported(plan.tick(0.1, MACHINE))] == [0]
 
 
 def test_what_a_process_says_before_its_status_is_of_no_owner() -> None:
     plan = NodePlan(1.0)
     plan.tick(0.0, MACHINE)
-    plan.hear(Assignments(1, 1, 0, {0: 10}), 0.0)
-    assert plan.worker_said(0, Progress(), 0.1) == []
-    acts = plan.worker_said(0, WorkerStatus(4, 0, 0, 0), 0.2)
+    plan.handle_message(Assignments(1, 1, 0, {0: 10}), 0.0)
+    assert plan.handle_worker_message(0, Progress(), 0.1) == []
+    acts = plan.handle_worker_message(0, WorkerStatus(4, 0, 0, 0), 0.2)
     assert acts[0] == TellCoordinator(Said(0, 10, 4, WorkerStatus(4, 0, 0, 0)))
     assert reported(acts) == [ShardReport(0, 10, 4, ShardState.RUNNING)]

@@ -44,17 +44,17 @@ class Owner:
         )
 
     def commit(self, *numbers: int) -> list[Location]:
-        places = [self.store.append(numbered(number)) for number in numbers]
+        places = [self.store.append_capture(numbered(number)) for number in numbers]
         pending = self.store.freeze()
         self.segments.put(pending)
         self.named = pending.lengths
         return places
 
     def close(self) -> str:
-        closed = self.store.roll(START, force=True)
+        closed = self.store.roll_segment(START, force=True)
         assert closed is not None
         self.segments.close(closed.name)
-        self.store.closed(closed)
+        self.store.note_closed(closed)
         return closed.name
 
 
@@ -201,7 +201,7 @@ def test_sealing_that_was_broken_off_anywhere_is_finished_by_a_later_owner(tmp_p
         store = MemoryStore()
         owner = Owner(store, tmp_path / str(number), 1)
         owner.commit(1, 2)
-        closed = owner.store.roll(START, force=True)
+        closed = owner.store.roll_segment(START, force=True)
         assert closed is not None
         store.fail = failing_at(number)
         try:
@@ -212,7 +212,7 @@ def test_sealing_that_was_broken_off_anywhere_is_finished_by_a_later_owner(tmp_p
             assert number > 8
             break
         after = Owner(store, tmp_path / str(number), 2, owner.named)
-        again = after.store.roll(START)
+        again = after.store.roll_segment(START)
         assert again == closed or f"journal/{closed.name}.jsonl.zst" in store.objects
         after.segments.close(closed.name)
         wanted = wanted or sealed(store)
@@ -224,7 +224,7 @@ def test_sealing_that_was_broken_off_anywhere_is_finished_by_a_later_owner(tmp_p
 def test_a_put_that_failed_may_be_repeated(tmp_path: Path) -> None:
     store = MemoryStore(fail=lambda call, key: None)
     owner = Owner(store, tmp_path, 1)
-    place = owner.store.append(numbered(1))
+    place = owner.store.append_capture(numbered(1))
     pending = owner.store.freeze()
     store.fail = failing_at(1)
     with pytest.raises(NotStored, match="away"):
@@ -239,7 +239,9 @@ def test_a_large_part_is_put_together_on_disk(tmp_path: Path) -> None:
     spool.write_bytes(Random(1).randbytes(20_000_000))
     store = MemoryStore()
     owner = Owner(store, tmp_path, 1)
-    place = owner.store.append(capture(fetched("https://www.example.org/9", b"", spool=str(spool))))
+    place = owner.store.append_capture(
+        capture(fetched("https://www.example.org/9", b"", spool=str(spool)))
+    )
     pending = owner.store.freeze()
     owner.segments.put(pending)
     assert not spool.exists()

@@ -10,7 +10,7 @@ import pytest
 from lycosa.config.sections import RetrySection
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import Meaning, is_connection_failure, judge, wait_s
+from lycosa.schedule.fetch_outcome import Meaning, is_connection_failure, judge_answer, wait_s
 
 SECTION = RetrySection(tries=4, first_s=10.0, max_s=60.0)
 URL = "http://a.example/"
@@ -26,53 +26,60 @@ def answer(
 @pytest.mark.parametrize("status", [200, 201, 203, 204, 206])
 def test_success_is_fetched(status: int) -> None:
     assert (
-        judge(answer(status), tries=0, conditional=False, section=SECTION).meaning
+        judge_answer(answer(status), tries=0, conditional=False, section=SECTION).meaning
         is Meaning.FETCHED
     )
 
 
 def test_a_cut_body_is_fetched_with_its_remark() -> None:
-    outcome = judge(answer(200, Reason.BODY_TRUNCATED), tries=0, conditional=False, section=SECTION)
+    outcome = judge_answer(
+        answer(200, Reason.BODY_TRUNCATED), tries=0, conditional=False, section=SECTION
+    )
     assert (outcome.meaning, outcome.reason) == (Meaning.FETCHED, Reason.BODY_TRUNCATED)
 
 
 def test_not_modified_counts_only_when_validators_were_sent() -> None:
     assert (
-        judge(answer(304), tries=0, conditional=True, section=SECTION).meaning
+        judge_answer(answer(304), tries=0, conditional=True, section=SECTION).meaning
         is Meaning.NOT_MODIFIED
     )
-    outcome = judge(answer(304), tries=0, conditional=False, section=SECTION)
+    outcome = judge_answer(answer(304), tries=0, conditional=False, section=SECTION)
     assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.MALFORMED_RESPONSE)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_needs_a_location(status: int) -> None:
     assert (
-        judge(answer(status, location="/x"), tries=0, conditional=False, section=SECTION).meaning
+        judge_answer(
+            answer(status, location="/x"), tries=0, conditional=False, section=SECTION
+        ).meaning
         is Meaning.REDIRECTED
     )
-    outcome = judge(answer(status), tries=0, conditional=False, section=SECTION)
+    outcome = judge_answer(answer(status), tries=0, conditional=False, section=SECTION)
     assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.BAD_REDIRECT)
 
 
 @pytest.mark.parametrize("status", [300, 305, 306, 399])
 def test_other_redirect_codes_lead_nowhere(status: int) -> None:
     assert (
-        judge(answer(status, location="/x"), tries=0, conditional=False, section=SECTION).meaning
+        judge_answer(
+            answer(status, location="/x"), tries=0, conditional=False, section=SECTION
+        ).meaning
         is Meaning.FAILED
     )
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
 def test_the_clients_errors_are_final(status: int) -> None:
-    outcome = judge(answer(status), tries=0, conditional=False, section=SECTION)
+    outcome = judge_answer(answer(status), tries=0, conditional=False, section=SECTION)
     assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.HTTP_CLIENT_ERROR)
 
 
 @pytest.mark.parametrize("status", [501, 505])
 def test_what_a_server_cannot_do_is_final(status: int) -> None:
     assert (
-        judge(answer(status), tries=0, conditional=False, section=SECTION).meaning is Meaning.FAILED
+        judge_answer(answer(status), tries=0, conditional=False, section=SECTION).meaning
+        is Meaning.FAILED
     )
 
 
@@ -92,13 +99,13 @@ def test_passing_errors_are_tried_again_until_the_tries_are_used_up(
     status: int, reason: Reason
 ) -> None:
     for tries in range(SECTION.tries - 1):
-        outcome = judge(answer(status), tries=tries, conditional=False, section=SECTION)
+        outcome = judge_answer(answer(status), tries=tries, conditional=False, section=SECTION)
         assert (outcome.meaning, outcome.reason, outcome.wait_s) == (
             Meaning.RETRY,
             reason,
             min(10.0 * 2**tries, 60.0),
         )
-    last = judge(answer(status), tries=SECTION.tries - 1, conditional=False, section=SECTION)
+    last = judge_answer(answer(status), tries=SECTION.tries - 1, conditional=False, section=SECTION)
     assert (last.meaning, last.reason) == (Meaning.FAILED, reason)
 
 
@@ -113,7 +120,7 @@ def test_passing_errors_are_tried_again_until_the_tries_are_used_up(
 )
 def test_no_answer_is_tried_again(reason: Reason) -> None:
     assert (
-        judge(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning
+        judge_answer(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning
         is Meaning.RETRY
     )
 
@@ -123,7 +130,7 @@ def test_no_answer_is_tried_again(reason: Reason) -> None:
 )
 def test_what_will_not_change_is_final(reason: Reason) -> None:
     assert (
-        judge(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning
+        judge_answer(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning
         is Meaning.FAILED
     )
 
@@ -131,19 +138,19 @@ def test_what_will_not_change_is_final(reason: Reason) -> None:
 def test_half_a_page_that_took_too_long_is_kept_but_half_an_error_is_not() -> None:
     late = Reason.TOTAL_TIMEOUT
     assert (
-        judge(
+        judge_answer(
             answer(200, late, truncated="time"), tries=0, conditional=False, section=SECTION
         ).meaning
         is Meaning.FETCHED
     )
     assert (
-        judge(
+        judge_answer(
             answer(404, late, truncated="time"), tries=0, conditional=False, section=SECTION
         ).meaning
         is Meaning.RETRY
     )
     assert (
-        judge(answer(200, late), tries=0, conditional=False, section=SECTION).meaning
+        judge_answer(answer(200, late), tries=0, conditional=False, section=SECTION).meaning
         is Meaning.RETRY
     )
 
@@ -196,6 +203,8 @@ def test_the_documentation_says_what_each_status_means() -> None:
     assert sorted(found) == list(range(100, 1000))
     for status, meaning in found.items():
         assert (
-            judge(answer(status, location="/x"), tries=0, conditional=True, section=SECTION).meaning
+            judge_answer(
+                answer(status, location="/x"), tries=0, conditional=True, section=SECTION
+            ).meaning
             is meaning
         ), status

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from lycosa.commit import Commit, CommitLog, MemoryChangelog, MemoryLog
 from lycosa.folder.names import log_folder
 from lycosa.frontier.crawl_clock import CLOCK_TOLERANCE_S, LATEST, time_after_takeover
-from lycosa.kv.records import encode
+from lycosa.kv.records import encode_record
 from lycosa.politeness.robots_cache import RobotsRecord
 from lycosa.shard.memory_snapshots import MemorySnapshots
 from lycosa.shard.opening import Ground, Shard
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.robots_reading import earlier
+from lycosa.worker.robots_reader import earlier
 from scripted import page, scripted_crawl
 
 URL = "http://a.test/"
@@ -103,6 +103,6 @@ def test_crawl_time_of_a_new_shard_is_the_wall_clock_and_none_is_beyond_the_late
 
 def test_a_robots_record_of_an_owner_whose_time_is_ahead_is_moved_to_ours() -> None:
     record = RobotsRecord(status=200, fetched=1000.0, expires=87_400.0)
-    moved = msgspec.msgpack.decode(earlier(encode(record), 25.0), type=RobotsRecord)
+    moved = msgspec.msgpack.decode(earlier(encode_record(record), 25.0), type=RobotsRecord)
     assert (moved.fetched, moved.expires, moved.next_try) == (975.0, 87_375.0, 0.0)
     assert moved.status == 200

@@ -10,20 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from lycosa.model.discovered import LinkKind
-from lycosa.store import Row, SegmentHeader
-from lycosa.store.derived import OPTIONS
-from lycosa.store.links import SCHEMA as LINKS_SCHEMA
+from lycosa.store import JournalRow, SegmentHeader
+from lycosa.store.derived import DERIVED_OPTIONS
+from lycosa.store.links import LINKS_SCHEMA as LINKS_SCHEMA
 from lycosa.store.links import LinksBuilder
-from lycosa.store.pages import COLUMNS, PagesBuilder, View, is_address, values
+from lycosa.store.pages import PAGES_COLUMNS, PagesBuilder, RowParts, is_address, values
 from lycosa.store.parquet import GROUP_ROWS, TableWriter
 from lycosa.store.rows import Links
 from lycosa.urls.identity import Sites
 from store_samples import HEADER
 
-NAMES = [column[0] for column in COLUMNS]
+NAMES = [column[0] for column in PAGES_COLUMNS]
 
 
-def row(url: str = "https://www.example.co.uk/a", **changes: object) -> Row:
+def row(url: str = "https://www.example.co.uk/a", **changes: object) -> JournalRow:
     fixed: dict[str, object] = {
         "url": url,
         "surt": "uk,co,example)/a",
@@ -36,10 +36,10 @@ def row(url: str = "https://www.example.co.uk/a", **changes: object) -> Row:
         "length": 2,
         "record_id": "urn:uuid:1",
     }
-    return Row(**{**fixed, **changes})  # type: ignore[arg-type]
+    return JournalRow(**{**fixed, **changes})  # type: ignore[arg-type]
 
 
-def column(found: Row, name: str) -> object:
+def column(found: JournalRow, name: str) -> object:
     return values(found, "crawl")[NAMES.index(name)]
 
 
@@ -78,7 +78,7 @@ def test_without_suffixes_their_columns_are_null() -> None:
 
 
 def test_labels_are_counted_from_the_end() -> None:
-    view = View(row("http://e.d.c.b.a:8080/"), "crawl")
+    view = RowParts(row("http://e.d.c.b.a:8080/"), "crawl")
     assert [view.label(n) for n in range(1, 7)] == ["a", "b", "c", "d", "e", None]
     assert column(row("http://e.d.c.b.a:8080/x?y"), "url_port") == 8080
 
@@ -105,14 +105,19 @@ def test_a_status_beyond_its_type_does_not_spoil_the_table() -> None:
 def test_the_documentation_names_every_column_and_field() -> None:
     text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text("utf-8")
     words = set(re.findall(r"`([a-z_0-9]+)\??`", text))
-    fields = {*NAMES, *LINKS_SCHEMA.names, *Row.__struct_fields__, *SegmentHeader.__struct_fields__}
-    assert (fields | set(OPTIONS)) - {"options"} - words == set()
+    fields = {
+        *NAMES,
+        *LINKS_SCHEMA.names,
+        *JournalRow.__struct_fields__,
+        *SegmentHeader.__struct_fields__,
+    }
+    assert (fields | set(DERIVED_OPTIONS)) - {"options"} - words == set()
 
 
 def test_pages_beyond_one_batch_are_all_there_in_order(tmp_path: Path) -> None:
     builder = PagesBuilder(tmp_path / "p", HEADER)
     for number in range(2500):
-        builder.add(row(f"https://www.example.co.uk/{number}", date_us=number))
+        builder.add_row(row(f"https://www.example.co.uk/{number}", date_us=number))
     builder.close()
     table = pq.read_table(tmp_path / "p")
     assert table.column_names == NAMES
@@ -133,7 +138,7 @@ def test_links_of_many_pages_keep_their_source_and_position(tmp_path: Path) -> N
     for number in range(700):
         count = number % 4
         urls = [f"http://t/{number}/{at}" for at in range(count)]
-        builder.add(
+        builder.add_row(
             row(
                 f"http://p/{number}",
                 links=Links(
@@ -159,7 +164,7 @@ def test_row_groups_are_bounded(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("n", pa.int8())])
     with TableWriter(tmp_path / "t", schema) as writer:
         for _ in range(5):
-            writer.add(
+            writer.add_batch(
                 pa.record_batch([pa.array([1] * (GROUP_ROWS // 2), pa.int8())], schema=schema)
             )
     groups = pq.ParquetFile(tmp_path / "t").metadata

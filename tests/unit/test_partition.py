@@ -18,7 +18,7 @@ from lycosa.config.sections import FrontierSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import Rules
+from lycosa.frontier.rules import FrontierRules
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.memory import MemoryKeyValue
@@ -62,7 +62,7 @@ def open_partition(store: MemoryKeyValue, limit: int = DISCOVERIES, number: int 
     def over_discovery(usage: Usage) -> bool:
         return usage.discovered > limit + usage.pages
 
-    return Partition(number, Overlay(store), SetSeen(known), SECTION, Rules(over_discovery))  # type: ignore[arg-type]
+    return Partition(number, Overlay(store), SetSeen(known), SECTION, FrontierRules(over_discovery))  # type: ignore[arg-type]
 
 
 def commit(store: MemoryKeyValue, partition: Partition) -> None:
@@ -76,7 +76,7 @@ def done(
     lease: Lease, state: UrlState, due_at: int = 0, history: History | None = None
 ) -> Completed:
     return Completed(
-        lease.visit.host8, lease.entry.url8, lease.number, state, Reason.NONE, "", due_at, history
+        lease.host.host8, lease.entry.url8, lease.number, state, Reason.NONE, "", due_at, history
     )
 
 
@@ -130,14 +130,14 @@ class PartitionMachine(RuleBasedStateMachine):
         batch = [
             found(f"http://h{host}.example/{page}", importance=importance) for host, page in pages
         ]
-        new = self.partition.discover(batch, self.wall)
+        new = self.partition.discover_urls(batch, self.wall)
         for each, is_new in zip(batch, new, strict=True):
             assert is_new == (each.url not in self.model.urls)
             if is_new:
                 self._note_new(each.url)
 
     def _note_new(self, url: str) -> None:
-        record = self.partition.find(hash8(host_of(url)), hash8(url))
+        record = self.partition.find_record(hash8(host_of(url)), hash8(url))
         assert record is not None and record.state in (UrlState.QUEUED, UrlState.PARKED)
         self.model.urls[url] = (record.state, 0)
 
@@ -146,7 +146,7 @@ class PartitionMachine(RuleBasedStateMachine):
         url = f"http://h{host}.example/{page}"
         if any(lease.url == url for lease in self.leases):
             return
-        is_new = self.partition.discover([found(url, 0, LinkKind.SEED)], self.wall)[0]
+        is_new = self.partition.discover_urls([found(url, 0, LinkKind.SEED)], self.wall)[0]
         self.model.aside = {
             name: state
             for name, state in self.model.aside.items()
@@ -161,15 +161,15 @@ class PartitionMachine(RuleBasedStateMachine):
 
     @rule()
     def acquire(self) -> None:
-        visit = self.frontier.acquire(self.now, self.wall)
-        if visit is not None:
-            assert visit not in self.visits
-            assert visit.next_time <= self.now
-            assert visit.host not in self.model.aside
+        host = self.frontier.acquire(self.now, self.wall)
+        if host is not None:
+            assert host not in self.visits
+            assert host.next_time <= self.now
+            assert host.name not in self.model.aside
             # The first request tells the address, which three of the four hosts share.
-            visit.record.address = "198.18.0.9" if visit.host == "h3.example" else "198.18.0.1"
-            self.frontier.workbench.rejoin(visit, visit.record.address)
-            self.visits.append(visit)
+            host.record.address = "198.18.0.9" if host.name == "h3.example" else "198.18.0.1"
+            self.frontier.workbench.rejoin_address(host, host.record.address)
+            self.visits.append(host)
 
     def _waiting(self, host: str) -> list[str]:
         leased = {lease.url for lease in self.leases}
@@ -180,21 +180,21 @@ class PartitionMachine(RuleBasedStateMachine):
         ]
 
     def _lease(self, which: int) -> tuple[VisitState, Lease | None]:
-        visit = self.visits.pop(which % len(self.visits))
-        lease = self.partition.lease(visit)
-        assert (lease is None) == (not self._waiting(visit.host))
-        assert lease is None or lease.url in self._waiting(visit.host)
-        return visit, lease
+        host = self.visits.pop(which % len(self.visits))
+        lease = self.partition.lease_next(host)
+        assert (lease is None) == (not self._waiting(host.name))
+        assert lease is None or lease.url in self._waiting(host.name)
+        return host, lease
 
     @precondition(lambda self: self.visits)
     @rule(which=st.integers(0, 9), delay=st.floats(0, 4))
     def fetch(self, which: int, delay: float) -> None:
         """The visit is over with the request; what came is parsed meanwhile."""
-        visit, lease = self._lease(which)
+        host, lease = self._lease(which)
         if lease is None:
-            self.frontier.give_back(visit)
+            self.frontier.give_back(host)
         else:
-            self.frontier.release(visit, self.now + delay, self.wall + delay)
+            self.frontier.release(host, self.now + delay, self.wall + delay)
             self.leases.append(lease)
 
     @precondition(lambda self: self.visits)
@@ -204,35 +204,35 @@ class PartitionMachine(RuleBasedStateMachine):
         delay=st.sampled_from((1, 2, 5, 150)),
     )
     def end_without_fetch(self, which: int, end: str, delay: int) -> None:
-        visit, lease = self._lease(which)
+        host, lease = self._lease(which)
         if lease is not None:
-            self.partition.restore(lease)
+            self.partition.restore_lease(lease)
         if end == "snooze":
-            self.partition.aside.snooze(visit, self.wall + delay, Reason.ROBOTS_UNREACHABLE)
-            visit.next_time = self.now + delay
+            self.partition.aside.snooze(host, self.wall + delay, Reason.ROBOTS_UNREACHABLE)
+            host.next_time = self.now + delay
         elif end == "park":
-            self.partition.aside.park(visit, int(self.wall) + delay, Reason.HOST_PAGE_BUDGET, "")
-            self.model.aside[visit.host] = UrlState.PARKED
-            self.model.parked_until[visit.host] = int(self.wall) + delay
+            self.partition.aside.park(host, int(self.wall) + delay, Reason.HOST_PAGE_BUDGET, "")
+            self.model.aside[host.name] = UrlState.PARKED
+            self.model.parked_until[host.name] = int(self.wall) + delay
         elif end == "retire":
-            self.partition.aside.retire(visit, Reason.CONNECT_REFUSED, "")
-            self.model.aside[visit.host] = UrlState.RETIRED
-        self.frontier.give_back(visit)
+            self.partition.aside.retire(host, Reason.CONNECT_REFUSED, "")
+            self.model.aside[host.name] = UrlState.RETIRED
+        self.frontier.give_back(host)
 
     @precondition(lambda self: self.visits)
     @rule(which=st.integers(0, 9), end=st.sampled_from(["park", "retire"]))
     def set_aside_while_a_page_is_parsed(self, which: int, end: str) -> None:
         """The answer itself tells that the host is to be given up."""
-        visit, lease = self._lease(which)
+        host, lease = self._lease(which)
         if lease is None:
-            return self.frontier.give_back(visit)
+            return self.frontier.give_back(host)
         if end == "park":
-            self.partition.aside.park(visit, int(self.wall) + 3, Reason.HOST_PAGE_BUDGET, "")
-            self.model.parked_until[visit.host] = int(self.wall) + 3
+            self.partition.aside.park(host, int(self.wall) + 3, Reason.HOST_PAGE_BUDGET, "")
+            self.model.parked_until[host.name] = int(self.wall) + 3
         else:
-            self.partition.aside.retire(visit, Reason.CONNECT_REFUSED, "")
-        self.model.aside[visit.host] = UrlState.PARKED if end == "park" else UrlState.RETIRED
-        self.frontier.release(visit, self.now + 1, self.wall + 1)
+            self.partition.aside.retire(host, Reason.CONNECT_REFUSED, "")
+        self.model.aside[host.name] = UrlState.PARKED if end == "park" else UrlState.RETIRED
+        self.frontier.release(host, self.now + 1, self.wall + 1)
         self.leases.append(lease)
         return None
 
@@ -262,10 +262,10 @@ class PartitionMachine(RuleBasedStateMachine):
             if state in (UrlState.FETCHED, UrlState.REDIRECTED)
             else None
         )
-        assert self.partition.complete(lease, done(lease, state, due, history))
+        assert self.partition.complete_lease(lease, done(lease, state, due, history))
         if history is not None:
             self.partition.note_capture(
-                lease.visit, body_bytes=10, duration_s=0.1, is_page=True, is_capture=True
+                lease.host, body_bytes=10, duration_s=0.1, is_page=True, is_capture=True
             )
         self.model.urls[lease.url] = (state, due)
         self._note_promoted()
@@ -276,7 +276,7 @@ class PartitionMachine(RuleBasedStateMachine):
         """
         for url, (state, _) in list(self.model.urls.items()):
             if state is UrlState.PARKED:
-                record = self.partition.find(hash8(host_of(url)), hash8(url))
+                record = self.partition.find_record(hash8(host_of(url)), hash8(url))
                 assert record is not None and record.state in (UrlState.PARKED, UrlState.QUEUED)
                 self.model.urls[url] = (record.state, 0)
 
@@ -320,24 +320,24 @@ class PartitionMachine(RuleBasedStateMachine):
         """Whatever happened, every URL that waits on a host that takes part is handed out once
         more, and then nothing waits.
         """
-        for visit in self.visits:
-            self.frontier.give_back(visit)
+        for host in self.visits:
+            self.frontier.give_back(host)
         for lease in self.leases:
-            self.partition.complete(
+            self.partition.complete_lease(
                 lease, done(lease, UrlState.FETCHED, 0, History(fetches=lease.number))
             )
             self.model.urls[lease.url] = (UrlState.FETCHED, 0)
         self.leases.clear()
         self.time_passes(1000.0)
         given: set[str] = set()
-        while (visit := self.frontier.acquire(self.now, self.wall)) is not None:
-            while (lease := self.partition.lease(visit)) is not None:
+        while (host := self.frontier.acquire(self.now, self.wall)) is not None:
+            while (lease := self.partition.lease_next(host)) is not None:
                 assert lease.url not in given
                 given.add(lease.url)
-                self.partition.complete(
+                self.partition.complete_lease(
                     lease, done(lease, UrlState.FETCHED, 0, History(fetches=lease.number))
                 )
-            self.frontier.give_back(visit)
+            self.frontier.give_back(host)
             self._note_promoted()
         assert {self.model.state(url) for url in self.model.urls if url not in given} <= set(
             UrlState
@@ -357,30 +357,30 @@ TestPartitionMachine.settings = settings(deadline=None, max_examples=120, statef
 def test_a_nearer_find_lowers_the_depth_of_a_queued_url_only() -> None:
     partition = open_partition(MemoryKeyValue())
     url = "http://a.example/x"
-    partition.discover([found(url, 5)], START)
-    partition.discover([found(url, 2)], START)
-    record = partition.find(hash8("a.example"), hash8(url))
+    partition.discover_urls([found(url, 5)], START)
+    partition.discover_urls([found(url, 2)], START)
+    record = partition.find_record(hash8("a.example"), hash8(url))
     assert record is not None and record.depth == 2
-    partition.discover([found(url, 4)], START)
-    record = partition.find(hash8("a.example"), hash8(url))
+    partition.discover_urls([found(url, 4)], START)
+    record = partition.find_record(hash8("a.example"), hash8(url))
     assert record is not None and record.depth == 2
 
 
 def test_an_out_of_date_completion_changes_nothing() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
-    partition.discover([found("http://a.example/x")], START)
+    partition.discover_urls([found("http://a.example/x")], START)
     frontier = Frontier([partition], Workbench(2), 10)
-    visit = frontier.acquire(0.0, START)
-    assert visit is not None
-    lease = partition.lease(visit)
+    host = frontier.acquire(0.0, START)
+    assert host is not None
+    lease = partition.lease_next(host)
     assert lease is not None
-    assert not partition.complete(
-        lease, Completed(visit.host8, lease.entry.url8, 0, UrlState.FETCHED)
+    assert not partition.complete_lease(
+        lease, Completed(host.host8, lease.entry.url8, 0, UrlState.FETCHED)
     )
-    record = partition.find(visit.host8, lease.entry.url8)
+    record = partition.find_record(host.host8, lease.entry.url8)
     assert record is not None and record.state is UrlState.QUEUED
-    assert visit.queue.open_leases == 1
+    assert host.queue.open_leases == 1
     commit(store, partition)
     is_balanced(store)
 
@@ -389,7 +389,7 @@ def test_nothing_is_frozen_when_nothing_happened() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
     assert partition.freeze() == {}
-    partition.discover([found("http://a.example/x")], START)
+    partition.discover_urls([found("http://a.example/x")], START)
     commit(store, partition)
     assert partition.freeze() == {}
 
@@ -398,16 +398,16 @@ def test_nothing_is_frozen_when_nothing_happened() -> None:
 def test_new_urls_of_a_host_set_aside_count_with_it(state: HostState) -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
-    partition.discover([found("http://a.example/1")], START)
+    partition.discover_urls([found("http://a.example/1")], START)
     frontier = Frontier([partition], Workbench(2), 10)
-    visit = frontier.acquire(0.0, START)
-    assert visit is not None
+    host = frontier.acquire(0.0, START)
+    assert host is not None
     if state is HostState.PARKED:
-        partition.aside.park(visit, int(START) + 10, Reason.HOST_PAGE_BUDGET, "")
+        partition.aside.park(host, int(START) + 10, Reason.HOST_PAGE_BUDGET, "")
     else:
-        partition.aside.retire(visit, Reason.DNS_NO_SUCH_NAME, "")
-    frontier.give_back(visit)
-    partition.discover([found("http://a.example/2")], START)
+        partition.aside.retire(host, Reason.DNS_NO_SUCH_NAME, "")
+    frontier.give_back(host)
+    partition.discover_urls([found("http://a.example/2")], START)
     commit(store, partition)
     is_balanced(store)
     assert (

@@ -8,7 +8,7 @@ import msgspec
 
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Link, Parsed
-from lycosa.parse.parts import PART_LINKS, in_parts, put_together
+from lycosa.parse.answer_parts import PART_LINKS, in_parts, put_together
 from lycosa.urls.identity import hash8
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lycosa.config.sections import PrioritySection
 from lycosa.frontier.discovery import record_of
 from lycosa.frontier.ranking import factors_of_found, factors_of_known
-from lycosa.kv.records import UrlRecord, decode_url, encode
+from lycosa.kv.records import UrlRecord, decode_url, encode_record
 from lycosa.model.completed import History
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.factors import Factors
@@ -171,7 +171,7 @@ def test_the_facts_of_a_url_that_is_queued_again() -> None:
 
 def test_a_record_from_before_its_importance_was_kept_has_its_hosts() -> None:
     record = known()
-    old = encode(msgspec.structs.astuple(record)[:-2])
+    old = encode_record(msgspec.structs.astuple(record)[:-2])
     assert factors_of_known(decode_url(old), 0.7, NOW).importance == 0.7
 
 

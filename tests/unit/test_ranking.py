@@ -8,7 +8,7 @@ from test_partition import START, SetSeen, found
 
 from lycosa.config.sections import FrontierSection, PrioritySection
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import Rules
+from lycosa.frontier.rules import FrontierRules
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
@@ -30,37 +30,37 @@ def open_partition() -> Partition:
         table,
         SetSeen(set()),
         SECTION,
-        Rules(prioritize=lambda factors: priority(factors, weights)),
+        FrontierRules(prioritize=lambda factors: priority(factors, weights)),
     )  # type: ignore[arg-type]
 
 
 def record(partition: Partition, url: str) -> UrlRecord:
-    kept = partition.find(hash8(host_of(url)), hash8(url))
+    kept = partition.find_record(hash8(host_of(url)), hash8(url))
     assert kept is not None
     return kept
 
 
 def visit_of(partition: Partition, url: str) -> VisitState:
-    visit = partition.visits.find(hash8(host_of(url)))
-    assert visit is not None
-    return visit
+    host = partition.visits.find_host(hash8(host_of(url)))
+    assert host is not None
+    return host
 
 
 def fetch(
     partition: Partition, url: str, now: int, interval_s: int, state: UrlState = UrlState.FETCHED
 ) -> None:
     """The host's first URL is fetched, and is due again after its interval."""
-    lease = partition.lease(visit_of(partition, url))
+    lease = partition.lease_next(visit_of(partition, url))
     assert lease is not None and lease.url == url
     history = (
         History(fetches=1, fetched_at=now, status=200, interval_s=interval_s)
         if state is UrlState.FETCHED
         else None
     )
-    partition.complete(
+    partition.complete_lease(
         lease,
         Completed(
-            lease.visit.host8,
+            lease.host.host8,
             lease.entry.url8,
             lease.number,
             state,
@@ -72,8 +72,8 @@ def fetch(
 
 def test_of_two_links_alike_the_one_to_the_host_of_more_standing_has_the_higher_priority() -> None:
     partition = open_partition()
-    partition.discover([found("http://a.example/", importance=STRONG)], START)
-    partition.discover(
+    partition.discover_urls([found("http://a.example/", importance=STRONG)], START)
+    partition.discover_urls(
         [
             found("http://a.example/x", importance=WEAK),
             found("http://b.example/x", importance=WEAK),
@@ -88,9 +88,9 @@ def test_of_two_links_alike_the_one_to_the_host_of_more_standing_has_the_higher_
 
 def test_a_known_url_that_an_important_page_links_to_raises_the_standing_of_its_host() -> None:
     partition = open_partition()
-    partition.discover([found("http://a.example/1", importance=WEAK)], START)
-    partition.discover([found("http://a.example/1", importance=STRONG)], START)
-    partition.discover([found("http://a.example/2", importance=WEAK)], START)
+    partition.discover_urls([found("http://a.example/1", importance=WEAK)], START)
+    partition.discover_urls([found("http://a.example/1", importance=STRONG)], START)
+    partition.discover_urls([found("http://a.example/2", importance=WEAK)], START)
     assert (
         record(partition, "http://a.example/2").priority
         > record(partition, "http://a.example/1").priority
@@ -99,13 +99,13 @@ def test_a_known_url_that_an_important_page_links_to_raises_the_standing_of_its_
 
 def test_a_due_page_is_ranked_by_what_is_known_then() -> None:
     partition, url = open_partition(), "http://a.example/1"
-    partition.discover([found(url, importance=WEAK)], START)
+    partition.discover_urls([found(url, importance=WEAK)], START)
     at_first = record(partition, url).priority
     now = int(START)
     fetch(partition, url, now, 80 * DAY)
     fetched = record(partition, url).priority
     assert fetched < at_first, "it is fresh, and seldom changes"
-    partition.discover([found("http://a.example/2", importance=STRONG)], START)
+    partition.discover_urls([found("http://a.example/2", importance=STRONG)], START)
     partition.wake_due(now + 80 * DAY)
     again = record(partition, url)
     assert again.state is UrlState.QUEUED and again.priority > fetched
@@ -116,7 +116,7 @@ def test_a_due_page_is_ranked_by_what_is_known_then() -> None:
 
 def test_a_retry_keeps_the_priority_of_a_url_that_was_never_fetched() -> None:
     partition, url = open_partition(), "http://a.example/1"
-    partition.discover([found(url, importance=0.6)], START)
+    partition.discover_urls([found(url, importance=0.6)], START)
     before = record(partition, url).priority
     fetch(partition, url, int(START), 60, UrlState.QUEUED)
     partition.wake_due(START + 60)
@@ -126,7 +126,7 @@ def test_a_retry_keeps_the_priority_of_a_url_that_was_never_fetched() -> None:
 def test_a_sitemaps_hint_counts_as_importance_and_is_kept() -> None:
     partition = open_partition()
     hinted = found("http://a.example/1", importance=WEAK)
-    partition.discover(
+    partition.discover_urls(
         [type(hinted)(*[getattr(hinted, name) for name in hinted.__struct_fields__[:9]], 0.8)],
         START,
     )

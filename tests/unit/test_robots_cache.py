@@ -38,7 +38,7 @@ def after(record: RobotsRecord | None, answer: RobotsAnswer, now: float = NOW) -
 
 
 def allows(record: RobotsRecord, target: str = "/private/x") -> bool:
-    return Matcher(record.rules).judge(target).allowed
+    return Matcher(record.rules).judge_target(target).allowed
 
 
 def outage(record: RobotsRecord | None, until: float, now: float = NOW) -> RobotsRecord:
@@ -127,7 +127,7 @@ def test_during_an_outage_the_last_file_decides_however_old() -> None:
     assert robots_state(record, record.next_try - 1) is RobotsState.FRESH
     assert robots_state(record, record.next_try) is RobotsState.NEEDED
     assert not allows(record)
-    assert decision(record, Matcher(record.rules).judge("/private")).fetched == NOW
+    assert decision(record, Matcher(record.rules).judge_target("/private")).fetched == NOW
 
 
 def test_that_there_was_no_file_is_not_a_file() -> None:
@@ -219,7 +219,7 @@ def test_a_clock_moved_back_asks_again_instead_of_waiting_for_ever() -> None:
 
 def test_the_decision_names_file_group_and_line() -> None:
     record = after(None, RobotsAnswer(200, FILE))
-    verdict = Matcher(record.rules).judge("/private/x")
+    verdict = Matcher(record.rules).judge_target("/private/x")
     assert decision(record, verdict) == RobotsDecision(
         False, record.version, NOW, 200, "*", 2, "Disallow: /private"
     )

@@ -17,15 +17,15 @@ from lycosa.politeness.robots_file import MAX_BYTES, MAX_LINE_BYTES, parse_robot
 from lycosa.politeness.robots_rules import (
     Matcher,
     RobotsRules,
-    Verdict,
+    RobotsVerdict,
     normal_pattern,
     normal_target,
-    target_of,
+    robots_target,
 )
 
 
-def judge_for(body: bytes, product: str, url: str) -> Verdict:
-    return Matcher(parse_robots(body, product)).judge(target_of(url))
+def judge_for(body: bytes, product: str, url: str) -> RobotsVerdict:
+    return Matcher(parse_robots(body, product)).judge_target(robots_target(url))
 
 
 def is_allowed(body: str | bytes, url: str, product: str = "lycosa") -> bool:
@@ -38,12 +38,12 @@ class TestGroups:
     def test_everything_is_allowed_without_a_group(self) -> None:
         rules = parse_robots(b"Disallow: /\n", "lycosa")
         assert rules == RobotsRules()
-        assert Matcher(rules).judge("/x") == Verdict(True, 0, "")
+        assert Matcher(rules).judge_target("/x") == RobotsVerdict(True, 0, "")
 
     def test_the_group_of_our_token_wins_over_everyones(self) -> None:
         body = "User-agent: *\nDisallow: /\n\nUser-agent: Lycosa/2.0\nDisallow: /private\n"
         assert is_allowed(body, "http://h/x")
-        assert judge_for(body.encode(), "lycosa", "http://h/private/1") == Verdict(
+        assert judge_for(body.encode(), "lycosa", "http://h/private/1") == RobotsVerdict(
             False, 5, "Disallow: /private"
         )
         assert parse_robots(body.encode(), "LYCOSA").group == "Lycosa/2.0"
@@ -107,7 +107,7 @@ class TestPrecedence:
     def test_allow_wins_a_tie(self) -> None:
         assert judge_for(
             b"User-agent: *\nDisallow: /a\nAllow: /a\n", "lycosa", "http://h/a"
-        ) == Verdict(True, 3, "Allow: /a")
+        ) == RobotsVerdict(True, 3, "Allow: /a")
 
     def test_the_first_of_equal_lines_is_named(self) -> None:
         assert (
@@ -172,8 +172,8 @@ class TestPatterns:
     )
     def test_matches(self, pattern: str, matching: list[str], others: list[str]) -> None:
         matcher = Matcher(parse_robots(f"User-agent: *\nDisallow: {pattern}\n".encode(), "lycosa"))
-        assert [target for target in matching if matcher.judge(target).allowed] == []
-        assert [target for target in others if not matcher.judge(target).allowed] == []
+        assert [target for target in matching if matcher.judge_target(target).allowed] == []
+        assert [target for target in others if not matcher.judge_target(target).allowed] == []
 
     def test_many_kinds_of_rule_together_still_give_the_longest(self) -> None:
         body = (
@@ -182,7 +182,7 @@ class TestPatterns:
         )
         matcher = Matcher(parse_robots(body, "lycosa"))
         verdicts = {
-            target: matcher.judge(target).line
+            target: matcher.judge_target(target).line
             for target in ("/", "/a", "/ab", "/abc", "/a*x?y=", "/z")
         }
         assert verdicts == {"/": 2, "/a": 3, "/ab": 4, "/abc": 5, "/a*x?y=": 6, "/z": 2}
@@ -335,7 +335,7 @@ class TestTargets:
         ],
     )
     def test_path_and_query_of_a_url(self, url: str, target: str) -> None:
-        assert target_of(url) == target
+        assert robots_target(url) == target
 
 
 def test_rules_survive_storage() -> None:
@@ -379,7 +379,7 @@ _PATH = st.text("ab/?$", max_size=12).map(lambda text: "/" + text)
 @given(_RULES, _PATH)
 def test_the_matcher_agrees_with_the_textbook(pairs: list[tuple[bool, str]], path: str) -> None:
     rules = [(allow, pattern, line) for line, (allow, pattern) in enumerate(pairs, 1)]
-    verdict = Matcher(RobotsRules(rules=rules)).judge(path)
+    verdict = Matcher(RobotsRules(rules=rules)).judge_target(path)
     assert verdict.allowed == _textbook(rules, path)
     if verdict.line:
         allow, pattern, _ = rules[verdict.line - 1]
@@ -400,7 +400,7 @@ def test_a_matcher_with_many_wildcard_rules_agrees_with_the_textbook(
         for line, (allow, pattern) in enumerate([*others[:30], *pairs, *others[30:]], 1)
     ]
     matcher = Matcher(RobotsRules(rules=rules))
-    verdict = matcher.judge(path)
+    verdict = matcher.judge_target(path)
     assert matcher.is_costly
     assert (verdict.allowed, verdict.bound) == (_textbook(rules, path), "")
     if verdict.line:
@@ -431,7 +431,8 @@ def test_any_bytes_give_rules(noise: bytes, path: str) -> None:
     for body in (noise, b"User-agent: *\nDisallow: " + noise, b"\xff\xfe" + noise):
         rules = parse_robots(body, "lycosa")
         assert isinstance(
-            Matcher(rules).judge("/" + path.encode("utf-8", "replace").decode()).allowed, bool
+            Matcher(rules).judge_target("/" + path.encode("utf-8", "replace").decode()).allowed,
+            bool,
         )
         assert all(pattern.isascii() for _, pattern, _ in rules.rules)
 
@@ -473,7 +474,7 @@ def test_the_normal_form_is_stable(raw: bytes) -> None:
 )
 def test_a_hostile_file_costs_a_bounded_amount(body: bytes, target: str) -> None:
     started = time.process_time()
-    Matcher(parse_robots(body, "lycosa")).judge(target)
+    Matcher(parse_robots(body, "lycosa")).judge_target(target)
     assert time.process_time() - started < 2.0  # measured: under 0.15
 
 
@@ -487,7 +488,7 @@ def _costs_s(matcher: Matcher, target: str) -> float:
     times = []
     for _ in range(3):
         began = time.thread_time()
-        matcher.judge(target)
+        matcher.judge_target(target)
         times.append(time.thread_time() - began)
     return min(times)
 
@@ -498,9 +499,11 @@ def _costs_s(matcher: Matcher, target: str) -> float:
 @pytest.mark.parametrize("pattern", ["/*a*b{:05}", "/*aaaaaaaa{:05}aaaaaaaa", "*b{:05}$"])
 def test_each_of_25000_wildcard_rules_is_found_without_trying_all(pattern: str, path: str) -> None:
     matcher = _file(pattern.format(number) for number in range(24_588))
-    assert matcher.judge(path) == Verdict()
+    assert matcher.judge_target(path) == RobotsVerdict()
     meant = path + "/" + pattern.format(777).replace("*", "ab").lstrip("/").rstrip("$")
-    assert matcher.judge(meant) == Verdict(False, 779, f"Disallow: {pattern.format(777)}")
+    assert matcher.judge_target(meant) == RobotsVerdict(
+        False, 779, f"Disallow: {pattern.format(777)}"
+    )
     # measured: 0.01 ms and 0.2 ms; 9 and 27 ms when each rule is tried
     assert _costs_s(matcher, path) < 0.005
 
@@ -528,8 +531,8 @@ def test_a_judgement_that_would_cost_too_much_is_a_refusal_that_says_so(
     patterns: list[str], target: str
 ) -> None:
     matcher = _file(patterns)
-    verdict = matcher.judge(target)
+    verdict = matcher.judge_target(target)
     assert not verdict.allowed
     assert verdict.bound.startswith("judging this URL by all wildcard rules needs more than ")
     assert _costs_s(matcher, target) < 0.05  # measured: 12 ms at worst
-    assert matcher.judge("/robots.txt").allowed
+    assert matcher.judge_target("/robots.txt").allowed

@@ -24,7 +24,7 @@ def scope_of(*seeds: str, **settings: object) -> Scope:
 def reason_of(
     scope: Scope, url: str, kind: LinkKind = LinkKind.A, depth: int = 1, nofollow: bool = False
 ) -> Reason:
-    refusal = scope.judge(url, kind, depth, nofollow)
+    refusal = scope.judge_url(url, kind, depth, nofollow)
     return refusal.reason if refusal else Reason.NONE
 
 
@@ -72,7 +72,7 @@ def test_the_rule_says_what_is_inside(
 
 
 def test_a_refusal_names_rule_and_value_in_one_line() -> None:
-    refusal = scope_of().judge("https://other.org/a", LinkKind.A, 1)
+    refusal = scope_of().judge_url("https://other.org/a", LinkKind.A, 1)
     assert refusal is not None
     assert str(refusal) == "out_of_scope: outside the crawl's scope (scope.rule = host: other.org)"
 
@@ -95,7 +95,7 @@ def test_the_redirect_target_of_a_seed_joins_the_scope() -> None:
 def test_a_seed_is_refused_by_exclude_alone() -> None:
     scope = scope_of(include=("/blog/",), exclude=(r"\.pdf$",), max_depth=0)
     assert reason_of(scope, "https://elsewhere.org/", LinkKind.SEED, 0) is Reason.NONE
-    refusal = scope.judge("https://elsewhere.org/a.pdf", LinkKind.SEED, 0)
+    refusal = scope.judge_url("https://elsewhere.org/a.pdf", LinkKind.SEED, 0)
     assert refusal is not None
     assert (refusal.reason, refusal.rule, refusal.value) == (
         Reason.EXCLUDED,
@@ -151,7 +151,7 @@ def test_requisites_are_taken_from_any_host_but_only_when_asked_for() -> None:
 
 @pytest.mark.parametrize("kind", [LinkKind.FORM, LinkKind.OTHER])
 def test_forms_and_unknown_kinds_are_never_followed(kind: LinkKind) -> None:
-    refusal = scope_of(requisites=True, rule=ScopeRule.ANY).judge(SEED, kind, 1)
+    refusal = scope_of(requisites=True, rule=ScopeRule.ANY).judge_url(SEED, kind, 1)
     assert refusal is not None
     assert (refusal.reason, refusal.value) == (Reason.OUT_OF_SCOPE, kind.name.lower())
 

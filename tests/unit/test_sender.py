@@ -14,7 +14,7 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.politeness import AddressTable, MachineAddresses
 from lycosa.reasons import Reason
-from lycosa.worker.sender import Sender
+from lycosa.worker.request_sender import RequestSender
 
 ADDRESS, DELAY_S = "192.0.2.1", 0.2
 
@@ -58,8 +58,8 @@ def sender_of(
     log: AttemptLog,
     clock: Clock,
     lease: ShardLease | None = None,
-) -> Sender:
-    return Sender(
+) -> RequestSender:
+    return RequestSender(
         server, server, MachineAddresses(table), log, clock, Limits(), lease or folder_lease()
     )
 
@@ -76,7 +76,7 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
     tables = [AddressTable(tmp_path / "addresses", section) for _ in range(2)]
     logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
     ours, other = (
-        Sender(server, server, MachineAddresses(table), log, clock, Limits(), folder_lease())
+        RequestSender(server, server, MachineAddresses(table), log, clock, Limits(), folder_lease())
         for table, log in zip(tables, logs, strict=True)
     )
     clock.now += 10 * DELAY_S  # a new table waits for one delay
@@ -86,12 +86,14 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
     taken = await other_slot.take()
     assert (taken == 0) is (held_up_s > DELAY_S)
     if taken == 0:
-        await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0, other_slot)
-    await ours.send(FetchRequest("http://a.test/", ADDRESS), lambda *_: 1.0, our_slot)
+        await other.send_request(
+            FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0, other_slot
+        )
+    await ours.send_request(FetchRequest("http://a.test/", ADDRESS), lambda *_: 1.0, our_slot)
     clock.now += DELAY_S
     while await other_slot.take() > 0:
         clock.now += 0.01
-    await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0, other_slot)
+    await other.send_request(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0, other_slot)
     assert not our_slot.is_held and not other_slot.is_held
     gaps = [
         later - earlier for earlier, later in zip(server.starts, server.starts[1:], strict=False)
@@ -132,7 +134,9 @@ async def test_a_second_attempt_is_never_early(tmp_path: Path) -> None:
     sender = sender_of(server, AddressTable(tmp_path / "addresses", section), log, clock)
     slot = sender.slot(ADDRESS)
     assert await slot.take() == 0.0
-    fetched = await sender.send(FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5, slot)
+    fetched = await sender.send_request(
+        FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5, slot
+    )
     assert fetched.status == 200
     first, second = server.starts
     assert second - first >= 1.5
@@ -177,7 +181,7 @@ async def test_nothing_is_sent_without_the_lease(
     left_s: float, held_up_s: float, connect_s: float, tmp_path: Path
 ) -> None:
     clock, lease, rest = Clock(), ShardLease(10.0), Rests()
-    lease.renewed(clock.now - 10.0 + left_s)
+    lease.renew(clock.now - 10.0 + left_s)
     server, section = Slow(clock, lease, connect_s), PolitenessSection(address_delay_s=0.0)
     table, log = (
         AddressTable(None, section),
@@ -189,7 +193,7 @@ async def test_nothing_is_sent_without_the_lease(
     assert (taken == 0) is (left_s > 0)
     if taken == 0:
         clock.now += held_up_s
-        fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest, slot)
+        fetched = await sender.send_request(FetchRequest("http://a.test/", ADDRESS), rest, slot)
         assert (fetched.reason is Reason.LEASE_EXPIRED) is (left_s < 1)
         assert rest.reasons == [fetched.reason]
     assert len(server.starts) == (left_s > 1)
@@ -209,14 +213,14 @@ async def test_a_second_attempt_that_is_broken_off_leaves_the_outcome_of_the_fir
     class Unanswered(Slow):
         async def fetch(self, request: FetchRequest) -> Fetched:
             fetched = await super().fetch(request)
-            lease.end()
+            lease.give_up()
             return (
                 fetched
                 if fetched.reason
                 else Fetched(request.url, Reason.REQUEST_UNANSWERED, address=request.address)
             )
 
-    lease.renewed(clock.now)
+    lease.renew(clock.now)
     server, log = (
         Unanswered(clock, lease, 0.0),
         AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic()),
@@ -226,6 +230,6 @@ async def test_a_second_attempt_that_is_broken_off_leaves_the_outcome_of_the_fir
     )
     slot = sender.slot(ADDRESS)
     assert await slot.take() == 0
-    fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest, slot)
+    fetched = await sender.send_request(FetchRequest("http://a.test/", ADDRESS), rest, slot)
     assert (fetched.reason, len(server.starts)) == (Reason.REQUEST_UNANSWERED, 1)
     log.close(clock.wall(), clock.monotonic())

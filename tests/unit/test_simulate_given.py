@@ -15,10 +15,10 @@ import pytest
 
 from lycosa.config.sources import SettingsError
 from lycosa.folder.run_cost import RunCost, append_cost, read_costs
-from lycosa.simulate.given import model_fields, read_count, read_model
-from lycosa.simulate.hosts_file import errors_of, host_row, read_hosts
-from lycosa.simulate.means import Means
-from lycosa.simulate.past import past_means
+from lycosa.simulate.hosts_file import error_share_of, host_row, read_hosts
+from lycosa.simulate.model_settings import model_fields, read_count, read_model
+from lycosa.simulate.past_crawl import past_means
+from lycosa.simulate.resources import Resources
 from lycosa.simulate.sample import HostRow
 from lycosa.simulate.web import Sizes, Web
 
@@ -64,7 +64,7 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
     assert given.web == Web(
         hosts=3000, pages=66_667, latency_s=0.5, sizes=Sizes.FIXED, page_bytes=40_000
     )
-    assert (given.prices.core_hour, given.means) == (1.0, Means())
+    assert (given.prices.core_hour, given.means) == (1.0, Resources())
     assert given.origins["web.hosts"] == "--hosts"
     assert given.origins["prices.core_hour"] == str(file)
 
@@ -156,7 +156,7 @@ def test_hosts_are_read_from_every_form_of_export(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(_ROWS), parquet)
     for path in (lines, table, parquet):
         assert read_hosts(path, 2_500_000) == _HOSTS, path.name
-    assert errors_of(_ROWS) == 0.2
+    assert error_share_of(_ROWS) == 0.2
     assert host_row({"pages": 3}, 1.0) == HostRow(pages=3)
 
 

@@ -14,8 +14,8 @@ from lycosa.config.sections import (
     PolitenessSection,
     RefetchSection,
 )
-from lycosa.simulate.means import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Means
-from lycosa.simulate.report import Report, most_cores, report
+from lycosa.simulate.report import SimulationReport, most_cores, report
+from lycosa.simulate.resources import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Resources
 from lycosa.simulate.run import Model, run_part, simulate
 from lycosa.simulate.sample import Host, HostRow, draw
 from lycosa.simulate.web import Sizes, Web
@@ -34,10 +34,10 @@ CALM = Web(
 QUICK = PolitenessSection(
     delay_s=0.0, jitter=0.0, adaptive_factor=0.0, address_delay_s=0.0, address_slots=1000
 )
-PLENTY = Means(cores=1000.0, bandwidth_bytes_per_s=10**12)
+PLENTY = Resources(cores=1000.0, bandwidth_bytes_per_s=10**12)
 
 
-def answers(model: Model) -> Report:
+def answers(model: Model) -> SimulationReport:
     return report(model, simulate(model))
 
 
@@ -65,11 +65,11 @@ def test_a_slow_host_is_asked_less_and_a_crawl_delay_is_kept() -> None:
 @pytest.mark.parametrize(
     ("limit", "means", "config", "rate"),
     [
-        (CPU, Means(cores=0.1, page_ms=4.0), Config(), 25.0),
+        (CPU, Resources(cores=0.1, page_ms=4.0), Config(), 25.0),
         # one loop, half of each page
         (
             CPU,
-            Means(cores=8.0, page_ms=40.0, loop_share=0.5),
+            Resources(cores=8.0, page_ms=40.0, loop_share=0.5),
             Config(workers=1),
             50.0,
         ),
@@ -90,7 +90,7 @@ def test_a_slow_host_is_asked_less_and_a_crawl_delay_is_kept() -> None:
     ],
 )
 def test_what_is_short_decides_the_rate(
-    limit: str, means: Means, config: Config, rate: float
+    limit: str, means: Resources, config: Config, rate: float
 ) -> None:
     web = msgspec.structs.replace(CALM, hosts=200, pages=4000)
     model = Model(
@@ -188,7 +188,7 @@ def test_the_same_seed_gives_the_same_crawl_in_one_process_or_two() -> None:
 
 
 def test_there_are_as_many_workers_as_a_crawl_would_have() -> None:
-    assert Model(means=Means(cores=2.5), config=Config(workers=0)).workers == 3
+    assert Model(means=Resources(cores=2.5), config=Config(workers=0)).workers == 3
     assert Model(config=Config(workers=40, frontier=FrontierSection(partitions=16))).workers == 16
 
 
@@ -204,7 +204,7 @@ def test_a_sample_stands_for_its_web() -> None:
     """The scaling law, in short: a quarter, a half and all of the hosts give the same answers."""
     web = Web(hosts=1200, pages=9600, largest=150)
     found = [
-        answers(Model(web=web, means=Means(cores=0.05, page_ms=4.0), days=1.0, sample=size))
+        answers(Model(web=web, means=Resources(cores=0.05, page_ms=4.0), days=1.0, sample=size))
         for size in (300, 600, 1200)
     ]
     for name in (

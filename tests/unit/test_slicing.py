@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import Settling
+from lycosa.attempts import StoringMark
 from lycosa.synthetic import VirtualClock, run_virtual
 from lycosa.worker.slicing import Slices
 
@@ -25,14 +25,14 @@ def test_others_have_their_turn_between_steps_and_a_commit_waits_for_the_end(
     done: list[str] = []
 
     async def commit(slices: Slices) -> None:
-        await slices.finished()
+        await slices.wait_until_done()
         done.append("commit")
 
     async def other() -> None:
         done.append("other")
 
     async def run() -> None:
-        slices = Slices(VirtualClock(), Settling(tmp_path, 0))
+        slices = Slices(VirtualClock(), StoringMark(tmp_path, 0))
         work = asyncio.create_task(slices.run("u", lambda: steps(done, "a", 3)))
         await asyncio.sleep(0)
         await asyncio.gather(work, commit(slices), other())
@@ -45,7 +45,7 @@ def test_a_second_page_waits_for_the_first(tmp_path: Path) -> None:
     done: list[str] = []
 
     async def run() -> None:
-        slices = Slices(VirtualClock(), Settling(tmp_path, 0))
+        slices = Slices(VirtualClock(), StoringMark(tmp_path, 0))
         await asyncio.gather(
             *(slices.run(name, lambda name=name: steps(done, name, 2)) for name in "ab")
         )  # type: ignore[misc]  # bound by default
@@ -58,14 +58,14 @@ def test_what_is_cancelled_is_done_to_its_end(tmp_path: Path) -> None:
     done: list[str] = []
 
     async def run() -> None:
-        slices = Slices(VirtualClock(), Settling(tmp_path, 0))
+        slices = Slices(VirtualClock(), StoringMark(tmp_path, 0))
         work = asyncio.create_task(slices.run("u", lambda: steps(done, "a", 5)))
         await asyncio.sleep(0)
         assert len(done) < 5
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
-        await slices.finished()
+        await slices.wait_until_done()
 
     run_virtual(run(), seed=None)
     assert done == [f"a{number}" for number in range(5)]
@@ -73,8 +73,8 @@ def test_what_is_cancelled_is_done_to_its_end(tmp_path: Path) -> None:
 
 def test_nothing_is_waited_for_when_nothing_is_half_done(tmp_path: Path) -> None:
     async def run() -> None:
-        slices = Slices(VirtualClock(), Settling(tmp_path, 0))
+        slices = Slices(VirtualClock(), StoringMark(tmp_path, 0))
         with pytest.raises(StopIteration):
-            slices.finished().send(None)
+            slices.wait_until_done().send(None)
 
     run_virtual(run(), seed=None)

@@ -5,19 +5,19 @@ left.
 from __future__ import annotations
 
 from lycosa.cluster.worker_messages import ProbeAnswer, Progress, is_over
-from lycosa.processes.worker_handle import Silence
+from lycosa.processes.worker_handle import WorkerSilence
 
 
 def test_silence_is_too_long_after_a_minute_of_looks() -> None:
-    silence = Silence()
-    assert [silence.look() for _ in range(60)] == [False] * 59 + [True]
+    silence = WorkerSilence()
+    assert [silence.is_too_long() for _ in range(60)] == [False] * 59 + [True]
 
 
 def test_whatever_is_heard_ends_the_silence() -> None:
-    silence = Silence()
+    silence = WorkerSilence()
     for _ in range(10):
-        assert not any(silence.look() for _ in range(59))
-        silence.heard()
+        assert not any(silence.is_too_long() for _ in range(59))
+        silence.note_heard()
 
 
 def test_a_crawl_is_over_when_all_are_idle() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import AttemptLog, Settling, left_settling, suspects
+from lycosa.attempts import AttemptLog, StoringMark, left_storing, suspects
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 
@@ -17,15 +17,15 @@ STORED, OPEN = "http://a.test/stored", "http://a.test/open"
 
 def crash(folder: Path, stored: str) -> None:
     """A worker that had two pages, was storing one and waited for a third when it died."""
-    log, settling = AttemptLog(folder, 0, 1000.0, 0.0, boot="b"), Settling(folder, 0)
+    log, settling = AttemptLog(folder, 0, 1000.0, 0.0, boot="b"), StoringMark(folder, 0)
     for url in (STORED, "http://a.test/waits", OPEN):
-        number = log.begin("a.test", "192.0.2.1", url, FetchKind.PAGE, 1.0, 1001.0)
+        number = log.begin_attempt("a.test", "192.0.2.1", url, FetchKind.PAGE, 1.0, 1001.0)
         if url != OPEN:
-            log.end(number, Reason.NONE, 200, 0.1, 1.1, 1001.1, 1.0)
-    settling.begin("http://a.test/before")
-    settling.end()
+            log.end_attempt(number, Reason.NONE, 200, 0.1, 1.1, 1001.1, 1.0)
+    settling.begin_storing("http://a.test/before")
+    settling.end_storing()
     if stored:
-        settling.begin(stored)
+        settling.begin_storing(stored)
 
 
 def blamed(folder: Path, owns: bool = True) -> set[str]:
@@ -51,20 +51,20 @@ def test_what_belongs_to_another_worker_is_for_that_one_to_judge(tmp_path: Path)
 
 def test_a_new_run_forgets_what_an_earlier_one_left(tmp_path: Path) -> None:
     crash(tmp_path, STORED)
-    assert left_settling(tmp_path) == {0: STORED}
-    Settling(tmp_path, 0).close()
-    assert left_settling(tmp_path) == {}
+    assert left_storing(tmp_path) == {0: STORED}
+    StoringMark(tmp_path, 0).close()
+    assert left_storing(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
     "url", ["http://a.test/" + "x" * 9000, "http://a.test/\N{SNOWMAN}", "http://a.test/\udcff"]
 )
 def test_no_url_breaks_the_file(tmp_path: Path, url: str) -> None:
-    settling = Settling(tmp_path, 12)
-    settling.begin(url)
-    assert left_settling(tmp_path)[12].startswith("http://a.test/")
-    settling.begin("http://a.test/short")
-    assert left_settling(tmp_path) == {12: "http://a.test/short"}
+    settling = StoringMark(tmp_path, 12)
+    settling.begin_storing(url)
+    assert left_storing(tmp_path)[12].startswith("http://a.test/")
+    settling.begin_storing("http://a.test/short")
+    assert left_storing(tmp_path) == {12: "http://a.test/short"}
     settling.close()
 
 
@@ -72,9 +72,9 @@ def test_a_killed_process_leaves_its_name(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
-from lycosa.attempts import Settling
-Settling(Path({str(tmp_path)!r}), 3).begin({STORED!r})
+from lycosa.attempts import StoringMark
+StoringMark(Path({str(tmp_path)!r}), 3).begin_storing({STORED!r})
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program]).returncode == -9
-    assert left_settling(tmp_path) == {3: STORED}
+    assert left_storing(tmp_path) == {3: STORED}

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lycosa.synthetic import (
-    EPOCH,
+    VIRTUAL_EPOCH,
     Crash,
     Deadlock,
     VirtualClock,
@@ -31,7 +31,7 @@ def test_a_month_of_sleep_takes_no_time() -> None:
     monotonic, wall = run_virtual(main())
     assert time.perf_counter() - began < 1.0
     assert monotonic == pytest.approx(30 * 86400, abs=1e-3) and wall == pytest.approx(
-        EPOCH + monotonic
+        VIRTUAL_EPOCH + monotonic
     )
 
 

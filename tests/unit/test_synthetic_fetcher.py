@@ -16,8 +16,8 @@ from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 from lycosa.synthetic import (
+    ExpectedOutcome,
     Misbehaviour,
-    Outcome,
     RequestLog,
     RobotsVariant,
     SyntheticFetcher,
@@ -56,7 +56,7 @@ def test_every_misbehaviour_ends_with_the_reason_of_its_table(misbehaviour: Misb
 
 
 @pytest.mark.parametrize(
-    "misbehaviour", [each for each in Misbehaviour if each.outcome is Outcome.PAGE]
+    "misbehaviour", [each for each in Misbehaviour if each.outcome is ExpectedOutcome.PAGE]
 )
 def test_what_is_called_a_page_is_one_at_the_second_request(misbehaviour: Misbehaviour) -> None:
     fetched = fetch(f"bad/{misbehaviour.value}", times=2)
@@ -65,7 +65,7 @@ def test_what_is_called_a_page_is_one_at_the_second_request(misbehaviour: Misbeh
 
 
 @pytest.mark.parametrize(
-    "misbehaviour", [each for each in Misbehaviour if each.outcome is Outcome.ERROR]
+    "misbehaviour", [each for each in Misbehaviour if each.outcome is ExpectedOutcome.ERROR]
 )
 def test_what_is_called_an_error_is_one_every_time(misbehaviour: Misbehaviour) -> None:
     assert fetch(f"bad/{misbehaviour.value}", times=4).status >= 300

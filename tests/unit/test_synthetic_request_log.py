@@ -16,7 +16,7 @@ from lycosa.synthetic import RequestLog, read_log
 def log_of(*rows: tuple[str, str, float, float]) -> RequestLog:
     log = RequestLog()
     for host, address, start, end in rows:
-        log.finish(log.begin(host, address, "/", start, start), end)
+        log.finish_request(log.begin_request(host, address, "/", start, start), end)
     return log
 
 
@@ -37,8 +37,8 @@ def test_an_overlap_is_a_negative_gap_also_with_one_that_began_long_before() -> 
 
 def test_a_request_that_goes_on_overlaps_all_that_follow() -> None:
     log = RequestLog()
-    log.begin("a", "1", "/", 0.0, 0.0)
-    log.finish(log.begin("a", "1", "/", 5.0, 5.0), 6.0)
+    log.begin_request("a", "1", "/", 0.0, 0.0)
+    log.finish_request(log.begin_request("a", "1", "/", 5.0, 5.0), 6.0)
     assert log.overlaps("a") == 1 and log.max_parallel("1") == 2
 
 
@@ -57,11 +57,11 @@ def test_parallel_requests_are_counted_per_address_and_touching_ones_do_not_coun
 def test_the_file_says_the_same_as_memory(tmp_path: Path) -> None:
     log = RequestLog(tmp_path / "requests.tsv")
     for number in range(20):
-        exchange = log.begin(
+        exchange = log.begin_request(
             "a:8080", "127.0.0.1", f"/page?x={number}", number * 1.5, 1_750_000_000 + number * 1.5
         )
         exchange.status = 200
-        log.finish(exchange, number * 1.5 + 0.25)
+        log.finish_request(exchange, number * 1.5 + 0.25)
     log.close()
     again = read_log(tmp_path / "requests.tsv")
     assert again.urls() == log.urls() and len(again) == 20

@@ -17,7 +17,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.synthetic import Hosts, RobotsVariant, Rules, SyntheticWeb, WebPlan, host_name
+from lycosa.synthetic import Hosts, OracleRules, RobotsVariant, SyntheticWeb, WebPlan, host_name
 from lycosa.synthetic.pages import Species
 
 AT = 1_750_000_000.0
@@ -300,8 +300,8 @@ def test_depth_and_scope_bound_the_truth() -> None:
     web = SyntheticWeb(WebPlan(hosts=6, pages=30, cross_links=0.3))
     seed = web.seed_url()
     everything = web.survey([seed])
-    shallow = web.survey([seed], Rules(max_depth=1))
-    home = web.survey([seed], Rules(scope=lambda url: url.startswith(seed)))
+    shallow = web.survey([seed], OracleRules(max_depth=1))
+    home = web.survey([seed], OracleRules(scope=lambda url: url.startswith(seed)))
     assert shallow.requested == {url for url, depth in everything.depth.items() if depth <= 1}
     assert shallow.too_deep and max(shallow.depth.values()) == 1
     assert (

@@ -15,11 +15,11 @@ from lycosa.config.sections import BudgetSection
 from lycosa.inspect.explain.facts import Explanation
 from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import read_folder
-from lycosa.inspect.saved import load_saved
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.status import crawl_status
 from lycosa.inspect.top_lists import HostLine, Order, Top
 from lycosa.reasons import Reason
-from lycosa.synthetic import EPOCH
+from lycosa.synthetic import VIRTUAL_EPOCH
 
 A = "http://a.example/"
 FARM = [f"http://h{n}.farm.test/" for n in range(5)]
@@ -48,9 +48,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def asked(folder: Path, url: str, now: float = EPOCH + 100) -> Explanation:
+def asked(folder: Path, url: str, now: float = VIRTUAL_EPOCH + 100) -> Explanation:
     reader = read_folder(folder)
-    return explain(reader, load_saved(reader), url, now)
+    return explain(reader, load_saved_settings(reader), url, now)
 
 
 def facts(answer: Explanation) -> dict[str, Any]:
@@ -74,16 +74,16 @@ def test_a_list_keeps_the_first_by_its_order(by: Order, names: str) -> None:
         line("c", 0, 4, 1.0, 0),
         line("d"),
     ):
-        top.add(each, each.host)
+        top.add_line(each, each.host)
     assert "".join(each.host for each in top.lines()) == names
     empty = Top[HostLine](0, by)
-    empty.add(line("a"), "a")
+    empty.add_line(line("a"), "a")
     assert empty.lines() == []
 
 
 def test_sites_are_listed_with_their_pages_budget_and_who_links(finished: Path) -> None:
     reader = read_folder(finished)
-    status = crawl_status(reader, load_saved(reader), EPOCH + 100, sites=10)
+    status = crawl_status(reader, load_saved_settings(reader), VIRTUAL_EPOCH + 100, sites=10)
     sites = {each.site: each for each in status.sites}
     assert (
         sites["a.example"].pages,
@@ -107,7 +107,7 @@ def test_sites_are_listed_with_their_pages_budget_and_who_links(finished: Path) 
 
 def test_hosts_with_errors_are_listed_although_nothing_waits_there(finished: Path) -> None:
     reader = read_folder(finished)
-    status = crawl_status(reader, load_saved(reader), EPOCH + 100, by=Order.ERRORS)
+    status = crawl_status(reader, load_saved_settings(reader), VIRTUAL_EPOCH + 100, by=Order.ERRORS)
     assert [(each.host, each.errors) for each in status.hosts[:2]] == [
         ("dead.example", 3),
         ("b.example", 1),

@@ -13,7 +13,7 @@ TRAPS = Traps(TrapSection(), 2026)
 
 
 def reason_of(target: str, traps: Traps = TRAPS) -> Reason:
-    refusal = traps.judge(HOST + target)
+    refusal = traps.judge_url(HOST + target)
     return refusal.reason if refusal else Reason.NONE
 
 
@@ -67,7 +67,7 @@ def test_paths_that_repeat_a_little_pass(path: str) -> None:
 
 
 def test_the_refusal_shows_what_repeats() -> None:
-    refusal = TRAPS.judge(HOST + "/a/b/loop/loop/loop/loop/c")
+    refusal = TRAPS.judge_url(HOST + "/a/b/loop/loop/loop/loop/c")
     assert refusal is not None
     assert (refusal.rule, refusal.value) == ("traps.max_repeats", "/loop")
 
@@ -139,7 +139,7 @@ def test_numbers_that_are_not_far_calendar_dates_pass(target: str) -> None:
 def test_the_distance_is_a_setting_and_counts_from_the_given_year() -> None:
     assert reason_of("/2030/01/", Traps(TrapSection(calendar_years=3), 2026)) is Reason.FAR_CALENDAR
     assert reason_of("/2044/01/", Traps(TrapSection(), 2040)) is Reason.NONE
-    refusal = TRAPS.judge(HOST + "/2044/01/")
+    refusal = TRAPS.judge_url(HOST + "/2044/01/")
     assert refusal is not None
     assert refusal.value == "2044/01 is not in 2016 to 2036"
 

@@ -31,7 +31,7 @@ def closed(folder: Path, *numbers: int) -> str:
     """A closed segment with these captures; gives its name."""
     store = open_store(folder)
     for number in numbers:
-        store.append(numbered(number))
+        store.append_capture(numbered(number))
     (found,) = close_all(store)
     return found.name
 
@@ -118,7 +118,7 @@ def test_closed_attempt_logs_are_uploaded_on_request_and_never_removed(tmp_path:
 
 def test_open_segments_stay_here(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(numbered(1))
+    store.append_capture(numbered(1))
     commit(store)
     assert run(upload_to(tmp_path, MemoryStore())) == []
 
@@ -300,7 +300,7 @@ def test_the_number_of_a_removed_segment_is_not_given_again(tmp_path: Path) -> N
     first = closed(tmp_path, 1)
     run(upload_to(tmp_path, MemoryStore(), remove=True, kinds=(*KINDS, "journal")))
     second = closed(tmp_path, 2)
-    assert layout.number_of(second) == layout.number_of(first) + 1
+    assert layout.segment_number(second) == layout.segment_number(first) + 1
 
 
 def test_removed_segments_are_read_from_their_store(tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ from lycosa.model.completed import UrlState
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
 from lycosa.schedule import visit as module
-from lycosa.schedule.outcome import Meaning
+from lycosa.schedule.fetch_outcome import Meaning
 from lycosa.schedule.steps import (
-    Act,
     AddressFound,
     AskPermit,
     AttendQuestions,
@@ -51,7 +50,6 @@ from lycosa.schedule.steps import (
     RobotsUnread,
     SendRequest,
     Snooze,
-    Step,
     StoreCapture,
     TakeIn,
     TakeUrl,
@@ -59,7 +57,9 @@ from lycosa.schedule.steps import (
     TurnOver,
     UrlLeased,
     UrlPassed,
+    VisitAct,
     VisitRules,
+    VisitStep,
 )
 from lycosa.schedule.visit import MOST_JUDGED, decide
 
@@ -97,7 +97,7 @@ def robots_answered(
 
 MOVED = answer(301, location="http://b.test/")
 WHY = "192.0.2.1; --allow-address 192.0.2.1 would allow it"
-TABLE: list[tuple[Event, Step]] = [
+TABLE: list[tuple[Event, VisitStep]] = [
     (TurnBegan(0.0), TakeUrl()),
     (TurnBegan(-5.0), TakeUrl()),
     (TurnBegan(0.1), GiveBack()),
@@ -208,7 +208,7 @@ TABLE: list[tuple[Event, Step]] = [
 
 
 @pytest.mark.parametrize(("event", "step"), TABLE, ids=lambda value: type(value).__name__)
-def test_each_event_has_its_step(event: Event, step: Step) -> None:
+def test_each_event_has_its_step(event: Event, step: VisitStep) -> None:
     assert decide(event, RULES, NOW) == step
 
 
@@ -293,13 +293,13 @@ def test_the_table_has_every_step_that_an_event_may_have(event: Event, now: floa
 
 def test_the_tables_name_all_events_and_steps_and_nothing_that_cannot_be() -> None:
     assert NEXT.keys() == {each.__name__ for each in EVENTS}
-    assert BRINGS.keys() - {"GiveBack"} == {each.__name__ for each in get_args(Act)}
+    assert BRINGS.keys() - {"GiveBack"} == {each.__name__ for each in get_args(VisitAct)}
     seen = {(type(event).__name__, type(step).__name__) for event, step in TABLE}
     seen.add(("BodyExamined", "StoreCapture"))
     assert seen == {(event, step) for event, steps in NEXT.items() for step in steps}
 
 
-def _keeps(step: Step) -> Keeps:
+def _keeps(step: VisitStep) -> Keeps:
     """What the table says is held while a step is performed."""
     rows = [(steps, held) for steps, held, _ in HELD if type(step).__name__ in _named(steps)]
     if isinstance(step, SendRequest | FindAddress):
@@ -321,7 +321,7 @@ def test_a_step_keeps_what_the_table_says(event: Event, now: float) -> None:
 TAKES = {TakeUrl: "lease", FindAddress: "slot", AskPermit: "permit"}
 
 
-def _fits(event: Event, step: Step, passed: int) -> Event:
+def _fits(event: Event, step: VisitStep, passed: int) -> Event:
     """The event as an actor would tell it after this step."""
     if isinstance(step, FindAddress) and isinstance(event, AddressFound | NameFailed):
         return msgspec.structs.replace(event, purpose=step.purpose)
@@ -336,14 +336,14 @@ def _fits(event: Event, step: Step, passed: int) -> Event:
     return event
 
 
-def _brought(step: Step) -> list[str]:
+def _brought(step: VisitStep) -> list[str]:
     brings = BRINGS[type(step).__name__]
     if isinstance(step, SendRequest):
         brings = brings - {"RobotsAnswered" if step.purpose is PAGE else "PageAnswered"}
     return sorted(brings)
 
 
-def _walk(data: st.DataObject) -> list[tuple[Event, Step]]:
+def _walk(data: st.DataObject) -> list[tuple[Event, VisitStep]]:
     """A visit to its end, with what is learned left to chance."""
     by_name = {each.__name__: each for each in EVENTS}
     event: Event = data.draw(VALUES[TurnBegan])

@@ -1,4 +1,5 @@
-"""How the documents are written: wrapped at 100 columns, and without words that readers stumble over.
+"""How the documents are written: wrapped at 100 columns, and without words that readers stumble
+over.
 
 The list has archaic words, idioms of other languages, and words with a more common technical term.
 Code, and text between quotation marks, may contain anything.
@@ -80,8 +81,8 @@ NOT_YET = {
     "processes/status_file.py",
     "reasons.py",
     "schedule/visit.py",
-    "simulate/means.py",
-    "simulate/past.py",
+    "simulate/resources.py",
+    "simulate/past_crawl.py",
     "store/records.py",
     "synthetic/bad_answers.py",
     "synthetic/misbehaviours.py",

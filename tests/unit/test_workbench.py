@@ -15,18 +15,18 @@ SLOTS = 2
 
 
 def visit_of(number: int, address: str = "", next_time: float = 0.0) -> VisitState:
-    visit = VisitState(0, number.to_bytes(8, "big"), VisitRecord(f"h{number}.example"), 4)
-    visit.record.address, visit.next_time = address, next_time
-    return visit
+    host = VisitState(0, number.to_bytes(8, "big"), VisitRecord(f"h{number}.example"), 4)
+    host.record.address, host.next_time = address, next_time
+    return host
 
 
 def test_hosts_come_in_the_order_of_their_times() -> None:
     bench = Workbench(SLOTS)
     for number, time in enumerate((3.0, 1.0, 2.0)):
-        bench.put(visit_of(number, f"198.18.0.{number}", time))
+        bench.put_host(visit_of(number, f"198.18.0.{number}", time))
     assert bench.acquire(0.5) is None
     assert bench.next_time() == 1.0
-    times = [visit.next_time for _ in range(3) if (visit := bench.acquire(5.0)) is not None]
+    times = [host.next_time for _ in range(3) if (host := bench.acquire(5.0)) is not None]
     assert times == [1.0, 2.0, 3.0]
     assert len(bench) == 0 and bench.next_time() is None
 
@@ -34,25 +34,25 @@ def test_hosts_come_in_the_order_of_their_times() -> None:
 def test_an_address_gives_no_more_visits_than_it_has_slots() -> None:
     bench = Workbench(SLOTS)
     for number in range(4):
-        bench.put(visit_of(number, "198.18.0.1"))
+        bench.put_host(visit_of(number, "198.18.0.1"))
     held = [bench.acquire(0.0) for _ in range(4)]
-    assert [visit is not None for visit in held] == [True, True, False, False]
+    assert [host is not None for host in held] == [True, True, False, False]
     assert bench.next_time() is None
     assert held[0] is not None
-    bench.leave(held[0])
+    bench.leave_address(held[0])
     assert bench.acquire(0.0) is not None
 
 
 def test_an_address_at_its_limit_that_is_postponed_comes_back_at_the_later_time() -> None:
     bench = Workbench(1)
     first, second = visit_of(1, "198.18.0.1"), visit_of(2, "198.18.0.1")
-    bench.put(first)
-    bench.put(second)
+    bench.put_host(first)
+    bench.put_host(second)
     held = bench.acquire(0.0)
     assert held is first
-    bench.postpone("198.18.0.1", 5.0)
+    bench.postpone_address("198.18.0.1", 5.0)
     assert bench.acquire(10.0) is None
-    bench.leave(held)
+    bench.leave_address(held)
     assert bench.acquire(4.9) is None
     assert bench.acquire(5.0) is second
 
@@ -60,15 +60,15 @@ def test_an_address_at_its_limit_that_is_postponed_comes_back_at_the_later_time(
 def test_a_host_whose_address_becomes_known_takes_its_slot_along() -> None:
     bench = Workbench(1)
     known, unknown = visit_of(1, "198.18.0.1"), visit_of(2)
-    bench.put(known)
-    bench.put(unknown)
+    bench.put_host(known)
+    bench.put_host(unknown)
     held = [bench.acquire(0.0), bench.acquire(0.0)]
     assert None not in held
-    bench.leave(known)
-    bench.put(known)
-    bench.rejoin(unknown, "198.18.0.1")
+    bench.leave_address(known)
+    bench.put_host(known)
+    bench.rejoin_address(unknown, "198.18.0.1")
     assert bench.acquire(1.0) is None
-    bench.leave(unknown)
+    bench.leave_address(unknown)
     assert bench.acquire(1.0) is known
 
 
@@ -86,54 +86,52 @@ class WorkbenchMachine(RuleBasedStateMachine):
 
     @rule(address=st.integers(0, 3), delay=st.floats(0, 5))
     def put_new(self, address: int, delay: float) -> None:
-        visit = visit_of(self.made, f"198.18.0.{address}" if address else "", self.now + delay)
+        host = visit_of(self.made, f"198.18.0.{address}" if address else "", self.now + delay)
         self.made += 1
-        self.bench.put(visit)
-        self.waiting.append(visit)
+        self.bench.put_host(host)
+        self.waiting.append(host)
 
     @rule()
     def acquire(self) -> None:
-        visit = self.bench.acquire(self.now)
-        if visit is None:
+        host = self.bench.acquire(self.now)
+        if host is None:
             assert not [each for each in self.waiting if self._is_ready(each)]
             return
-        assert self._is_ready(visit), "before its time, or beyond the slots"
-        assert visit in self.waiting
-        self.waiting.remove(visit)
-        self.held.append(visit)
+        assert self._is_ready(host), "before its time, or beyond the slots"
+        assert host in self.waiting
+        self.waiting.remove(host)
+        self.held.append(host)
 
-    def _is_ready(self, visit: VisitState) -> bool:
-        free = sum(each.group == visit.group for each in self.held) < SLOTS
+    def _is_ready(self, host: VisitState) -> bool:
+        free = sum(each.group == host.group for each in self.held) < SLOTS
         return (
-            free
-            and visit.next_time <= self.now
-            and self.not_before.get(visit.group, 0.0) <= self.now
+            free and host.next_time <= self.now and self.not_before.get(host.group, 0.0) <= self.now
         )
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 9), delay=st.floats(0, 5), again=st.booleans())
     def leave(self, which: int, delay: float, again: bool) -> None:
-        visit = self.held.pop(which % len(self.held))
-        self.bench.leave(visit)
+        host = self.held.pop(which % len(self.held))
+        self.bench.leave_address(host)
         if again:
-            visit.next_time = self.now + delay
-            self.bench.put(visit)
-            self.waiting.append(visit)
+            host.next_time = self.now + delay
+            self.bench.put_host(host)
+            self.waiting.append(host)
         else:
-            visit.benched = False
+            host.benched = False
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 9), address=st.integers(1, 3))
     def rejoin(self, which: int, address: int) -> None:
-        visit = self.held[which % len(self.held)]
-        visit.record.address = f"198.18.0.{address}"
-        self.bench.rejoin(visit, visit.record.address)
+        host = self.held[which % len(self.held)]
+        host.record.address = f"198.18.0.{address}"
+        self.bench.rejoin_address(host, host.record.address)
 
     @rule(address=st.integers(1, 3), delay=st.floats(0, 3))
     def postpone(self, address: int, delay: float) -> None:
         key = f"198.18.0.{address}"
         if any(each.group == key for each in (*self.waiting, *self.held)):
-            self.bench.postpone(key, self.now + delay)
+            self.bench.postpone_address(key, self.now + delay)
             self.not_before[key] = max(self.not_before.get(key, 0.0), self.now + delay)
 
     @rule(seconds=st.floats(0, 4))

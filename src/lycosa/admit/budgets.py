@@ -8,7 +8,7 @@ the budget was raised or other sites have linked to its site.
 
 from __future__ import annotations
 
-from lycosa.admit.linking import is_exact, linking_sites
+from lycosa.admit.linking_sites import is_exact, linking_sites
 from lycosa.admit.refusal import Refusal
 from lycosa.config.sections import BudgetSection
 from lycosa.model.usage import Usage

@@ -60,7 +60,9 @@ class Scope:
         """Add the target of a seed's redirect to the scope: the operator meant that place."""
         return self.add_seed(url)
 
-    def judge(self, url: str, kind: LinkKind, depth: int, nofollow: bool = False) -> Refusal | None:
+    def judge_url(
+        self, url: str, kind: LinkKind, depth: int, nofollow: bool = False
+    ) -> Refusal | None:
         """Why a canonical URL is not in scope, or ``None``.
 
         ``depth`` counts links from a seed; ``nofollow`` is the link's rel. A seed is judged by the

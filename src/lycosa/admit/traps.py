@@ -53,7 +53,7 @@ class Traps:
             re.compile(rf"[0-9]{{4}}(?<!{'|'.join(near)})").search if len(near) <= 100 else _YEAR
         )
 
-    def judge(self, url: str) -> Refusal | None:
+    def judge_url(self, url: str) -> Refusal | None:
         """Why a canonical URL looks like a trap, or ``None``."""
         section = self._section
         if len(url) > section.max_url_length:

@@ -11,7 +11,7 @@ from lycosa.attempts.read import (
     last_contacts,
     read_attempts,
 )
-from lycosa.attempts.settling import Settling, left_settling
+from lycosa.attempts.storing import StoringMark, left_storing
 
 __all__ = [
     "AddressUse",
@@ -21,15 +21,15 @@ __all__ = [
     "CrashCounts",
     "Gap",
     "Keeping",
-    "Settling",
     "Since",
+    "StoringMark",
     "Suspicion",
     "address_use",
     "boot_id",
     "crashed_attempts",
     "gaps",
     "last_contacts",
-    "left_settling",
+    "left_storing",
     "read_attempts",
     "suspects",
 ]

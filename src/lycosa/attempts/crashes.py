@@ -30,9 +30,9 @@ import msgspec
 
 from lycosa.attempts.files import Attempt
 from lycosa.attempts.read import crashed_attempts
-from lycosa.attempts.settling import left_settling
+from lycosa.attempts.storing import left_storing
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import CRASH_PREFIX, crash_key, encode, meta_key, prefix_end
+from lycosa.kv.records import CRASH_PREFIX, crash_key, encode_record, meta_key, prefix_end
 from lycosa.model.end import PreviousEnd
 from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import hash8, host_of
@@ -132,10 +132,10 @@ class CrashCounts:
                     accused.add(attempt.url)
         for number, runs in told.items():
             self._counted[number].update(runs)
-            self._tables[number].put(_COUNTED_KEY, encode(self._counted[number]))
+            self._tables[number].put(_COUNTED_KEY, encode_record(self._counted[number]))
         # the names have been evaluated; the next crash must not count the same URLs again
         for url in [row.url for row in self._rows.values() if row.is_named]:
-            self.unname((url,))
+            self.unname_urls((url,))
         for url in accused:
             row = self._rows.setdefault(url, _Crashes(url))
             row.crashes += 1
@@ -151,22 +151,22 @@ class CrashCounts:
         """The URLs that were in flight at a crash and have not ended an attempt since."""
         return {row.url for row in self._rows.values() if row.crashes}
 
-    def suspicion(self, url: str) -> Suspicion:
+    def suspicion_of(self, url: str) -> Suspicion:
         """How to treat a URL; costs one dictionary lookup."""
         row = self._rows.get(url)
         return Suspicion.NONE if row is None else Suspicion(min(row.crashes, Suspicion.HOPELESS))
 
-    def name(self, urls: Iterable[str]) -> None:
+    def name_urls(self, urls: Iterable[str]) -> None:
         """Record that one of ``urls`` is requested next. Commit this before the request.
 
-        If the worker dies before ``unname``, these URLs become suspects.
+        If the worker dies before ``unname_urls``, these URLs become suspects.
         """
         for url in urls:
             row = self._rows.setdefault(url, _Crashes(url))
             row.is_named = True
             self._put(row)
 
-    def unname(self, urls: Iterable[str]) -> None:
+    def unname_urls(self, urls: Iterable[str]) -> None:
         """Record that the requests of ``urls`` have an outcome, whatever it is."""
         for url in urls:
             row = self._rows.get(url)
@@ -174,9 +174,9 @@ class CrashCounts:
                 row.is_named = False
                 self._put(row)
             else:
-                self.finished(url)
+                self.clear_suspicion(url)
 
-    def finished(self, url: str) -> None:
+    def clear_suspicion(self, url: str) -> None:
         """Clear a URL of which an attempt has ended.
 
         Called when the commit with its outcome is cut.
@@ -188,7 +188,7 @@ class CrashCounts:
         return f"CrashCounts(suspects={len(self._rows)})"
 
     def _put(self, row: _Crashes) -> None:
-        self._table_of(row.url).put(_key(row.url), encode(row))
+        self._table_of(row.url).put(_key(row.url), encode_record(row))
 
     def _table_of(self, url: str) -> Overlay:
         return self._tables[self._partition_of(host_of(url))]
@@ -201,7 +201,7 @@ class CrashCounts:
         runs = {int(worker): run for worker, run in old.counted.items() if worker.isdecimal()}
         for number in without:
             self._counted[number] = dict(runs)
-            self._tables[number].put(_COUNTED_KEY, encode(runs))
+            self._tables[number].put(_COUNTED_KEY, encode_record(runs))
         for url, crashes in old.crashes.items():
             try:
                 number = self._partition_of(host_of(url))
@@ -243,6 +243,6 @@ def suspects(folder: Path, owns_host: Callable[[str], bool]) -> list[Attempt]:
     """
     return [
         attempt
-        for attempt in crashed_attempts(folder, left_settling(folder))
+        for attempt in crashed_attempts(folder, left_storing(folder))
         if owns_host(host_of(attempt.url))
     ]

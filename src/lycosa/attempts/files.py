@@ -22,8 +22,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-FORMAT = 1
-DAMAGED = (zstd.ZstdError, EOFError)
+ATTEMPT_LOG_FORMAT = 1
+ATTEMPT_LOG_DAMAGE = (zstd.ZstdError, EOFError)
 """What reading a damaged compressed file raises."""
 
 
@@ -33,7 +33,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ``started`` and ``ended`` are seconds on the monotonic clock of ``boot``; the ``_wall`` fields
     are seconds since 1970. For an attempt that never ended (``is_finished`` is false), the end is
     the latest moment at which it can still have been running, as far as the log shows: the start of
-    the worker's next run or of the crawl's next session, otherwise the last line of its run.
+    the worker's next run or of the crawl's next term, otherwise the last line of its run.
     ``delay_s`` is the effective delay decided at its end.
     """
 
@@ -75,7 +75,7 @@ def boot_id() -> str:
         return ""
 
 
-def files_of(folder: Path) -> dict[int, list[Path]]:
+def attempt_files_of(folder: Path) -> dict[int, list[Path]]:
     """The files of each worker, oldest first.
 
     A compressed file replaces the plain file that it was made from.
@@ -84,14 +84,14 @@ def files_of(folder: Path) -> dict[int, list[Path]]:
     # .log sorts before .log.zst, which replaces it
     for path in sorted(folder.glob("attempts-w*.log*")):
         if path.name.endswith((".log", ".log.zst")):
-            found.setdefault(int(path.name.split("-")[1][1:]), {})[number_of(path)] = path
+            found.setdefault(int(path.name.split("-")[1][1:]), {})[attempt_file_number(path)] = path
     return {
         worker: [numbered[number] for number in sorted(numbered)]
         for worker, numbered in sorted(found.items())
     }
 
 
-def number_of(path: Path) -> int:
+def attempt_file_number(path: Path) -> int:
     """The number of a file among those of its worker."""
     return int(path.name.split("-")[2].split(".")[0])
 
@@ -102,7 +102,9 @@ def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
     Blocks. It is safe to repeat after a crash.
     """
     closed = [
-        path for path in files_of(folder).get(worker, []) if number_of(path) < number_of(current)
+        path
+        for path in attempt_files_of(folder).get(worker, [])
+        if attempt_file_number(path) < attempt_file_number(current)
     ]
     for path in closed[: max(0, len(closed) - kept)]:
         path.unlink()

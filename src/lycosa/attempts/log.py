@@ -5,7 +5,7 @@ one ``write`` before the call returns, so it survives ``kill -9`` without fsync.
 is ever changed. Each start of a worker begins a new file, so a line that a kill cut in two is the
 last of its file. Lines are text, with fields separated by tabs and times in whole microseconds:
 
-    R  version  boot  run  wall  monotonic  session
+    R  version  boot  run  wall  monotonic  term
         head of each file
     B  number  monotonic  wall  kind  address  host  url
         a request begins
@@ -15,7 +15,7 @@ last of its file. Lines are text, with fields separated by tabs and times in who
         the worker ended on purpose: its unfinished requests are not crashes
 
 ``run`` distinguishes the starts of one worker, ``boot`` those of the machine: monotonic times of
-two boots cannot be compared. ``session`` is the number of the crawl's run: when one begins, every
+two boots cannot be compared. ``term`` is the number of the crawl's run: when one begins, every
 worker of earlier ones is dead.
 """
 
@@ -26,7 +26,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.attempts.files import FORMAT, boot_id, files_of, number_of, tidy
+from lycosa.attempts.files import (
+    ATTEMPT_LOG_FORMAT,
+    attempt_file_number,
+    attempt_files_of,
+    boot_id,
+    tidy,
+)
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.system.durable import named, write_all
@@ -48,7 +54,7 @@ class AttemptLog:
     """The log of one worker, open for writing.
 
     The worker's loop calls it; a call costs a few microseconds. ``wall`` and ``monotonic`` are the
-    times of the start, ``session`` is the number of the crawl's run, 0 when unknown. ``boot`` is
+    times of the start, ``term`` is the number of the crawl's run, 0 when unknown. ``boot`` is
     ``boot_id()`` unless a test sets it. Read the logs of earlier runs (``unfinished``,
     ``last_contacts``) *before* opening this one, because that begins a new run.
     """
@@ -60,11 +66,11 @@ class AttemptLog:
         wall: float,
         monotonic: float,
         *,
-        session: int = 0,
+        term: int = 0,
         boot: str | None = None,
         keeping: Keeping = DEFAULT_KEEPING,
     ) -> None:
-        self._folder, self.worker, self._session, self._keeping = folder, worker, session, keeping
+        self._folder, self.worker, self._term, self._keeping = folder, worker, term, keeping
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
         # unique even if the clock and the process ids start again
@@ -75,10 +81,10 @@ class AttemptLog:
 
     @property
     def is_full(self) -> bool:
-        """Whether ``rotate`` should be called."""
+        """Whether ``rotate_file`` should be called."""
         return self._size >= self._keeping.file_bytes
 
-    def begin(
+    def begin_attempt(
         self, host: str, address: str, url: str, kind: FetchKind, monotonic: float, wall: float
     ) -> int:
         """Record that a request is about to be sent; returns the attempt's number.
@@ -93,7 +99,7 @@ class AttemptLog:
         )
         return number
 
-    def end(
+    def end_attempt(
         self,
         attempt: int,
         outcome: Reason,
@@ -105,7 +111,7 @@ class AttemptLog:
     ) -> None:
         """Record that the request has ended, successfully or not.
 
-        ``delay_s`` is how long the host now rests. Raises the same errors as ``begin``.
+        ``delay_s`` is how long the host now rests. Raises the same errors as ``begin_attempt``.
         """
         times = f"{int(monotonic * 1e6)}\t{int(wall * 1e6)}"
         self._write(
@@ -113,7 +119,7 @@ class AttemptLog:
             f"\t{int(duration_s * 1e6)}\t{int(delay_s * 1e6)}\n"
         )
 
-    def rotate(self, wall: float, monotonic: float) -> Callable[[], None]:
+    def rotate_file(self, wall: float, monotonic: float) -> Callable[[], None]:
         """Continue in a new file; returns the blocking remainder, to be run in an executor.
 
         The remainder compresses the closed files and deletes those beyond ``keeping.files``.
@@ -137,7 +143,11 @@ class AttemptLog:
     def _next_file(self) -> int:
         return (
             max(
-                (number_of(path) for path in files_of(self._folder).get(self.worker, [])), default=0
+                (
+                    attempt_file_number(path)
+                    for path in attempt_files_of(self._folder).get(self.worker, [])
+                ),
+                default=0,
             )
             + 1
         )
@@ -154,7 +164,7 @@ class AttemptLog:
             os.close(self._fd)
         self._fd, self._path, self._size = fd, path, 0
         self._write(
-            f"R\t{FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._session}\n"
+            f"R\t{ATTEMPT_LOG_FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._term}\n"
         )
 
     def _write(self, line: str) -> None:

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.attempts.files import DAMAGED, FORMAT, Attempt, files_of, open_file
+from lycosa.attempts.files import (
+    ATTEMPT_LOG_DAMAGE,
+    ATTEMPT_LOG_FORMAT,
+    Attempt,
+    attempt_files_of,
+    open_file,
+)
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 
@@ -44,7 +50,7 @@ class _Head(NamedTuple):
     boot: str
     wall: float
     monotonic: float
-    session: int  # 0: unknown
+    term: int  # 0: unknown
 
 
 def _ignore(path: Path, line: int) -> None:
@@ -56,21 +62,19 @@ def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attem
 
     Within one boot the monotonic clock decides, because the wall clock may have been set back.
     """
-    files = files_of(folder)
+    files = attempt_files_of(folder)
     # wall minus monotonic time of each boot, when its first run began
     offsets: dict[str, float] = {}
-    sessions: dict[int, _Head] = {}  # the first start of each
+    terms: dict[int, _Head] = {}  # the first start of each
     for paths in files.values():
         for head in map(_head, paths):
             if head is not None and head.boot:
                 offsets.setdefault(head.boot, head.wall - head.monotonic)
-            if head is not None and head.session:
-                sessions[head.session] = min(
-                    head, sessions.get(head.session, head), key=lambda each: each.monotonic
+            if head is not None and head.term:
+                terms[head.term] = min(
+                    head, terms.get(head.term, head), key=lambda each: each.monotonic
                 )
-    readers = (
-        _Reader(worker, on_damage, sessions).attempts(paths) for worker, paths in files.items()
-    )
+    readers = (_Reader(worker, on_damage, terms).attempts(paths) for worker, paths in files.items())
     return heapq.merge(*readers, key=lambda attempt: _line_of_time(attempt, offsets))
 
 
@@ -81,7 +85,7 @@ def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]
     none of either.
     """
     found: list[Attempt] = []
-    for worker, paths in files_of(folder).items():
+    for worker, paths in attempt_files_of(folder).items():
         reader, url = _Reader(worker, _ignore), settling.get(worker)
         ended = [
             attempt
@@ -114,7 +118,7 @@ class Since(NamedTuple):
 def last_contacts(folder: Path, since: Since) -> dict[str, Contact]:
     """The last request to every host that was requested since then."""
     contacts: dict[str, Contact] = {}
-    for worker, paths in files_of(folder).items():
+    for worker, paths in attempt_files_of(folder).items():
         for attempt in _Reader(worker, _ignore).attempts(_since(paths, since)):
             contact = _contact(attempt)
             known = contacts.get(attempt.host)
@@ -129,10 +133,10 @@ class _Reader:
     """Pairs the lines of one worker's files."""
 
     def __init__(
-        self, worker: int, on_damage: OnDamage, sessions: Mapping[int, _Head] | None = None
+        self, worker: int, on_damage: OnDamage, terms: Mapping[int, _Head] | None = None
     ) -> None:
         self._worker, self._on_damage = worker, on_damage
-        self._sessions = sorted((sessions or {}).items())
+        self._terms = sorted((terms or {}).items())
         self._head = _Head("", "", 0.0, 0.0, 0)
         self._open: dict[int, Attempt] = {}
         self._last = (0.0, 0.0)  # monotonic and wall time of the last line
@@ -153,7 +157,7 @@ class _Reader:
             # the worker deleted this file and those before it after the folder was listed
             except FileNotFoundError:
                 self._open.clear()
-            except DAMAGED:
+            except ATTEMPT_LOG_DAMAGE:
                 for _ in range(2):  # two, because a kill may tear only one line
                     self._on_damage(path, number + 1)
         yield from self._broken_off(*self._last_moment(None))
@@ -191,15 +195,15 @@ class _Reader:
     def _last_moment(self, following: _Head | None) -> tuple[float, float]:
         """Monotonic and wall time until which the finished run can have continued.
 
-        That is the worker's next start, or the start of a session without it, whichever came first.
+        That is the worker's next start, or the start of a term without it, whichever came first.
         """
-        own = self._head.session
+        own = self._head.term
         later = (
-            next((first for number, first in self._sessions if number > own), None) if own else None
+            next((first for number, first in self._terms if number > own), None) if own else None
         )
         head = (
             later
-            if following is None or (later is not None and following.session > own)
+            if following is None or (later is not None and following.term > own)
             else following
         )
         if head is None:
@@ -304,16 +308,16 @@ def _head(path: Path) -> _Head | None:
     try:
         with open_file(path) as file:
             return _parse_head(file.readline().decode().split("\t"))
-    except (ValueError, FileNotFoundError, *DAMAGED):
+    except (ValueError, FileNotFoundError, *ATTEMPT_LOG_DAMAGE):
         return None
 
 
 def _parse_head(fields: list[str]) -> _Head:
-    # the first files of version 1 had no session
-    tag, version, boot, run, wall, monotonic, *session = fields
-    if tag != "R" or int(version) != FORMAT or not monotonic:
+    # the first files of version 1 had no term
+    tag, version, boot, run, wall, monotonic, *term = fields
+    if tag != "R" or int(version) != ATTEMPT_LOG_FORMAT or not monotonic:
         raise ValueError("not the head of an attempt log")
-    return _Head(run, boot, _s(wall), _s(monotonic), int(session[0]) if session else 0)
+    return _Head(run, boot, _s(wall), _s(monotonic), int(term[0]) if term else 0)
 
 
 def _s(field: str) -> float:

@@ -21,7 +21,7 @@ from lycosa.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from lycosa.inspect.audit.report import Report
+    from lycosa.inspect.audit.report import AuditReport
 
 _EPILOG = """
 \b
@@ -77,7 +77,7 @@ def run(folder: Path, sample: int, hosts: bool, as_json: bool) -> int:
     return ExitCode.FINISHED if report.is_clean else ExitCode.INTERNAL
 
 
-def _print(report: Report) -> None:
+def _print(report: AuditReport) -> None:
     rows = (
         (
             check.name,

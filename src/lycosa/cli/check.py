@@ -187,12 +187,14 @@ def run_urls(
     in_full: bool,
 ) -> ExitCode:
     """Checks URLs by the pure rules. Exit code 2 when one of them is no URL."""
-    from lycosa.inspect.check import Checker, plain
+    from lycosa.inspect.check import Checker, check_values
 
     checker = Checker(_config(options), seeds, time.time())
     checks = [checker.check(url, options["depth"], base) for url in urls]
     if as_json:
-        emit_json([{**plain(each), "would_be_crawled": each.would_be_crawled} for each in checks])
+        emit_json(
+            [{**check_values(each), "would_be_crawled": each.would_be_crawled} for each in checks]
+        )
     elif in_full:
         for number, each in enumerate(checks):
             if number:
@@ -219,7 +221,7 @@ def run_robots(
     options: dict[str, Any],
 ) -> ExitCode:
     """Judges URLs by a robots.txt from a file, a crawl, or the server."""
-    from lycosa.inspect.check import check_robots, plain
+    from lycosa.inspect.check import check_robots, check_values
     from lycosa.urls.identity import Canonicalizer
 
     config = _config(options)
@@ -231,7 +233,7 @@ def run_robots(
         record, source, token = find(url)
         checks.append(check_robots(url, token, record, source, time.time()))
     if as_json:
-        emit_json([plain(each) for each in checks])
+        emit_json([check_values(each) for each in checks])
         return ExitCode.FINISHED
     for number, each in enumerate(checks):
         if number:
@@ -248,7 +250,7 @@ def _finder(
     """
     from lycosa.inspect.reader import read_folder
     from lycosa.inspect.robots_source import of_bytes, of_crawl, of_server
-    from lycosa.inspect.saved import load_saved
+    from lycosa.inspect.saved_settings import load_saved_settings
 
     if body is not None:
         token = agent or config.agent.product
@@ -256,14 +258,14 @@ def _finder(
         return lambda _: (record, "standard input" if file == "-" else str(file), token)
     if folder is not None:
         reader = read_folder(folder)
-        own = load_saved(reader).config.agent.product
+        own = load_saved_settings(reader).config.agent.product
         return lambda url: (*of_crawl(reader, url, agent or own, own), agent or own)
     token = agent or config.agent.product
     return lambda url: (*of_server(url, token, config), token)
 
 
 def _config(options: dict[str, Any]) -> Any:
-    from lycosa.config.sources import load
+    from lycosa.config.sources import load_settings
 
     names = {
         "scope": "scope.rule",
@@ -274,7 +276,7 @@ def _config(options: dict[str, Any]) -> Any:
         "allow_address": "fetch.allow_addresses",
     }
     flags = {key: options[name] for name, key in names.items() if name in options}
-    return load(options["config_file"], os.environ, options["pairs"], flags).config
+    return load_settings(options["config_file"], os.environ, options["pairs"], flags).config
 
 
 def _read(file: str) -> bytes:

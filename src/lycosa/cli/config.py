@@ -87,10 +87,10 @@ def run(
 ) -> None:
     """Prints the settings in one of the forms."""
     from lycosa.config.fields import value_of
-    from lycosa.config.sources import load
+    from lycosa.config.sources import load_settings
 
     base = _saved(folder) if folder is not None else None
-    settings = load(file, os.environ, pairs, base=base)
+    settings = load_settings(file, os.environ, pairs, base=base)
     chosen = _chosen(keys)
     if form == "json":
         values = {key: value_of(settings.config, key) for key in chosen}
@@ -123,7 +123,7 @@ def _saved(folder: Path) -> Any:
     from lycosa.config.sources import SettingsError, from_dict
     from lycosa.folder import manifest
 
-    manifest.load(folder)
+    manifest.load_manifest(folder)
     path = folder / "settings.json"
     try:
         return from_dict(json.loads(path.read_bytes()))

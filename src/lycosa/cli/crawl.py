@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.crawl_seeds import Seeds, default_folder
+from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
 from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lycosa.config.sections import Config
     from lycosa.config.sources import Settings
     from lycosa.processes.session import Session
-    from lycosa.processes.supervisor import Outcome
+    from lycosa.processes.supervisor import CrawlOutcome
     from lycosa.system.memory_plan import MemoryPlan
 
 _MOST_TOLD = 10
@@ -163,14 +163,14 @@ def command(
     the crawl stopped, also after a crash; seeds are added. Settings are kept with the crawl, and
     those that would make its state wrong cannot be changed.
     """
-    all_seeds = Seeds(seeds, seed_file)
+    all_seeds = CrawlSeeds(seeds, seed_file)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
         code = run(all_seeds, folder or default_folder(seeds), options, as_json)
         sys.stdout.flush()
     sys.exit(code)
 
 
-def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
+def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
     """Runs the crawl; gives the exit code."""
     from lycosa.cli.crawl_display import Display
     from lycosa.processes.session import memory_plan, open_session
@@ -183,36 +183,36 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
 
         check_place(folder, settings.config.upload)
     session = open_session(folder, settings.config)
-    session.on_locked = lambda: seeds.begin(folder)
+    session.on_locked = lambda: seeds.record_sources(folder)
     with session:
         display = Display(session.folder, session.config, is_new=session.is_new)
-        seeds.tell = display.note
+        seeds.tell = display.show_line
         for file, reason in list(session.recovered.unbuildable.items())[:_MOST_TOLD]:
-            display.note(f"{file} is missing and cannot be built: {reason}")
+            display.show_line(f"{file} is missing and cannot be built: {reason}")
         if unshared := session.share_addresses():
-            display.note(unshared)
+            display.show_line(unshared)
         if session.clock_set_back_s >= _NOTED_S:
             behind = human_duration(session.clock_set_back_s)
-            display.note(
+            display.show_line(
                 f"the clock is {behind} behind the one of an earlier run; hosts and retries wait as"
                 " long as they were asked to"
             )
         try:
             outcome = asyncio.run(_supervise(session, plan, seeds, display))
         finally:
-            seeds.save()
+            seeds.save_positions()
     seeds.tell = _tell
     return _report(session, outcome, seeds, as_json)
 
 
-def _check_seeds(seeds: Seeds, folder: Path, config: Config) -> None:
+def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
     """Before anything is written: the folder is the crawl's to have, and a new crawl has
     something to do.
     """
     from lycosa.folder import manifest
     from lycosa.folder.seed_check import SeedCheck
 
-    is_new = not manifest.exists(folder)
+    is_new = not manifest.has_manifest(folder)
     if is_new and seeds.are_none:
         raise click.UsageError(
             "no seed given and no crawl in that folder; give a SEED or --seeds FILE"
@@ -222,7 +222,7 @@ def _check_seeds(seeds: Seeds, folder: Path, config: Config) -> None:
         raise click.UsageError(seeds.complaint())
 
 
-def _report(session: Session, outcome: Outcome, seeds: Seeds, as_json: bool) -> ExitCode:
+def _report(session: Session, outcome: CrawlOutcome, seeds: CrawlSeeds, as_json: bool) -> ExitCode:
     """The summary on standard output, what went wrong with seeds on standard error."""
     from lycosa.cli.crawl_failures import failure_lines
     from lycosa.cli.crawl_seeds import refusal_line
@@ -253,16 +253,18 @@ def _tell(text: str) -> None:
     click.echo(f"lycosa: {text}", err=True)
 
 
-async def _supervise(session: Session, plan: MemoryPlan, seeds: Seeds, display: Display) -> Outcome:
+async def _supervise(
+    session: Session, plan: MemoryPlan, seeds: CrawlSeeds, display: Display
+) -> CrawlOutcome:
     from lycosa.processes.supervisor import Supervisor
     from lycosa.processes.uploads import begin_uploads
 
-    uploads = begin_uploads(session, display.note)
-    supervisor = Supervisor(session, plan, seeds, display.show, display.note, uploads)
+    uploads = begin_uploads(session, display.show_line)
+    supervisor = Supervisor(session, plan, seeds, display.show_progress, display.show_line, uploads)
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        display.stopping()
+        display.show_stopping()
         supervisor.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -288,12 +290,12 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
     import msgspec
 
     from lycosa.config.sections import LimitSection
-    from lycosa.config.sources import SettingsError, load
-    from lycosa.folder.manifest import exists, prepare
+    from lycosa.config.sources import SettingsError, load_settings
+    from lycosa.folder.manifest import has_manifest, prepare_folder
     from lycosa.processes.session import saved_settings
 
-    if folder.is_dir() and not exists(folder):
-        prepare(folder)  # somebody else's folder is the first thing to know
+    if folder.is_dir() and not has_manifest(folder):
+        prepare_folder(folder)  # somebody else's folder is the first thing to know
 
     flags = {
         _SETTINGS[name]: value
@@ -305,7 +307,9 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
         # Limits are of one run: a crawl that reached one goes on when it is started again without
         # it.
         saved = msgspec.structs.replace(saved, limits=LimitSection())
-    settings = load(options["config_file"], os.environ, options["pairs"], flags, base=saved)
+    settings = load_settings(
+        options["config_file"], os.environ, options["pairs"], flags, base=saved
+    )
     if (file := settings.config.fetch.ca_file) and not Path(file).is_file():
         raise SettingsError(
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]

@@ -32,8 +32,8 @@ _LONG_S = 600.0  # a host that needs longer than this is named
 
 
 class Display:
-    """Progress on standard error. A context manager, which says what begins; ``show`` takes each
-    report.
+    """Progress on standard error. A context manager, which says what begins; ``show_progress``
+    takes each report.
     """
 
     def __init__(self, folder: Path, config: Config, is_new: bool) -> None:
@@ -49,7 +49,7 @@ class Display:
     def __enter__(self) -> Display:
         self._say(f"{'crawling into' if self._is_new else 'resuming'} {self._folder}")
         for text in _warnings(self._folder, self._config):
-            self.note(text)
+            self.show_line(text)
         if not self._config.agent.contact:
             self._say("tip: --contact URL|EMAIL tells site owners whom to ask", style="dim")
         if self._live is not None:
@@ -65,32 +65,32 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def note(self, text: str) -> None:
+    def show_line(self, text: str) -> None:
         """A line that stays."""
         self._say(f"lycosa: {text}")
 
     def _say(self, text: str, style: str = "") -> None:
         if self._live is not None:
-            self._live.say(clean(text), style)
+            self._live.print_line(clean(text), style)
         else:
             print(clean(text), file=sys.stderr, flush=True)
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """Ctrl-C was pressed."""
         if self._state == "crawling":
             self._state = "stopping"
-            self.note("finishing what is in flight; press Ctrl-C again to break it off")
+            self.show_line("finishing what is in flight; press Ctrl-C again to break it off")
         else:
-            self.note("breaking off")
+            self.show_line("breaking off")
 
-    def show(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         """A report came."""
         now = time.monotonic()
         self._rates.append((now, progress.captures, progress.body_bytes))
         while len(self._rates) > 2 and now - self._rates[0][0] > _RATE_S:
             self._rates.popleft()
         if self._live is not None:
-            self._live.show(self._rows(progress, now))
+            self._live.show_table(self._rows(progress, now))
         elif now >= self._next_line:
             if self._next_line:
                 print(self._line(progress, now), file=sys.stderr, flush=True)

@@ -55,12 +55,12 @@ def failure_lines(folder: Path) -> list[str]:
 
 
 def _line(reader: CrawlReader, entry: UrlEntry) -> str:
-    with reader.view(entry.partition) as view:
-        visit = view.visit(entry.host8)
+    with reader.partition_view(entry.partition) as view:
+        host = view.host_record(entry.host8)
     reason, detail = entry.record.reason, entry.record.detail
-    if reason is Reason.NONE and visit is not None:
-        reason = visit.last_error if visit.last_error is not Reason.NONE else visit.reason
-        detail = visit.detail
+    if reason is Reason.NONE and host is not None:
+        reason = host.last_error if host.last_error is not Reason.NONE else host.reason
+        detail = host.detail
     what = (
         detail
         if reason.meaning in detail

@@ -39,13 +39,13 @@ def _say(text: str) -> None:
     click.echo(f"lycosa: {text}", err=True)
 
 
-class Seeds:
+class CrawlSeeds:
     """What the operator gave, and what earlier runs did not read to its end.
 
-    ``take`` and ``taken`` are for the supervisor; iterating gives the seeds that can be crawled,
-    once. ``tell`` takes each line about another. ``sources`` is how far each source was read, by
-    what is committed. Raises ``click.UsageError`` when a file is given that is not there, or where
-    a URL belongs.
+    ``take_seeds`` and ``note_committed`` are for the supervisor; iterating gives the seeds that can
+    be crawled, once. ``tell`` takes each line about another. ``sources`` is how far each source was
+    read, by what is committed. Raises ``click.UsageError`` when a file is given that is not there,
+    or where a URL belongs.
     """
 
     def __init__(self, given: tuple[str, ...], file: str | None = None) -> None:
@@ -90,7 +90,7 @@ class Seeds:
 
     # -- what is recorded
 
-    def begin(self, folder: Path) -> None:
+    def record_sources(self, folder: Path) -> None:
         """Before the first seed is taken: records the sources in the folder, which is locked,
         and adds what earlier runs left unread.
         """
@@ -115,20 +115,20 @@ class Seeds:
                 self._readings = [each for each in self._readings if each.key != source.key]
                 self._readings.insert(0, reading)
 
-    def take(self, most: int) -> list[str]:
+    def take_seeds(self, most: int) -> list[str]:
         """The next seeds; fewer than ``most`` only at the end."""
         batch, self._kept = self._kept, []
         batch += islice(self._reading, most - len(batch))
         self._pending = [reading.now() for reading in self._readings]
         return batch
 
-    def taken(self) -> None:
+    def note_committed(self) -> None:
         """The seeds that were taken last are committed."""
         self.sources = merged_sources(self.sources, self._pending)
         if not unread(self._pending) or time.monotonic() - self._saved_at >= _SAVE_S:
-            self.save()
+            self.save_positions()
 
-    def save(self) -> None:
+    def save_positions(self) -> None:
         """Writes down how far the sources are read."""
         if self._folder is not None and self._readings:
             save_sources(self._folder, self.sources)

@@ -20,11 +20,11 @@ from lycosa.config.units import show_bytes, show_seconds
 from lycosa.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
-from lycosa.processes.supervisor import Outcome
+from lycosa.processes.supervisor import CrawlOutcome
 from lycosa.reasons import Reason
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
-from lycosa.store.derived import KINDS
+from lycosa.store.derived import DERIVED_KINDS
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 _MOST = 8
@@ -43,17 +43,17 @@ class FilesThere(NamedTuple):
 
 def files_there(folder: Path) -> FilesThere:
     """Looks into a crawl's folder."""
-    kinds = [kind for kind in (layout.WARC, *KINDS) if any((folder / kind).glob("[!.]*"))]
+    kinds = [kind for kind in (layout.WARC, *DERIVED_KINDS) if any((folder / kind).glob("[!.]*"))]
     return FilesThere(kinds, lacking_files(folder), load_sources(folder))
 
 
-def end_of(outcome: Outcome) -> str:
+def end_of(outcome: CrawlOutcome) -> str:
     """How the run ended. A limit that was reached with the last URL stopped nothing."""
     is_done = outcome.end == "limit" and not outcome.progress.states.get("queued")
     return "finished" if is_done else outcome.end
 
 
-def exit_code(outcome: Outcome, left: Sequence[SeedSource] = ()) -> ExitCode:
+def exit_code(outcome: CrawlOutcome, left: Sequence[SeedSource] = ()) -> ExitCode:
     """What the shell is told; ``left`` are the seed sources that were not read to their end. Files
     that were not uploaded are as good a reason to give the command again.
     """
@@ -71,7 +71,7 @@ def exit_code(outcome: Outcome, left: Sequence[SeedSource] = ()) -> ExitCode:
 
 def summary_values(
     folder: Path,
-    outcome: Outcome,
+    outcome: CrawlOutcome,
     code: ExitCode,
     refused: Iterable[tuple[str, str]],
     files: FilesThere,
@@ -112,8 +112,8 @@ def summary_values(
         "unparsed": progress.unparsed,
         "reparsed": progress.reparsed,
         "waiting": (
-            {"urls": waiting_urls(outcome), "next_due_in_s": round(progress.next_in_s, 3)}
-            if waiting_urls(outcome)
+            {"urls": urls_left_waiting(outcome), "next_due_in_s": round(progress.next_in_s, 3)}
+            if urls_left_waiting(outcome)
             else None
         ),
         "uploads": msgspec.to_builtins(progress.uploads),
@@ -130,7 +130,7 @@ def _source_values(source: SeedSource) -> dict[str, Any]:
 
 
 def summary_lines(
-    folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection, files: FilesThere
+    folder: Path, outcome: CrawlOutcome, code: ExitCode, limits: LimitSection, files: FilesThere
 ) -> list[str]:
     """The summary for people."""
     progress, end = outcome.progress, end_of(outcome)
@@ -168,7 +168,7 @@ def summary_lines(
     ]
 
 
-def _count_lines(outcome: Outcome) -> list[str]:
+def _count_lines(outcome: CrawlOutcome) -> list[str]:
     """How it ended, and how many URLs and captures there are."""
     progress, states = outcome.progress, outcome.progress.states
     rate = outcome.captured / max(outcome.duration_s, 0.001)
@@ -192,7 +192,7 @@ def _count_lines(outcome: Outcome) -> list[str]:
     ]
 
 
-def _unparsed_lines(outcome: Outcome, quoted: str) -> list[str]:
+def _unparsed_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
     """Stored documents that were parsed later, or are still to be."""
     progress, lines = outcome.progress, []
     if progress.reparsed:
@@ -217,16 +217,16 @@ def _with_seeds(left: Sequence[SeedSource]) -> str:
     return "   which also reads the rest of the seeds" if left else ""
 
 
-def waiting_urls(outcome: Outcome) -> int:
+def urls_left_waiting(outcome: CrawlOutcome) -> int:
     """Queued URLs that a finished run left, because their host or their retry is due later than
     ``frontier.finish_wait_s``.
     """
     return outcome.progress.states.get("queued", 0) if end_of(outcome) == "finished" else 0
 
 
-def _waiting_lines(outcome: Outcome, quoted: str) -> list[str]:
+def _waiting_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
     """Until when the queued URLs of a finished run wait."""
-    waiting, next_in_s = waiting_urls(outcome), outcome.progress.next_in_s
+    waiting, next_in_s = urls_left_waiting(outcome), outcome.progress.next_in_s
     if not waiting:
         return []
     if next_in_s < 0:

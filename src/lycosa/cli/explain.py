@@ -42,10 +42,10 @@ def run(folder: Path, url: str, as_json: bool) -> None:
     """Looks the URL up and prints the answer."""
     from lycosa.inspect.explain.run import explain
     from lycosa.inspect.reader import read_folder
-    from lycosa.inspect.saved import load_saved
+    from lycosa.inspect.saved_settings import load_saved_settings
 
     reader = read_folder(folder)
-    answer = explain(reader, load_saved(reader), url, time.time())
+    answer = explain(reader, load_saved_settings(reader), url, time.time())
     if as_json:
         emit_json(answer.to_json())
         return

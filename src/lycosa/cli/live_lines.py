@@ -31,13 +31,13 @@ class LiveLines:
         """Takes the table away."""
         self._live.stop()
 
-    def say(self, text: str, style: str = "") -> None:
+    def print_line(self, text: str, style: str = "") -> None:
         """A line that stays. It is not markup."""
         self._console.print(
             text, style=style or None, highlight=False, markup=False, soft_wrap=True
         )
 
-    def show(self, rows: Iterable[tuple[str, str]]) -> None:
+    def show_table(self, rows: Iterable[tuple[str, str]]) -> None:
         """The table: names and values."""
         table = Table.grid(padding=(0, 2))
         for name, value in rows:

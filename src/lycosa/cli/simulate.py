@@ -15,8 +15,8 @@ import click
 from lycosa.cli.output import ExitCode, emit_json, emit_table, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.simulate.report import Report
-    from lycosa.simulate.run import Model, Outcome
+    from lycosa.simulate.report import SimulationReport
+    from lycosa.simulate.run import Model, SimulationOutcome
 
 _EPILOG = """
 \b
@@ -143,13 +143,13 @@ def run(**options: Any) -> ExitCode:
     if picture is not None:
         _check_picture(picture)
     model = model_of(options)
-    progress = Progress()
+    progress = SimulationProgress()
     try:
-        outcome = simulate(model, options["jobs"] or cores(), progress.tell)
+        outcome = simulate(model, options["jobs"] or cores(), progress.show_share)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     finally:
-        progress.end()
+        progress.clear_line()
     found = report(model, outcome)
     if picture is not None:
         _draw(picture, model, outcome, found)
@@ -160,7 +160,7 @@ def run(**options: Any) -> ExitCode:
     return ExitCode.FINISHED
 
 
-class Progress:
+class SimulationProgress:
     """How far it is, on standard error: at once on a terminal, every ten seconds elsewhere."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -169,7 +169,7 @@ class Progress:
         self._next = self._began + (0.5 if self._is_live else 10.0)
         self._told = False
 
-    def tell(self, share: float) -> None:
+    def show_share(self, share: float) -> None:
         """So much of the virtual time has passed."""
         now = self._clock()
         if now < self._next:
@@ -186,14 +186,14 @@ class Progress:
             nl=not self._is_live,
         )
 
-    def end(self) -> None:
+    def clear_line(self) -> None:
         """Clears the line."""
         if self._told and self._is_live:
             click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _list_keys(as_json: bool) -> None:
-    from lycosa.simulate.given import model_fields
+    from lycosa.simulate.model_settings import model_fields
 
     rows = [
         (key, field.show(field.default), field.bound_text or field.type_text, field.meaning)
@@ -217,7 +217,7 @@ def _check_picture(path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
 
 
-def _draw(path: Path, model: Model, outcome: Outcome, found: Report) -> None:
+def _draw(path: Path, model: Model, outcome: SimulationOutcome, found: SimulationReport) -> None:
     from lycosa.cli.simulate_answers import subtitle_of, title_of
     from lycosa.simulate.picture import svg
 

@@ -11,9 +11,9 @@ from lycosa.cli.output import (
     human_count,
     human_duration,
 )
-from lycosa.simulate.means import LIMITS
-from lycosa.simulate.report import DAY_S, Report, Row, most_cores, some_rows
-from lycosa.simulate.run import Model, Outcome
+from lycosa.simulate.report import DAY_S, ReportRow, SimulationReport, most_cores, some_rows
+from lycosa.simulate.resources import LIMITS
+from lycosa.simulate.run import Model, SimulationOutcome
 
 _COLUMNS = (
     "day",
@@ -41,7 +41,7 @@ def title_of(model: Model) -> str:
     )
 
 
-def subtitle_of(model: Model, outcome: Outcome) -> str:
+def subtitle_of(model: Model, outcome: SimulationOutcome) -> str:
     """By what, and from how many hosts."""
     kind = "as listed" if model.rows else model.web.sizes.value
     delay = human_duration(model.config.politeness.delay_s)
@@ -52,7 +52,7 @@ def subtitle_of(model: Model, outcome: Outcome) -> str:
     )
 
 
-def print_answers(model: Model, outcome: Outcome, found: Report) -> None:
+def print_answers(model: Model, outcome: SimulationOutcome, found: SimulationReport) -> None:
     """The answers, what held the crawl up, and a table of points in time."""
     emit(title_of(model))
     emit(subtitle_of(model, outcome))
@@ -64,7 +64,7 @@ def print_answers(model: Model, outcome: Outcome, found: Report) -> None:
     emit_table(_COLUMNS, map(_cells, some_rows(model, outcome)))
 
 
-def _limits(found: Report) -> list[tuple[str, str, str, str]]:
+def _limits(found: SimulationReport) -> list[tuple[str, str, str, str]]:
     return [
         (name, f"{100 * share:.1f} %", f"{100 * found.limits[name]:.1f} %", LIMITS[name])
         for name, share in found.limits_of_pages.items()
@@ -72,7 +72,7 @@ def _limits(found: Report) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _answers(model: Model, found: Report) -> list[tuple[str, str]]:
+def _answers(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
     day = _three(found.pages_per_day, found.pages_per_day_most, found.pages_per_day_late)
     fresh = (
         f"{100 * found.fresh_late:.1f} % of the copies are current in the end, mean age"
@@ -94,7 +94,7 @@ def _answers(model: Model, found: Report) -> list[tuple[str, str]]:
     ]
 
 
-def _spent(model: Model, found: Report) -> list[tuple[str, str]]:
+def _spent(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
     """What the crawl takes of network, disk, processors and money."""
     bandwidth = (
         f"{human_count(found.bits_per_s)} bit/s on average, at most"
@@ -129,7 +129,7 @@ def _three(mean: float, most: float, late: float) -> str:
     )
 
 
-def _round(found: Report) -> str:
+def _round(found: SimulationReport) -> str:
     if not found.first_round_pages:
         return "nothing could be fetched"
     if found.first_round_day < 0:
@@ -139,7 +139,7 @@ def _round(found: Report) -> str:
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ReportRow) -> tuple[str, ...]:
     return (
         f"{row.day:.3g}",
         human_count(row.pages_per_day),

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from lycosa.config.sources import SettingsError, load
+from lycosa.config.sources import SettingsError, load_settings
 from lycosa.folder import manifest
 from lycosa.inspect.reader import read_folder
-from lycosa.inspect.state_rows import COLUMNS, state_rows
-from lycosa.simulate.given import read_count, read_model
-from lycosa.simulate.hosts_file import errors_of, host_row, read_hosts
-from lycosa.simulate.past import past_means
+from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows
+from lycosa.simulate.hosts_file import error_share_of, host_row, read_hosts
+from lycosa.simulate.model_settings import read_count, read_model
+from lycosa.simulate.past_crawl import past_means
 from lycosa.simulate.run import Model
 from lycosa.simulate.sample import HostRow
 from lycosa.simulate.web import Web
@@ -28,7 +28,7 @@ def model_of(options: Mapping[str, Any]) -> Model:
     ``SettingsError``.
     """
     flags = {"workers": options["workers"], "politeness.delay_s": options["delay"]}
-    config = load(options["config_file"], os.environ, options["settings"], flags).config
+    config = load_settings(options["config_file"], os.environ, options["settings"], flags).config
     asked = {
         key: (f"--{name}", options[name])
         for key, name in (("web.hosts", "hosts"), ("web.pages", "pages"), ("means.cores", "cores"))
@@ -61,7 +61,7 @@ def _past_means(folder: Path | None) -> dict[str, object]:
     """What a past crawl's folder says about costs, by key."""
     if folder is None:
         return {}
-    manifest.load(folder)
+    manifest.load_manifest(folder)
     return past_means(folder)
 
 
@@ -83,7 +83,7 @@ def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, 
         if not rows:
             raise SettingsError([f"{path}: the crawl knows no URL yet"])
         if "web.errors" not in origins:
-            changes["errors"] = errors_of(table)
+            changes["errors"] = error_share_of(table)
     else:
         rows = read_hosts(path, web.server_bytes_per_s)
     hosts = web.hosts if "web.hosts" in origins else len(rows)
@@ -96,6 +96,6 @@ def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, 
 
 def _hosts_of_folder(folder: Path) -> Iterator[dict[str, Any]]:
     """The rows of the table ``hosts`` of a crawl folder, which `lycosa export` would write."""
-    names = [column[0] for column in COLUMNS["hosts"]]
+    names = [column[0] for column in STATE_COLUMNS["hosts"]]
     for values in state_rows(read_folder(folder), "hosts"):
         yield dict(zip(names, values, strict=True))

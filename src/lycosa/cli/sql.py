@@ -90,7 +90,7 @@ def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = Fal
 
 def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """One JSON document, an array with an object per row, written as the rows come."""
-    from lycosa.inspect.export import plain
+    from lycosa.inspect.export import json_cell
     from lycosa.inspect.printable import json_text
 
     separator = "["
@@ -98,7 +98,8 @@ def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         emit(
             separator
             + json_text(
-                {name: plain(value) for name, value in zip(names, row, strict=True)}, is_ascii=True
+                {name: json_cell(value) for name, value in zip(names, row, strict=True)},
+                is_ascii=True,
             )
         )
         separator = ","
@@ -112,9 +113,9 @@ def _emit_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], is_raw: boo
 
 
 def _emit_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
-    from lycosa.inspect.export import cell
+    from lycosa.inspect.export import csv_cell
 
-    emit_table(names, [[cell(value) for value in row] for row in islice(rows, _MOST_SHOWN)])
+    emit_table(names, [[csv_cell(value) for value in row] for row in islice(rows, _MOST_SHOWN)])
     if next(rows, None) is not None:
         click.echo(
             f"lycosa: only the first {_MOST_SHOWN} rows are shown; --format csv or json gives all",

@@ -84,13 +84,13 @@ def run(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
     import msgspec
 
     from lycosa.inspect.reader import read_folder
-    from lycosa.inspect.saved import load_saved
+    from lycosa.inspect.saved_settings import load_saved_settings
     from lycosa.inspect.status import crawl_status, estimate
     from lycosa.inspect.top_lists import Order
 
     now = time.time()
     reader = read_folder(folder)
-    status = crawl_status(reader, load_saved(reader), now, hosts, Order(by), sites)
+    status = crawl_status(reader, load_saved_settings(reader), now, hosts, Order(by), sites)
     if as_json:
         emit_json({**msgspec.to_builtins(status), "estimate": estimate(status)})
     else:

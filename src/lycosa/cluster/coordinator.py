@@ -7,11 +7,12 @@ It assigns shards to nodes, grants permits, passes on requests and settings, and
                    ───> end_rounds ────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
-It is pure: messages and a clock come in, messages go out (``Outgoing``) in the order in which they
-must be sent. A record (``CONTROL``) is written before the messages after it are sent. When it
-cannot be written, another coordinator has the crawl, and this one ends without sending the rest.
-The coordinator only ensures liveness. Safety is enforced by the log, by the numbers of permits and
-by the owner of each shard. Without a coordinator the crawl continues with what was granted.
+It is pure: messages and a clock come in, messages go out (``OutgoingMessage``) in the order in
+which they must be sent. A record (``CONTROL``) is written before the messages after it are sent.
+When it cannot be written, another coordinator has the crawl, and this one ends without sending the
+rest. The coordinator only ensures liveness. Safety is enforced by the log, by the numbers of
+permits and by the owner of each shard. Without a coordinator the crawl continues with what was
+granted.
 
 The owner of a shard is the worker that sent a ``WorkerStatus`` under the current assignment, in its
 greatest term. Whatever the owner lacks by its status is sent to it: at once when the owner is new
@@ -32,7 +33,7 @@ from lycosa.cluster.messages import (
     Move,
     NodeReport,
     NoMoreAsks,
-    Outgoing,
+    OutgoingMessage,
     Relay,
     Said,
     Sendable,
@@ -85,7 +86,7 @@ class Coordinator:
         self._end = control.end
         self._expects_asks = True
         self._ahead_s = 0.0  # wall clock minus the clock of ``now``
-        self._out: list[Outgoing] = []
+        self._out: list[OutgoingMessage] = []
 
     def __repr__(self) -> str:
         return (
@@ -96,7 +97,7 @@ class Coordinator:
     # -- what others may know
 
     @property
-    def end(self) -> End | None:
+    def crawl_end(self) -> End | None:
         """How the crawl ends, once that is decided."""
         return End(self._end.end) if self._end.end else None
 
@@ -105,7 +106,7 @@ class Coordinator:
         """Whether the workers of all shards have ended."""
         return all(place.is_over for place in self._placement.places)
 
-    def ends(self) -> list[str]:
+    def worker_ends(self) -> list[str]:
         """How the workers that have ended did so."""
         return [
             place.report.end
@@ -124,7 +125,7 @@ class Coordinator:
 
     # -- messages
 
-    def tick(self, now: float, wall: float) -> list[Outgoing]:
+    def tick(self, now: float, wall: float) -> list[OutgoingMessage]:
         """Advance the time; returns the messages to send.
 
         Call it several times within a node's timeout. ``wall`` is the coordinator's wall clock.
@@ -139,7 +140,9 @@ class Coordinator:
         self._tell_changed_lists()
         return self._flush()
 
-    def hear(self, sender: str, message: ToCoordinator, now: float) -> list[Outgoing]:
+    def handle_message(
+        self, sender: str, message: ToCoordinator, now: float
+    ) -> list[OutgoingMessage]:
         """Handle a message of the node ``sender``, or of ``CALLER``.
 
         Returns the messages to send, in that order.
@@ -160,7 +163,7 @@ class Coordinator:
     def _hear_report(self, sender: str, report: NodeReport, now: float) -> None:
         self._supersede(report.coordinator)
         if not self.superseded_by:
-            self._placement.hear(sender, report, now, now + self._ahead_s)
+            self._placement.record_report(sender, report, now, now + self._ahead_s)
             self._tell_list(self._placement.nodes[sender])
 
     def _supersede(self, number: int) -> None:
@@ -170,8 +173,8 @@ class Coordinator:
 
     def _hear_caller(self, message: ToCoordinator, now: float) -> None:
         if isinstance(message, Ask):
-            self._rounds.reset()
-            answered = self._requests.ask(
+            self._rounds.start_over()
+            answered = self._requests.open_request(
                 message.request, message.shards or range(len(self._seats))
             )
             if answered is not None:
@@ -192,9 +195,9 @@ class Coordinator:
             for shard in range(len(self._seats)):
                 self._tell_what_lacks(shard, now)
         elif isinstance(message, Drain):
-            self._placement.drain(message.node, message.is_over)
+            self._placement.drain_node(message.node, message.is_over)
         elif isinstance(message, Move):
-            self._placement.move(message.shard, message.node)
+            self._placement.move_shard(message.shard, message.node)
 
     # -- what owners say
 
@@ -217,7 +220,7 @@ class Coordinator:
             seat.progress = message
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
-            self._rounds.hear(said.shard, owner, message)
+            self._rounds.record_answer(said.shard, owner, message)
 
     def _hear_status(self, shard: int, owner: Owner, status: WorkerStatus, now: float) -> None:
         seat = self._seats[shard]
@@ -226,7 +229,7 @@ class Coordinator:
         if owner != seat.owner:
             seat.take(owner, status)
         seat.status = status
-        changed = self._permits.hear(shard, status)
+        changed = self._permits.record_status(shard, status)
         for permit in changed:
             self._send(CONTROL, permit)
         for each in {shard, *(permit.shard for permit in changed)}:
@@ -234,7 +237,7 @@ class Coordinator:
         self._tell_requests(shard, now)
 
     def _hear_answer(self, shard: int, message: SeedsTaken, now: float) -> None:
-        answered = self._requests.taken(shard, message)
+        answered = self._requests.take_answer(shard, message)
         if answered is not None:
             self._send(CALLER, answered)
         self._tell_what_lacks(shard, now)
@@ -277,7 +280,7 @@ class Coordinator:
     def _tell_requests(self, shard: int, now: float) -> None:
         owner = self._seats.owner(shard)
         if owner is not None and not self._requests.are_answered:
-            for request in self._requests.due(shard, owner, now):
+            for request in self._requests.messages_due(shard, owner, now):
                 self._relay(shard, request)
 
     # -- the end
@@ -293,11 +296,11 @@ class Coordinator:
             or not self._requests.are_answered
             or not self._seats.are_idle()
         ):
-            self._rounds.reset()
-        elif self._rounds.judge(owners, self._seats.captures()):
+            self._rounds.start_over()
+        elif self._rounds.completes_proof(owners, self._seats.captures()):
             self._decide_end(End.FINISHED.value, at_once=False)
         else:
-            for shard, probe in self._rounds.probes(owners):
+            for shard, probe in self._rounds.probes_due(owners):
                 self._relay(shard, probe)
 
     def _decide_end(self, end: str, at_once: bool) -> None:
@@ -316,7 +319,7 @@ class Coordinator:
     def _tell_list(self, node: NodeView) -> None:
         node.told = node.version
         upon = node.report.serial if node.report is not None else 0
-        assigned = self._placement.assigned(node.name)
+        assigned = self._placement.assignments_of(node.name)
         self._send(
             node.name,
             Assignments(
@@ -332,8 +335,8 @@ class Coordinator:
             )
 
     def _send(self, receiver: str, message: Sendable) -> None:
-        self._out.append(Outgoing(receiver, message))
+        self._out.append(OutgoingMessage(receiver, message))
 
-    def _flush(self) -> list[Outgoing]:
+    def _flush(self) -> list[OutgoingMessage]:
         out, self._out = self._out, []
         return out

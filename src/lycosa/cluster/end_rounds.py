@@ -17,7 +17,8 @@ from lycosa.cluster.worker_messages import Probe, ProbeAnswer, is_over
 class EndRounds:
     """The rounds of probes of one coordinator.
 
-    In each tick call ``judge`` first, then ``probes`` for the shards whose answer is missing.
+    In each tick call ``completes_proof`` first, then ``probes_due`` for the shards whose answer is
+    missing.
     """
 
     def __init__(self) -> None:
@@ -32,19 +33,19 @@ class EndRounds:
             f"<EndRounds round={self._round} open={self._is_open} answers={sorted(self._answers)}>"
         )
 
-    def reset(self) -> None:
+    def start_over(self) -> None:
         """Discard all answers, because something is still going on."""
         self._is_open, self._before = False, None
 
-    def hear(self, shard: int, owner: Owner, answer: ProbeAnswer) -> None:
+    def record_answer(self, shard: int, owner: Owner, answer: ProbeAnswer) -> None:
         """Store the answer of a current owner."""
         if self._is_open and answer.round == self._round:
             self._answers[shard] = owner, answer
 
-    def judge(self, owners: dict[int, Owner], captures: int) -> bool:
+    def completes_proof(self, owners: dict[int, Owner], captures: int) -> bool:
         """Whether the open round completes the proof.
 
-        All shards must have an owner; otherwise call ``reset`` instead.
+        All shards must have an owner; otherwise call ``start_over`` instead.
         """
         if not self._is_open:
             return False
@@ -66,7 +67,7 @@ class EndRounds:
         is_proof, self._before = said == self._before, said
         return is_proof
 
-    def probes(self, shards: dict[int, Owner]) -> list[tuple[int, Probe]]:
+    def probes_due(self, shards: dict[int, Owner]) -> list[tuple[int, Probe]]:
         """The probes to send now, by shard; begins a round when none is open.
 
         They are repeated in every tick until all have answered.

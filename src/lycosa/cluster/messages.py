@@ -195,7 +195,7 @@ ToNode = Assignments | Relay
 Sendable = Assignments | Relay | Answered | Record
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class OutgoingMessage(msgspec.Struct, frozen=True):
     """A message that a coordinator wants to send.
 
     ``receiver`` is a node's name, ``CALLER``, or ``CONTROL`` for a record.
@@ -205,6 +205,6 @@ class Outgoing(msgspec.Struct, frozen=True):
     message: Sendable
 
 
-encode = msgspec.msgpack.Encoder().encode
+encode_node_message = msgspec.msgpack.Encoder().encode
 decode_to_coordinator = msgspec.msgpack.Decoder(ToCoordinator).decode
 decode_to_node = msgspec.msgpack.Decoder(ToNode).decode

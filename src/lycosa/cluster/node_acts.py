@@ -54,7 +54,7 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
-Act = StartWorker | TellWorker | TellCoordinator | Reply | GiveUp | Note
+NodeAct = StartWorker | TellWorker | TellCoordinator | Reply | GiveUp | Note
 
 
 class Died(msgspec.Struct, frozen=True):

@@ -30,10 +30,10 @@ from lycosa.cluster.messages import (
     ToNode,
 )
 from lycosa.cluster.node_acts import (
-    Act,
     Died,
     GiveUp,
     Machine,
+    NodeAct,
     Note,
     Reply,
     StartWorker,
@@ -133,7 +133,7 @@ class NodePlan:
         run = self._runs[shard]
         return Stop(End.STOPPED.value) if run.state is ShardState.STOPPING else self.end
 
-    def abandon(self, now: float) -> list[Act]:
+    def abandon(self, now: float) -> list[NodeAct]:
         """Restart nothing from now on: the processes are about to be killed."""
         self.is_abandoned = self._is_changed = True
         for run in self._runs.values():
@@ -143,7 +143,7 @@ class NodePlan:
 
     # -- the coordinator
 
-    def hear(self, message: ToNode, now: float) -> list[Act]:
+    def handle_message(self, message: ToNode, now: float) -> list[NodeAct]:
         """Handle a coordinator's message."""
         if message.coordinator < self.coordinator:
             return [Reply(Superseded(self.coordinator))]
@@ -156,12 +156,12 @@ class NodePlan:
             return [TellWorker(message.shard, message.message)]
         return self._follow(message, now)
 
-    def _follow(self, message: Assignments, now: float) -> list[Act]:
+    def _follow(self, message: Assignments, now: float) -> list[NodeAct]:
         if (message.version, message.upon) < (self._obeyed, self._upon):
             return []
         self._is_changed = self._is_changed or message.version > self._obeyed
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
-        acts: list[Act] = []
+        acts: list[NodeAct] = []
         end = Stop(message.end, message.at_once) if message.end else None
         if end is not None and end != self.end:
             acts += [
@@ -174,7 +174,7 @@ class NodePlan:
             acts += self._settle(shard, now)
         return acts + self._report_change(now)
 
-    def _settle(self, shard: int, now: float) -> list[Act]:
+    def _settle(self, shard: int, now: float) -> list[NodeAct]:
         """Bring one shard to the state that the list demands."""
         run, wanted = self._runs.get(shard), self._wanted_now(shard)
         if run is None:
@@ -224,11 +224,11 @@ class NodePlan:
 
     # -- workers
 
-    def worker_said(self, shard: int, message: FromWorker, now: float) -> list[Act]:
+    def handle_worker_message(self, shard: int, message: FromWorker, now: float) -> list[NodeAct]:
         """Handle a message of the shard's running process."""
         run = self._runs[shard]
         if isinstance(message, Ended | Failed):
-            return []  # handled by ``worker_ended``
+            return []  # handled by ``handle_worker_end``
         if isinstance(message, WorkerStatus) and run.term != message.term:
             run.term, self._is_changed = message.term, True
             run.state = ShardState.RUNNING if run.state is ShardState.STARTING else run.state
@@ -241,7 +241,9 @@ class NodePlan:
             *self._report_change(now),
         ]
 
-    def worker_ended(self, shard: int, ending: Ended | Failed | Died, now: float) -> list[Act]:
+    def handle_worker_end(
+        self, shard: int, ending: Ended | Failed | Died, now: float
+    ) -> list[NodeAct]:
         """Handle the end of the shard's process."""
         run = self._runs[shard]
         self._is_changed = True
@@ -263,18 +265,18 @@ class NodePlan:
             )
         return acts + self._report_change(now)
 
-    def _over(self, run: _Run, end: str) -> list[Act]:
+    def _over(self, run: _Run, end: str) -> list[NodeAct]:
         run.state, run.end = ShardState.ENDED, end
         return []
 
-    def _leave(self, shard: int, run: _Run) -> list[Act]:
+    def _leave(self, shard: int, run: _Run) -> list[NodeAct]:
         """Release a shard that was stopped for another node, or restart it if it is ours again."""
         if wanted := self._wanted_now(shard):
             return [self._start(shard, run, wanted)]
         del self._runs[shard]
         return []
 
-    def _ask(self, shard: int, run: _Run, failed: Failed, now: float) -> list[Act]:
+    def _ask(self, shard: int, run: _Run, failed: Failed, now: float) -> list[NodeAct]:
         """Wait for the coordinator's decision after fencing or an append of unknown outcome."""
         run.state, run.why = ShardState.ASKING, failed.text
         run.asked = self._in_row(run, run.asked)
@@ -286,7 +288,7 @@ class NodePlan:
             )
         ]
 
-    def _died(self, shard: int, run: _Run, how: str, now: float) -> list[Act]:
+    def _died(self, shard: int, run: _Run, how: str, now: float) -> list[NodeAct]:
         self.deaths += 1
         run.fruitless = self._in_row(run, run.fruitless)
         run.due = now + _pause_s(run.fruitless)
@@ -305,24 +307,24 @@ class NodePlan:
         run.last_commits = run.commits
         return number
 
-    def _start_when_due(self, shard: int, run: _Run, now: float) -> list[Act]:
+    def _start_when_due(self, shard: int, run: _Run, now: float) -> list[NodeAct]:
         if run.state is not ShardState.WAITING or now < run.due or self.is_abandoned:
             return []
         return [self._start(shard, run, run.assignment)]
 
     # -- time
 
-    def tick(self, now: float, machine: Machine) -> list[Act]:
+    def tick(self, now: float, machine: Machine) -> list[NodeAct]:
         """Advance the time; call it several times a second."""
         self._machine = machine
-        acts: list[Act] = []
+        acts: list[NodeAct] = []
         for shard, run in sorted(self._runs.items()):
             acts += self._start_when_due(shard, run, now)
         if now >= self._next_report:
             self._is_changed = True
         return acts + self._report_change(now)
 
-    def _report_change(self, now: float) -> list[Act]:
+    def _report_change(self, now: float) -> list[NodeAct]:
         """The report, if something in it is new."""
         if not self._is_changed or self._machine is None:
             return []

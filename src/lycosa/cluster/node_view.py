@@ -29,7 +29,7 @@ class NodeView:
             f" version={self.version}>"
         )
 
-    def hear(self, report: NodeReport, now: float, wall: float, timeout_s: float) -> bool:
+    def record_report(self, report: NodeReport, now: float, wall: float, timeout_s: float) -> bool:
         """Store a report unless a later one is stored; returns whether it was stored.
 
         A report of an earlier run of the node's program is late. But if the later run has sent

@@ -43,7 +43,7 @@ class PermitBook:
             return 0
         return max(self._limit - sum(permit.captures for permit in self._permits.values()), 0)
 
-    def hear(self, shard: int, status: WorkerStatus) -> list[PermitSaved]:
+    def record_status(self, shard: int, status: WorkerStatus) -> list[PermitSaved]:
         """Handle an owner's status; returns the records that follow from it.
 
         A status of an earlier term, or from before the last permit, is ignored.

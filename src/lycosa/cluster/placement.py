@@ -28,7 +28,7 @@ _COUNT_BITS = 32
 _OVER = (ShardState.ENDED, ShardState.FAILED)
 
 
-class Place:
+class ShardPlace:
     """One shard.
 
     ``node`` is empty while it has none; ``leaving`` is the version of the list that took it from
@@ -64,7 +64,7 @@ class Placement:
         self._timeout_s = rules.node_timeout_s or math.inf
         self._quiet_until = now + rules.node_timeout_s
         self._ticked = now
-        self.places = [Place() for _ in range(shards)]
+        self.places = [ShardPlace() for _ in range(shards)]
         self.nodes: dict[str, NodeView] = {}
 
     def __repr__(self) -> str:
@@ -72,10 +72,10 @@ class Placement:
 
     # -- what nodes say
 
-    def hear(self, name: str, report: NodeReport, now: float, wall: float) -> None:
+    def record_report(self, name: str, report: NodeReport, now: float, wall: float) -> None:
         """Handle a node's report; ``wall`` is the coordinator's wall clock."""
         node = self.nodes.setdefault(name, NodeView(name))
-        if not node.hear(report, now, wall, self._timeout_s):
+        if not node.record_report(report, now, wall, self._timeout_s):
             return
         node.version = node.version or self._next_version()
         for each in report.shards:
@@ -90,7 +90,7 @@ class Placement:
                 if place.leaving and obeyed >= place.leaving:
                     self._free(place)
 
-    def _compare(self, node: NodeView, place: Place, report: ShardReport) -> None:
+    def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport) -> None:
         """Compare a node's report of a shard with the known state."""
         if report.assignment < place.assignment or report.state is ShardState.STOPPING:
             return  # by its list the shard is no longer the node's
@@ -103,11 +103,11 @@ class Placement:
 
     # -- what an operator says
 
-    def drain(self, name: str, is_over: bool) -> None:
+    def drain_node(self, name: str, is_over: bool) -> None:
         """Take the node's shards away, or allow it to have some again."""
         self.nodes.setdefault(name, NodeView(name)).is_draining = not is_over
 
-    def move(self, shard: int, name: str) -> None:
+    def move_shard(self, shard: int, name: str) -> None:
         """Assign the shard to that node as soon as the node can have it."""
         self.places[shard].wanted = name
 
@@ -171,7 +171,9 @@ class Placement:
                 place.leaving = self._change(node)
                 is_moving = True
 
-    def _should_move(self, place: Place, node: NodeView, other: NodeView, is_moving: bool) -> bool:
+    def _should_move(
+        self, place: ShardPlace, node: NodeView, other: NodeView, is_moving: bool
+    ) -> bool:
         if node.must_lose(self._rules) or place.wanted == other.name:
             return True
         is_settled = place.report is not None and place.report.state is ShardState.RUNNING
@@ -180,7 +182,7 @@ class Placement:
             self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted
         )
 
-    def _choose(self, place: Place) -> NodeView | None:
+    def _choose(self, place: ShardPlace) -> NodeView | None:
         """The node that should have the shard.
 
         The operator's choice, otherwise the one with the fewest shards.
@@ -192,13 +194,13 @@ class Placement:
     def _load(self, node: NodeView) -> int:
         return sum(place.node == node.name for place in self.places)
 
-    def _give(self, place: Place, node: NodeView) -> None:
+    def _give(self, place: ShardPlace, node: NodeView) -> None:
         self._count += 1
         place.node, place.assignment = node.name, (self._number << _COUNT_BITS) + self._count
         place.leaving, place.report = 0, None
         self._change(node)
 
-    def _free(self, place: Place) -> None:
+    def _free(self, place: ShardPlace) -> None:
         place.node, place.leaving, place.report = "", 0, None
 
     def _change(self, node: NodeView | None) -> int:
@@ -217,7 +219,7 @@ class Placement:
         for node in self.nodes.values():
             self._change(node)
 
-    def assigned(self, name: str) -> dict[int, int]:
+    def assignments_of(self, name: str) -> dict[int, int]:
         """The assignments of a node, by shard."""
         return {
             shard: place.assignment

@@ -55,13 +55,13 @@ class Requests:
         """Whether the shard has yet to answer a request."""
         return any(shard in each.missing for each in self._open.values())
 
-    def ask(self, request: Request, shards: Iterable[int]) -> Answered | None:
+    def open_request(self, request: Request, shards: Iterable[int]) -> Answered | None:
         """Add a caller's request; returns the answer if it was answered before."""
         if request.call not in self._answered and request.call not in self._open:
             self._open[request.call] = _Open(request, shards)
         return self._answered.get(request.call)
 
-    def due(self, shard: int, owner: Owner, now: float) -> list[Request]:
+    def messages_due(self, shard: int, owner: Owner, now: float) -> list[Request]:
         """The requests to send to the shard's owner now."""
         found = []
         for each in self._open.values():
@@ -73,7 +73,7 @@ class Requests:
                 found.append(each.request)
         return found
 
-    def taken(self, shard: int, answer: Taken) -> Answered | None:
+    def take_answer(self, shard: int, answer: Taken) -> Answered | None:
         """Handle a shard's answer; returns the answer for the caller if this was the last one."""
         each = self._open.get(answer.call)
         if each is None or shard not in each.missing:

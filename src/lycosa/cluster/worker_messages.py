@@ -238,7 +238,7 @@ ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress
 ToWorker = Stop | Memory | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed
 
-encode = msgspec.msgpack.Encoder().encode
+encode_worker_message = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
 decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
 

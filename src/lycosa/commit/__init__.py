@@ -2,14 +2,14 @@
 
 from lycosa.commit.file_log import FileLog, FolderLogs
 from lycosa.commit.files import (
-    FORMAT,
+    COMMIT_LOG_FORMAT,
     SavedLog,
     is_begun,
     merged_by_worker,
     read_logs,
     saved_logs,
 )
-from lycosa.commit.last import LastCommit, last_said
+from lycosa.commit.last_commit import LastCommit, last_mark
 from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, LogUnusable, all_logs
 from lycosa.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.commit.port import Claim, Fenced, Log, OutcomeUnknown, RolledBack
@@ -26,8 +26,8 @@ from lycosa.commit.record import (
 from lycosa.commit.shard_lease import LEASE_S, ShardLease, folder_lease
 
 __all__ = [
+    "COMMIT_LOG_FORMAT",
     "DEFAULT_FILE_BYTES",
-    "FORMAT",
     "LEASE_S",
     "MARK_KEY",
     "MAX_RECORD_BYTES",
@@ -53,7 +53,7 @@ __all__ = [
     "all_logs",
     "folder_lease",
     "is_begun",
-    "last_said",
+    "last_mark",
     "maker_of",
     "marked",
     "merged_by_worker",

@@ -24,14 +24,14 @@ from xxhash import xxh3_64_intdigest
 from lycosa.commit.record import Commit, LogDamaged
 from lycosa.system.wire import UNREADABLE
 
-FORMAT = 2
+COMMIT_LOG_FORMAT = 2
 """Format 1 stored the writes of a batch as an array of pairs.
 
 It can be read but is never appended to.
 """
 
 HEAD = struct.Struct(">8sQ")  # magic with the format's version, salt
-HEAD_MAGIC = b"LYCLOG\x00" + bytes([FORMAT])
+HEAD_MAGIC = b"LYCLOG\x00" + bytes([COMMIT_LOG_FORMAT])
 _HEAD_MAGICS = (HEAD_MAGIC, b"LYCLOG\x00\x01")
 FRAME = struct.Struct(">4sIQ")  # magic, length of the payload, checksum of the payload
 FRAME_MAGIC = b"\xc5LyR"
@@ -39,7 +39,7 @@ _NAME = re.compile(r"commit-w(\d{3,})-(\d{12,})\.log")
 _DECODER = msgspec.msgpack.Decoder(Commit)
 
 
-class Readable(Protocol):
+class ReadableLog(Protocol):
     """A log whose records can be read."""
 
     worker: int
@@ -68,7 +68,9 @@ class SavedLog:
 
 def saved_logs(folder: Path) -> dict[int, SavedLog]:
     """The logs in the folder, by worker."""
-    return {worker: SavedLog(worker, files) for worker, files in sorted(files_of(folder).items())}
+    return {
+        worker: SavedLog(worker, files) for worker, files in sorted(log_files_of(folder).items())
+    }
 
 
 def read_logs(folder: Path) -> Iterator[tuple[int, Commit]]:
@@ -77,12 +79,12 @@ def read_logs(folder: Path) -> Iterator[tuple[int, Commit]]:
     The owners may be writing. Nothing is changed, and an unfinished end is left out. A file that
     its owner deletes meanwhile raises ``FileNotFoundError``: read again. Raises ``LogDamaged``.
     """
-    for worker, files in files_of(folder).items():
+    for worker, files in log_files_of(folder).items():
         yield from ((worker, record) for record in records_of(files))
 
 
 def merged_by_worker(
-    logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0
+    logs: Iterable[ReadableLog], after: Callable[[int], int] = lambda worker: 0
 ) -> Iterator[tuple[int, Commit]]:
     """The records of several logs with their workers, ordered by run and then by sequence.
 
@@ -93,7 +95,7 @@ def merged_by_worker(
     return heapq.merge(*streams, key=lambda each: each[1].mark)
 
 
-def name_of(worker: int, sequence: int) -> str:
+def log_file_name(worker: int, sequence: int) -> str:
     """The name of the file that begins with this record of a worker."""
     return f"commit-w{worker:03d}-{sequence:012d}.log"
 
@@ -115,7 +117,7 @@ def _with_worker(worker: int, records: Iterator[Commit]) -> Iterator[tuple[int, 
         yield worker, record
 
 
-def files_of(folder: Path) -> dict[int, list[Path]]:
+def log_files_of(folder: Path) -> dict[int, list[Path]]:
     """The files of each worker in order."""
     found: dict[int, list[Path]] = {}
     for path in folder.glob("commit-w*.log"):
@@ -137,8 +139,8 @@ def records_of(files: list[Path], after: int = 0) -> Iterator[Commit]:
     for index, path in enumerate(files):
         if index + 1 < len(files) and first_of(files[index + 1]) <= after + 1:
             continue
-        for offset, payload in frames(path, is_last=index + 1 == len(files)):
-            record = decode(path, offset, payload)
+        for offset, payload in read_log_frames(path, is_last=index + 1 == len(files)):
+            record = decode_commit(path, offset, payload)
             if record.sequence != (expected or first_of(path)):
                 raise LogDamaged(path, offset, f"record {expected or first_of(path)} is missing")
             expected = record.sequence + 1
@@ -146,7 +148,7 @@ def records_of(files: list[Path], after: int = 0) -> Iterator[Commit]:
                 yield record
 
 
-def decode(path: Path, offset: int, payload: bytes) -> Commit:
+def decode_commit(path: Path, offset: int, payload: bytes) -> Commit:
     """The record in a frame. Raises ``LogDamaged``."""
     try:
         return _DECODER.decode(payload)
@@ -154,7 +156,7 @@ def decode(path: Path, offset: int, payload: bytes) -> Commit:
         raise LogDamaged(path, offset, f"the record is not of this format ({error})") from error
 
 
-def frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
+def read_log_frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
     """Offset and payload of each record of a file. The end of the last file may be unfinished."""
     length = path.stat().st_size
     if is_last and length <= HEAD.size:
@@ -176,7 +178,7 @@ def frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
 
 def _head_fault(magic: bytes) -> str:
     if magic[:7] == HEAD_MAGIC[:7]:
-        return f"the file has format {magic[7]}, this program reads {FORMAT}"
+        return f"the file has format {magic[7]}, this program reads {COMMIT_LOG_FORMAT}"
     return "not the head of a commit log"
 
 

@@ -27,15 +27,15 @@ from lycosa.commit.files import (
     FRAME_MAGIC,
     HEAD,
     HEAD_MAGIC,
-    decode,
-    files_of,
+    decode_commit,
     first_of,
-    frames,
     is_begun,
-    name_of,
+    log_file_name,
+    log_files_of,
+    read_log_frames,
     records_of,
 )
-from lycosa.commit.last import LastCommit
+from lycosa.commit.last_commit import LastCommit
 from lycosa.commit.record import Commit
 from lycosa.system.durable import DiskFull, named, sync_data, sync_folder, write_all
 
@@ -75,7 +75,7 @@ class CommitLog:
             last_commit,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        self._files = files_of(folder).get(worker, [])
+        self._files = log_files_of(folder).get(worker, [])
         self._fd = -1
         self._salt = self._length = 0
         self._broken = False
@@ -91,7 +91,7 @@ class CommitLog:
         """The required sequence of the next record."""
         return self._last.sequence + 1 if self._last else 1
 
-    def begin(self) -> None:
+    def make_first_file(self) -> None:
         """Create the first file when there is none. Raises ``DiskFull`` or ``OSError``."""
         if not self._files:
             self._start_file(1)
@@ -124,7 +124,7 @@ class CommitLog:
         self._length += len(frame)
         self._last = record
         if self._last_commit is not None:
-            self._last_commit.say(record.mark)
+            self._last_commit.write_mark(record.mark)
 
     def records(self, after: int = 0) -> Iterator[Commit]:
         """The records with a sequence greater than ``after``, in order. Raises ``LogDamaged``."""
@@ -160,9 +160,9 @@ class CommitLog:
         """Open the last file after its last complete record, and return that record."""
         while self._files:
             path = self._files[-1]
-            for offset, payload in deque(frames(path, is_last=True), maxlen=1):
+            for offset, payload in deque(read_log_frames(path, is_last=True), maxlen=1):
                 self._reopen(path, offset + FRAME.size + len(payload))
-                return decode(path, offset, payload)
+                return decode_commit(path, offset, payload)
             if len(self._files) == 1 and first_of(path) == 1 and is_begun(path):
                 self._reopen(path, HEAD.size)
                 return None
@@ -187,7 +187,7 @@ class CommitLog:
 
         Raises ``DiskFull`` or ``OSError``; the previous file then stays the last one.
         """
-        path = self._folder / name_of(self.worker, sequence)
+        path = self._folder / log_file_name(self.worker, sequence)
         salt = int.from_bytes(os.urandom(8))
         try:
             fd = os.open(
@@ -223,4 +223,4 @@ class CommitLog:
 
 def all_logs(folder: Path, file_bytes: int = DEFAULT_FILE_BYTES) -> list[CommitLog]:
     """The logs of all workers in the folder, by number, including those of earlier runs."""
-    return [CommitLog(folder, worker, file_bytes) for worker in sorted(files_of(folder))]
+    return [CommitLog(folder, worker, file_bytes) for worker in sorted(log_files_of(folder))]

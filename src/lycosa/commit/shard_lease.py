@@ -38,12 +38,12 @@ class ShardLease:
         """Whether the lease can expire: the shard may get another owner while this one lives."""
         return self._length_s < inf
 
-    def renewed(self, began: float) -> None:
+    def renew(self, began: float) -> None:
         """Renew the lease after the successful append that began at ``began``."""
         if not self._has_ended:
             self._until = max(self._until, began + self._length_s)
 
-    def end(self) -> None:
+    def give_up(self) -> None:
         """End the lease for good, because the shard has or may have another owner."""
         self._has_ended, self._until = True, -inf
 
@@ -69,5 +69,5 @@ class ShardLease:
 def folder_lease() -> ShardLease:
     """The lease of a worker that the lock of a crawl folder protects: always held, never due."""
     lease = ShardLease(inf)
-    lease.renewed(0.0)
+    lease.renew(0.0)
     return lease

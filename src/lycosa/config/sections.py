@@ -57,7 +57,7 @@ __all__ = [
     "ScopeRule",
     "ScopeSection",
     "SeenSection",
-    "SeenUrls",
+    "SeenUrlsKind",
     "SitemapSection",
     "StoreSection",
     "TrapSection",
@@ -99,7 +99,7 @@ class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     language: Annotated[bool, setting("Identify the language of the text.")] = True
 
 
-class SeenUrls(Enum):
+class SeenUrlsKind(Enum):
     """Which URL-seen implementation."""
 
     SORTED = "sorted"
@@ -109,7 +109,9 @@ class SeenUrls(Enum):
 class SeenSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Detection of known URLs and content."""
 
-    urls: Annotated[SeenUrls, setting("sorted (exact hash file) or bloom.")] = SeenUrls.SORTED
+    urls: Annotated[SeenUrlsKind, setting("sorted (exact hash file) or bloom.")] = (
+        SeenUrlsKind.SORTED
+    )
     bloom_urls: Annotated[
         int, setting("Number of URLs per partition for which one Bloom filter is sized.", ge=1000)
     ] = 1_000_000

@@ -25,7 +25,7 @@ _IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 
-OPTIONS: dict[str, str] = {
+SETTING_OPTIONS: dict[str, str] = {
     "agent.contact": "--contact",
     "dns.pins": "--resolve",
     "fetch.allow_addresses": "--allow-address",
@@ -89,7 +89,7 @@ class _Given(msgspec.Struct, frozen=True):
     place: str
 
 
-def load(
+def load_settings(
     file: Path | None,
     env: Mapping[str, str],
     pairs: Sequence[str] = (),
@@ -163,7 +163,7 @@ def settings(values: Mapping[str, object]) -> Config:
     return build(found)
 
 
-def check(config: Config) -> None:
+def check_config(config: Config) -> None:
     """Raises ``SettingsError`` when a value of a tree that a program made is not usable: a wrong
     type, out of bounds, not of its form.
     """
@@ -252,7 +252,7 @@ def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[_Given]:
 def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
     for key, value in flags.items():
         if value is not None and value != ():
-            option = OPTIONS.get(key, "--" + key.rpartition(".")[2].replace("_", "-"))
+            option = SETTING_OPTIONS.get(key, "--" + key.rpartition(".")[2].replace("_", "-"))
             yield _Given(key, value, option, option)
 
 

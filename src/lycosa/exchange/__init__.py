@@ -20,21 +20,21 @@ if TYPE_CHECKING:
         PositionLost,
     )
     from lycosa.exchange.local import InProcessExchange
-    from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, waiting_urls
+    from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, urls_in_outboxes
+    from lycosa.exchange.outbox_sender import OutboxSender
     from lycosa.exchange.port import (
         Answering,
         ExchangeEnds,
         Handover,
         Inbound,
         Inquiry,
-        Key,
         Lateness,
         LookUp,
         Parcel,
+        PartitionKey,
         Post,
         Receiver,
     )
-    from lycosa.exchange.sender import Sender
     from lycosa.exchange.sockets import SocketExchange
     from lycosa.exchange.topic import Append, MemoryTopics, TopicPost
 else:
@@ -47,12 +47,12 @@ else:
                 " ParcelsStuck PositionLost"
             ),
             "local": "InProcessExchange",
-            "outbox": "PARCEL_URLS Inbox Outbox waiting_urls",
+            "outbox": "PARCEL_URLS Inbox Outbox urls_in_outboxes",
             "port": (
-                "Answering ExchangeEnds Handover Inbound Inquiry Key Lateness LookUp Parcel Post"
-                " Receiver"
+                "Answering ExchangeEnds Handover Inbound Inquiry PartitionKey Lateness LookUp"
+                " Parcel Post Receiver"
             ),
-            "sender": "Sender",
+            "outbox_sender": "OutboxSender",
             "sockets": "SocketExchange",
             "topic": "Append MemoryTopics TopicPost",
         },
@@ -71,24 +71,24 @@ __all__ = [
     "Inbound",
     "Inbox",
     "Inquiry",
-    "Key",
     "Lateness",
     "LookUp",
     "MemoryTopics",
     "NoAnswer",
     "Outbox",
+    "OutboxSender",
     "Parcel",
     "ParcelGap",
     "ParcelNumbers",
     "ParcelRefused",
     "ParcelsLost",
     "ParcelsStuck",
+    "PartitionKey",
     "PositionLost",
     "Post",
     "Receiver",
-    "Sender",
     "SocketExchange",
     "TopicPost",
     "disagreements",
-    "waiting_urls",
+    "urls_in_outboxes",
 ]

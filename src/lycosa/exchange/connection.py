@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer, ParcelRefused
-from lycosa.exchange.port import Key, Parcel
+from lycosa.exchange.port import Parcel, PartitionKey
 from lycosa.system.frame_stream import FrameStream
 
-MAX_FRAME_BYTES = 64_000_000
-T = TypeVar("T")
+MAX_MESSAGE_BYTES = 64_000_000
+_T = TypeVar("_T")
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
@@ -35,7 +35,7 @@ class Parcels(msgspec.Struct, array_like=True, tag=1):
     calls: list[tuple[int, Parcel]]
 
 
-class Answers(msgspec.Struct, array_like=True, tag=2):
+class Acknowledgements(msgspec.Struct, array_like=True, tag=2):
     """Answers to parcels.
 
     An empty text acknowledges; any other text is the reason of a refusal. The number 0 concerns the
@@ -48,7 +48,7 @@ class Answers(msgspec.Struct, array_like=True, tag=2):
 class Questions(msgspec.Struct, array_like=True, tag=3):
     """Lists of keys with their partitions, each list with a number for its answer."""
 
-    calls: list[tuple[int, list[Key]]]
+    calls: list[tuple[int, list[PartitionKey]]]
 
 
 class Replies(msgspec.Struct, array_like=True, tag=4):
@@ -75,12 +75,12 @@ class CallReplies(msgspec.Struct, array_like=True, tag=6):
     replies: list[tuple[int, bytes | None, str, bool]]
 
 
-Message = Hello | Parcels | Answers | Questions | Replies | Calls | CallReplies
+Message = Hello | Parcels | Acknowledgements | Questions | Replies | Calls | CallReplies
 ENCODER = msgspec.msgpack.Encoder()
 DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
-class Outgoing:
+class BatchingSender:
     """Sends messages one at a time.
 
     Everything that gathers while a frame is written is sent in the next message.
@@ -109,7 +109,7 @@ async def connect(path: Path, crawl: str) -> Connection:
     except BaseException:
         sock.close()
         raise
-    stream = FrameStream(sock, MAX_FRAME_BYTES)
+    stream = FrameStream(sock, MAX_MESSAGE_BYTES)
     await stream.send(ENCODER.encode(Hello(crawl)))
     return Connection(stream, path.name)
 
@@ -122,11 +122,11 @@ class Connection:
         self._delivered: dict[int, asyncio.Future[None]] = {}
         self._waiting: list[tuple[int, Parcel]] = []
         self._asked: dict[int, asyncio.Future[dict[bytes, bytes | None]]] = {}
-        self._questions: list[tuple[int, list[Key]]] = []
+        self._questions: list[tuple[int, list[PartitionKey]]] = []
         self._called: dict[int, asyncio.Future[bytes]] = {}
         self._calls: list[tuple[int, int, bytes]] = []
         self._number = 0
-        self._outgoing = Outgoing(stream, self._message)
+        self._outgoing = BatchingSender(stream, self._message)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._outgoing.run()), loop.create_task(self._read())]
         for task in self._tasks:
@@ -135,22 +135,22 @@ class Connection:
 
     @property
     def unanswered(self) -> int:
-        """The number of parcels given to ``deliver`` that have no answer yet."""
+        """The number of parcels given to ``deliver_parcel`` that have no answer yet."""
         return len(self._delivered)
 
-    async def deliver(self, parcel: Parcel) -> None:
+    async def deliver_parcel(self, parcel: Parcel) -> None:
         """Send a parcel; returns when the other side acknowledges it. Raises ``ExchangeError``."""
         number = self._next()
         self._waiting.append((number, parcel))
         await self._answer_to(number, self._delivered)
 
-    async def ask(self, keys: list[Key]) -> dict[bytes, bytes | None]:
+    async def look_up_keys(self, keys: list[PartitionKey]) -> dict[bytes, bytes | None]:
         """Send a question; returns the reply. Raises ``ExchangeError``."""
         number = self._next()
         self._questions.append((number, keys))
         return await self._answer_to(number, self._asked)
 
-    async def call(self, destination: int, body: bytes) -> bytes:
+    async def call_owner(self, destination: int, body: bytes) -> bytes:
         """Send a call; returns the owner's reply. Raises ``ExchangeError``."""
         number = self._next()
         self._calls.append((number, destination, body))
@@ -162,8 +162,8 @@ class Connection:
         self._number += 1
         return self._number
 
-    async def _answer_to(self, number: int, answers: dict[int, asyncio.Future[T]]) -> T:
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    async def _answer_to(self, number: int, answers: dict[int, asyncio.Future[_T]]) -> _T:
+        answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         answers[number] = answer
         self._outgoing.wake()
         try:
@@ -178,7 +178,7 @@ class Connection:
     async def _read(self) -> None:
         while (payload := await self._stream.receive()) is not None:
             message = DECODER.decode(payload)
-            if isinstance(message, Answers):
+            if isinstance(message, Acknowledgements):
                 for call, refusal in message.answers:
                     self._answer(call, refusal)
             elif isinstance(message, Replies):

@@ -7,9 +7,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer, ParcelRefused
-from lycosa.exchange.port import Answering, Handover, Key, LookUp, Parcel, Receiver
+from lycosa.exchange.port import Answering, Handover, LookUp, Parcel, PartitionKey, Receiver
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Receivers:
@@ -24,7 +24,7 @@ class Receivers:
         self._answering: dict[int, Answering] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
-    def register(
+    def register_partition(
         self,
         partition: int,
         receiver: Receiver,
@@ -43,7 +43,7 @@ class Receivers:
         if answering is not None:
             self._answering[partition] = answering
 
-    def answer(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+    def answer_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         """The values of those keys whose partition answers here."""
         return {
             key: look_up(key)
@@ -54,7 +54,7 @@ class Receivers:
     def __contains__(self, partition: int) -> bool:
         return partition in self._receivers
 
-    def start(self, parcel: Parcel) -> asyncio.Task[None]:
+    def start_delivery(self, parcel: Parcel) -> asyncio.Task[None]:
         """Deliver a parcel.
 
         The task ends when the parcel is committed, or with ``ExchangeError``. Tasks begin in the
@@ -62,7 +62,7 @@ class Receivers:
         """
         return self._begin(self._take(parcel))
 
-    def call(self, partition: int, body: bytes) -> asyncio.Task[bytes]:
+    def call_owner(self, partition: int, body: bytes) -> asyncio.Task[bytes]:
         """Call the owner. The task ends with its reply, or with ``CallRefused``."""
         return self._begin(self._reply(partition, body))
 
@@ -100,7 +100,7 @@ class Receivers:
         except Exception as error:
             raise CallRefused(f"partition {partition} refused a call: {error!r}") from error
 
-    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _begin(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._forget)
@@ -122,7 +122,7 @@ class InProcessExchange:
         self.receivers = Receivers()
         self._deadline_s, self._call_s = deadline_s, call_s
 
-    def register(
+    def register_partition(
         self,
         partition: int,
         receiver: Receiver,
@@ -130,20 +130,22 @@ class InProcessExchange:
         answering: Answering | None = None,
     ) -> None:
         """Register the callbacks of a partition, as in ``Receivers``."""
-        self.receivers.register(partition, receiver, look_up, answering)
+        self.receivers.register_partition(partition, receiver, look_up, answering)
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        return handover(await asyncio.gather(*map(self.deliver, parcels), return_exceptions=True))
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
+        return handover(
+            await asyncio.gather(*map(self.deliver_parcel, parcels), return_exceptions=True)
+        )
 
-    async def deliver(self, parcel: Parcel) -> None:
+    async def deliver_parcel(self, parcel: Parcel) -> None:
         """Deliver a parcel; returns once it is committed. Raises ``ExchangeError``."""
-        await awaited(self.receivers.start(parcel), self._deadline_s)
+        await awaited(self.receivers.start_delivery(parcel), self._deadline_s)
 
-    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
-        return self.receivers.answer(keys)
+    async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
+        return self.receivers.answer_keys(keys)
 
-    async def call(self, destination: int, body: bytes) -> bytes:
-        return await replied(self.receivers.call(destination, body), self._call_s)
+    async def call_owner(self, destination: int, body: bytes) -> bytes:
+        return await replied(self.receivers.call_owner(destination, body), self._call_s)
 
     async def close(self) -> None:
         self.receivers.close()
@@ -169,7 +171,7 @@ def handover(results: Sequence[BaseException | None]) -> Handover:
     return Handover(count, failure)
 
 
-async def awaited(task: asyncio.Future[T], deadline_s: float | None) -> T:
+async def awaited(task: asyncio.Future[_T], deadline_s: float | None) -> _T:
     """The task's result. The task continues after a timeout or when the caller is cancelled.
 
     Raises ``ExchangeError``.

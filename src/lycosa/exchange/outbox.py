@@ -39,7 +39,7 @@ _OUTBOXES, _OUTBOXES_END = b"O", b"P"
 _PARCEL_BYTES = 1_000_000
 
 
-class Table(Protocol):
+class OpenTable(Protocol):
     """A partition's table, including uncommitted writes."""
 
     def get(self, key: bytes) -> bytes | None: ...
@@ -47,7 +47,7 @@ class Table(Protocol):
     def delete(self, key: bytes) -> None: ...
 
 
-class Committed(Protocol):
+class CommittedTable(Protocol):
     """The committed content of the same table."""
 
     def get(self, key: bytes) -> bytes | None: ...
@@ -57,7 +57,7 @@ class Committed(Protocol):
 class Outbox:
     """The sending end of one partition."""
 
-    def __init__(self, source: int, table: Table, committed: Committed) -> None:
+    def __init__(self, source: int, table: OpenTable, committed: CommittedTable) -> None:
         self.source, self._table, self._committed = source, table, committed
         # where a scan starts: a scan from the prefix would pass the tombstones of all sent rows
         self._acknowledged: dict[int, int] = {}
@@ -96,7 +96,7 @@ class Outbox:
             ],
         )
 
-    def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
+    def pending_parcels(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
         """Committed parcels for a partition that are not acknowledged, in order.
 
         At most ``limit``, with numbers greater than ``after``.
@@ -116,12 +116,12 @@ class Outbox:
         found, destination = [], 0
         while pairs := list(self._committed.scan(_made_key(destination), _OUTBOXES_END, 1)):
             destination = int.from_bytes(pairs[0][0][1:5])
-            if self.pending(destination, 1):
+            if self.pending_parcels(destination, 1):
                 found.append(destination)
             destination += 1
         return found
 
-    def acknowledged(self, destination: int, sequence: int) -> None:
+    def acknowledge(self, destination: int, sequence: int) -> None:
         """Delete the rows of this parcel and all before it, in the open commit.
 
         They are handed over. Further calls do nothing.
@@ -159,7 +159,7 @@ class Outbox:
 class Inbox:
     """The receiving end of one partition."""
 
-    def __init__(self, table: Table, committed: Committed, destination: int = 0) -> None:
+    def __init__(self, table: OpenTable, committed: CommittedTable, destination: int = 0) -> None:
         self._table, self._committed, self._destination = table, committed, destination
 
     def is_new(self, source: int, sequence: int, acknowledged: int = 0) -> bool:
@@ -175,7 +175,7 @@ class Inbox:
             raise ParcelGap(f"parcel {sequence} from partition {source} came after {taken}")
         return sequence == taken + 1
 
-    def accept(self, source: int, sequence: int) -> None:
+    def accept_parcel(self, source: int, sequence: int) -> None:
         """Record in the open commit that this parcel was taken."""
         self._table.put(_taken_key(source), _packed(sequence))
 
@@ -187,7 +187,7 @@ class Inbox:
         return sequence <= number_in(self._committed.get(_taken_key(source)))
 
 
-def waiting_urls(
+def urls_in_outboxes(
     scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]],
 ) -> Iterator[Discovered]:
     """The URLs in all unacknowledged parcels of one partition's outboxes.

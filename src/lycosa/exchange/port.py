@@ -47,8 +47,8 @@ Receiver = Callable[[Parcel], Awaitable[None]]
 """Takes a parcel for a partition; returns when the commit that took it is on disk.
 
 That holds for a repeated parcel too. Receivers are started in the order of arrival, and a receiver
-must have judged the number (``Inbox.is_new``, ``Inbox.accept``) before it first suspends. It is
-never cancelled because the sender stopped waiting. Its errors reach the sender as
+must have judged the number (``Inbox.is_new``, ``Inbox.accept_parcel``) before it first suspends. It
+is never cancelled because the sender stopped waiting. Its errors reach the sender as
 ``ExchangeError``.
 """
 
@@ -66,7 +66,7 @@ That holds for a repeated call too. Its errors reach the caller as ``CallRefused
 cancelled because the caller stopped waiting.
 """
 
-Key = tuple[int, bytes]
+PartitionKey = tuple[int, bytes]
 """A partition and a key that it owns."""
 
 
@@ -83,7 +83,7 @@ class Handover(msgspec.Struct, frozen=True):
 class Post(Protocol):
     """Delivers parcels durably."""
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         """Deliver parcels of one pair of partitions, in order.
 
         A parcel counts only when it and all before it are handed over in that order. The sender
@@ -100,14 +100,14 @@ class Post(Protocol):
 class Inquiry(Protocol):
     """Asks the owner of a partition."""
 
-    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+    async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         """The committed values under these keys; ``None`` for no value.
 
         Never raises. A key without an answer within a short time is absent.
         """
         ...
 
-    async def call(self, destination: int, body: bytes) -> bytes:
+    async def call_owner(self, destination: int, body: bytes) -> bytes:
         """The owner's reply, once the effect of the call is in its log.
 
         Calls are idempotent by their content. Raises ``CallRefused``, and ``NoAnswer`` when there
@@ -123,7 +123,7 @@ class Inquiry(Protocol):
 class Inbound(Protocol):
     """The topic with one partition's parcels, read by its owner."""
 
-    async def read(self, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
         """The next parcels after a position, each with its position.
 
         Waits until there is one, also while the topic is unreachable. Positions ascend from 1. A
@@ -132,7 +132,7 @@ class Inbound(Protocol):
         """
         ...
 
-    async def end(self) -> int:
+    async def last_position(self) -> int:
         """The position of the last parcel in the topic, 0 when there is none.
 
         Waits while the topic is unreachable.

@@ -24,13 +24,13 @@ from typing import Any
 from lycosa.exchange.connection import (
     DECODER,
     ENCODER,
-    MAX_FRAME_BYTES,
-    Answers,
+    MAX_MESSAGE_BYTES,
+    Acknowledgements,
+    BatchingSender,
     CallReplies,
     Calls,
     Connection,
     Hello,
-    Outgoing,
     Parcels,
     Questions,
     Replies,
@@ -38,7 +38,7 @@ from lycosa.exchange.connection import (
 )
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer
 from lycosa.exchange.local import Receivers, awaited, handover, replied
-from lycosa.exchange.port import Answering, Handover, Key, LookUp, Parcel, Receiver
+from lycosa.exchange.port import Answering, Handover, LookUp, Parcel, PartitionKey, Receiver
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE, FrameError
 
@@ -82,7 +82,7 @@ class SocketExchange:
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def register(
+    def register_partition(
         self,
         partition: int,
         receiver: Receiver,
@@ -90,7 +90,7 @@ class SocketExchange:
         answering: Answering | None = None,
     ) -> None:
         """Register the callbacks of a partition, as in ``Receivers``."""
-        self.receivers.register(partition, receiver, look_up, answering)
+        self.receivers.register_partition(partition, receiver, look_up, answering)
 
     async def open(self) -> None:
         """Listen for connections. Raises ``OSError``."""
@@ -103,33 +103,35 @@ class SocketExchange:
         self._listener = listener
         self._spawn(self._accept(listener))
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        return handover(await asyncio.gather(*map(self.deliver, parcels), return_exceptions=True))
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
+        return handover(
+            await asyncio.gather(*map(self.deliver_parcel, parcels), return_exceptions=True)
+        )
 
-    async def deliver(self, parcel: Parcel) -> None:
+    async def deliver_parcel(self, parcel: Parcel) -> None:
         """Deliver a parcel; returns once its receiver has committed it. Raises ``ExchangeError``.
 
         A partition of this worker is reached without a socket.
         """
         if parcel.destination in self.receivers:
-            await awaited(self.receivers.start(parcel), self._deadline_s)
+            await awaited(self.receivers.start_delivery(parcel), self._deadline_s)
             return
         path = self._route(parcel.destination)
         try:
             async with asyncio.timeout(self._deadline_s):
-                await self._link(path).deliver(parcel)
+                await self._link(path).deliver_parcel(parcel)
         except TimeoutError:
             raise ExchangeError(
                 f"no acknowledgement from {path.name} within {self._deadline_s} s"
             ) from None
 
-    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+    async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         """Ask each worker that owns some of the keys once, all at the same time."""
-        by_path: dict[Path, list[Key]] = {}
+        by_path: dict[Path, list[PartitionKey]] = {}
         for key in keys:
             if key[0] not in self.receivers:
                 by_path.setdefault(self._route(key[0]), []).append(key)
-        found = self.receivers.answer(keys)
+        found = self.receivers.answer_keys(keys)
         if len(by_path) == 1:  # the usual case with two workers: no task is needed
             path, wanted = by_path.popitem()
             return found | await self._ask(path, wanted)
@@ -139,20 +141,20 @@ class SocketExchange:
             found |= answered
         return found
 
-    async def _ask(self, path: Path, keys: list[Key]) -> dict[bytes, bytes | None]:
+    async def _ask(self, path: Path, keys: list[PartitionKey]) -> dict[bytes, bytes | None]:
         try:
             async with asyncio.timeout(self._answer_s):
-                return await self._link(path).ask(keys)
+                return await self._link(path).look_up_keys(keys)
         except (TimeoutError, ExchangeError, ConnectionError):
             return {}
 
-    async def call(self, destination: int, body: bytes) -> bytes:
+    async def call_owner(self, destination: int, body: bytes) -> bytes:
         if destination in self.receivers:
-            return await replied(self.receivers.call(destination, body), self._call_s)
+            return await replied(self.receivers.call_owner(destination, body), self._call_s)
         path = self._route(destination)
         try:
             async with asyncio.timeout(self._call_s):
-                return await self._link(path).call(destination, body)
+                return await self._link(path).call_owner(destination, body)
         except (CallRefused, NoAnswer):
             raise
         except (TimeoutError, ExchangeError, OSError) as error:
@@ -195,7 +197,7 @@ class SocketExchange:
             sock, _ = await loop.sock_accept(listener)
             self._spawn(
                 _Visitor(
-                    FrameStream(sock, MAX_FRAME_BYTES), self.receivers, self._crawl, self._window
+                    FrameStream(sock, MAX_MESSAGE_BYTES), self.receivers, self._crawl, self._window
                 ).serve()
             )
 
@@ -214,7 +216,7 @@ class _Visitor:
         self._answers: list[tuple[int, str]] = []
         self._replies: list[tuple[int, dict[bytes, bytes | None]]] = []
         self._call_replies: list[tuple[int, bytes | None, str, bool]] = []
-        self._outgoing = Outgoing(stream, self._message)
+        self._outgoing = BatchingSender(stream, self._message)
 
     async def serve(self) -> None:
         """Serve until the other side closes, or sends bytes that are not a message."""
@@ -237,7 +239,7 @@ class _Visitor:
         if not isinstance(greeting, Hello) or greeting.crawl != self._crawl:
             await self._stream.send(
                 ENCODER.encode(
-                    Answers([(0, f"this worker belongs to crawl and run {self._crawl}")])
+                    Acknowledgements([(0, f"this worker belongs to crawl and run {self._crawl}")])
                 )
             )
             return
@@ -247,17 +249,17 @@ class _Visitor:
             # commit, so each runs as a task and is answered when that ends.
             if isinstance(message, Questions):
                 self._replies += [
-                    (call, self._receivers.answer(keys)) for call, keys in message.calls
+                    (call, self._receivers.answer_keys(keys)) for call, keys in message.calls
                 ]
                 self._outgoing.wake()
             elif isinstance(message, Calls):
                 for call, destination, body in message.calls:
-                    task = self._receivers.call(destination, body)
+                    task = self._receivers.call_owner(destination, body)
                     task.add_done_callback(lambda task, call=call: self._replied(call, task))  # type: ignore[misc]  # mypy does not infer lambdas with defaults
             elif isinstance(message, Parcels):
                 for call, parcel in message.calls:
                     await self._slots.acquire()
-                    self._receivers.start(parcel).add_done_callback(
+                    self._receivers.start_delivery(parcel).add_done_callback(
                         lambda task, call=call: self._done(call, task)  # type: ignore[misc]
                     )
 
@@ -283,7 +285,7 @@ class _Visitor:
             call_replies, self._call_replies = self._call_replies, []
             return ENCODER.encode(CallReplies(call_replies))
         answers, self._answers = self._answers, []
-        return ENCODER.encode(Answers(answers)) if answers else None
+        return ENCODER.encode(Acknowledgements(answers)) if answers else None
 
 
 class _Link:
@@ -301,23 +303,23 @@ class _Link:
         """The number of parcels that were sent or wait to be sent."""
         return self._connection.unanswered if self._connection else 0
 
-    async def deliver(self, parcel: Parcel) -> None:
+    async def deliver_parcel(self, parcel: Parcel) -> None:
         async with self._slots:
             connection = await self._open()
-            await connection.deliver(parcel)
+            await connection.deliver_parcel(parcel)
             self._failures = 0
 
-    async def ask(self, keys: list[Key]) -> dict[bytes, bytes | None]:
+    async def look_up_keys(self, keys: list[PartitionKey]) -> dict[bytes, bytes | None]:
         connection = self._connection
         if connection is None or connection.is_over:
             connection = await self._open()
-        found = await connection.ask(keys)
+        found = await connection.look_up_keys(keys)
         self._failures = 0
         return found
 
-    async def call(self, destination: int, body: bytes) -> bytes:
+    async def call_owner(self, destination: int, body: bytes) -> bytes:
         connection = await self._open()
-        reply = await connection.call(destination, body)
+        reply = await connection.call_owner(destination, body)
         self._failures = 0
         return reply
 

@@ -47,7 +47,7 @@ class TopicPost:
     def __repr__(self) -> str:
         return f"TopicPost(unanswered={len(self._running)})"
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         tasks = [asyncio.ensure_future(self._append(parcel)) for parcel in parcels]
         self._running.update(tasks)
         count = last = 0
@@ -85,10 +85,12 @@ class MemoryTopics:
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}  # readers waiting for a record
 
     def __repr__(self) -> str:
-        ends = {destination: self.end(destination) for destination in sorted(self._records)}
+        ends = {
+            destination: self.last_position(destination) for destination in sorted(self._records)
+        }
         return f"MemoryTopics(ends={ends}, trimmed={self._trimmed})"
 
-    def append(self, parcel: Parcel) -> asyncio.Future[int]:
+    def append_parcel(self, parcel: Parcel) -> asyncio.Future[int]:
         """Append a parcel, as ``Append``; it is in the topic when this returns."""
         self._records.setdefault(parcel.destination, []).append(parcel)
         loop = asyncio.get_running_loop()
@@ -97,10 +99,10 @@ class MemoryTopics:
             if waiting.get_loop() is loop and not waiting.done():
                 waiting.set_result(None)
         appended: asyncio.Future[int] = loop.create_future()
-        appended.set_result(self.end(parcel.destination))
+        appended.set_result(self.last_position(parcel.destination))
         return appended
 
-    def end(self, destination: int) -> int:
+    def last_position(self, destination: int) -> int:
         """The position of the last record; 0 when there was none yet."""
         return self._trimmed.get(destination, 0) + len(self._records.get(destination, ()))
 
@@ -110,7 +112,7 @@ class MemoryTopics:
 
     def trim(self, destination: int, until: int) -> None:
         """Drop the records up to a position."""
-        dropped = min(until, self.end(destination)) - self._trimmed.get(destination, 0)
+        dropped = min(until, self.last_position(destination)) - self._trimmed.get(destination, 0)
         if dropped > 0:
             del self._records[destination][:dropped]
             self._trimmed[destination] = self._trimmed.get(destination, 0) + dropped
@@ -119,10 +121,10 @@ class MemoryTopics:
         """The reading end for one destination."""
         return MemoryInbound(self, destination)
 
-    async def read(self, destination: int, after: int) -> list[tuple[int, Parcel]]:
-        """The next parcels after a position, as ``Inbound.read``."""
+    async def read_parcels(self, destination: int, after: int) -> list[tuple[int, Parcel]]:
+        """The next parcels after a position, as ``Inbound.read_parcels``."""
         while True:
-            trimmed, end = self._trimmed.get(destination, 0), self.end(destination)
+            trimmed, end = self._trimmed.get(destination, 0), self.last_position(destination)
             if not trimmed <= after <= end:
                 raise PositionLost(destination, after, trimmed + 1, end)
             if after < end:
@@ -141,8 +143,8 @@ class MemoryInbound:
     def __init__(self, topics: MemoryTopics, destination: int) -> None:
         self._topics, self._destination = topics, destination
 
-    async def read(self, after: int) -> list[tuple[int, Parcel]]:
-        return await self._topics.read(self._destination, after)
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
+        return await self._topics.read_parcels(self._destination, after)
 
-    async def end(self) -> int:
-        return self._topics.end(self._destination)
+    async def last_position(self) -> int:
+        return self._topics.last_position(self._destination)

@@ -38,7 +38,7 @@ class MemoryBudget:
         return f"MemoryBudget({self.held} of {self.limit} bytes, {self.spooled} spooled)"
 
 
-class Body:
+class IncomingBody:
     """Collects at most ``max_bytes``, and a bounded number of small chunks.
 
     Further bytes are dropped and set ``is_cut``.
@@ -68,7 +68,7 @@ class Body:
         self.size = 0
         self.is_cut = False
 
-    def add(self, chunk: bytes) -> None:
+    def add_chunk(self, chunk: bytes) -> None:
         """Add the next bytes. Raises ``OSError`` when the file cannot be written."""
         room = self._max - self.size
         self._number += 1
@@ -93,7 +93,7 @@ class Body:
         self._held += size
         self._budget.held += size
 
-    def take(self) -> tuple[bytes, str]:
+    def take_body(self) -> tuple[bytes, str]:
         """The body and an empty string, or empty bytes and the path of its file.
 
         From then on the caller has to delete that file.

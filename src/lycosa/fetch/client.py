@@ -24,14 +24,14 @@ from typing import Any
 
 from lycosa.config.sections import FetchSection
 from lycosa.fetch.body import MemoryBudget
-from lycosa.fetch.connections import Connections, origin_of
+from lycosa.fetch.connections import Connections, connection_origin
 from lycosa.fetch.cookies import CookieJars, Lent, empty
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
 from lycosa.fetch.libcurl import default_ca_file, pycurl
 from lycosa.fetch.open_transfer import OpenTransfer
-from lycosa.fetch.outcome import is_of_two_targets, reason_of
 from lycosa.fetch.repeats import Sign, reason_of_repeat
+from lycosa.fetch.result_codes import is_of_two_targets, reason_of
 from lycosa.fetch.transfer import Transfer
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.ports import Clock
@@ -127,14 +127,14 @@ class CurlFetcher:
         if self._is_closed:
             return _unsent(request, wall, Reason.INTERNAL, "the fetcher is closed")
         transfer = self._idle.pop() if self._idle else self._new_transfer()
-        transfer.begin(request.limits)
-        origin = origin_of(request.url)
+        transfer.begin_transfer(request.limits)
+        origin = connection_origin(request.url)
         try:
             transfer.connect_as(
                 self._connections.manner(origin, self._clock.monotonic()), self._http_version
             )
             lent = self._lend_cookies(transfer, request)
-            transfer.point(
+            transfer.set_request(
                 request, self._header_lines + conditional_lines(request), is_plain=not lent
             )
         except (pycurl.error, UnicodeError, ValueError) as error:
@@ -151,7 +151,7 @@ class CurlFetcher:
             return fetched
         finally:
             self._open.discard(wait)
-            transfer.release()
+            transfer.release_buffers()
             # libcurl has not finished with a handle that was removed in the middle of a transfer
             if wait.is_whole and not self._is_closed:
                 self._recycle(transfer)
@@ -257,7 +257,7 @@ class CurlFetcher:
             else b""
         )
         size = transfer.body.size if is_response else 0
-        body, spool = transfer.body.take() if is_response else (b"", "")
+        body, spool = transfer.body.take_body() if is_response else (b"", "")
         return Fetched(
             request.url,
             reason,
@@ -281,14 +281,14 @@ class CurlFetcher:
     def _note_connection(self, origin: str, fetched: Fetched, transfer: Transfer) -> None:
         """Store what the request showed about connections to its origin."""
         if transfer.socket >= 0:
-            self._connections.opened(origin, transfer.socket)
+            self._connections.note_opened(origin, transfer.socket)
         if fetched.status:
-            self._connections.announced(origin, fetched.header("keep-alive"))
+            self._connections.note_announced(origin, fetched.header("keep-alive"))
         elif fetched.reason is Reason.REQUEST_UNANSWERED:
             learn = (
-                self._connections.wants_http1
+                self._connections.note_http1
                 if Sign.WANTS_HTTP1 in transfer.signs
-                else self._connections.closed_unanswered
+                else self._connections.note_closed
             )
             learn(origin, self._clock.monotonic())
 

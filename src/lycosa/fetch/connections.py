@@ -70,11 +70,11 @@ class Connections:
             idle_s, now >= known.http1_until, idle_s > 0 and is_closed_by_peer(known.socket)
         )
 
-    def opened(self, origin: str, socket: int) -> None:
+    def note_opened(self, origin: str, socket: int) -> None:
         """Record a new connection with this file descriptor."""
         self._of(origin).socket = socket
 
-    def announced(self, origin: str, keep_alive: str) -> None:
+    def note_announced(self, origin: str, keep_alive: str) -> None:
         """Record the ``Keep-Alive`` value of a response, empty when there was none."""
         match = _TIMEOUT.search(keep_alive)
         idle_s = min(MOST_IDLE_S, max(0, int(match[1]) - _MARGIN_S)) if match else MOST_IDLE_S
@@ -84,11 +84,11 @@ class Connections:
         elif idle_s < MOST_IDLE_S:
             self._of(origin).idle_s = idle_s
 
-    def closed_unanswered(self, origin: str, now: float) -> None:
+    def note_closed(self, origin: str, now: float) -> None:
         """Record that the server closed a kept connection instead of responding."""
         self._of(origin).fresh_until = now + FRESH_S
 
-    def wants_http1(self, origin: str, now: float) -> None:
+    def note_http1(self, origin: str, now: float) -> None:
         """Record that the server asked for HTTP/1.1 (HTTP_1_1_REQUIRED, RFC 9113 section 7)."""
         self._of(origin).http1_until = now + FRESH_S
 
@@ -117,6 +117,6 @@ def is_closed_by_peer(socket: int) -> bool:
     return any(events & _CLOSED for _, events in poll.poll(0))
 
 
-def origin_of(url: str) -> str:
+def connection_origin(url: str) -> str:
     """Scheme, host and port, as written in a canonical URL."""
     return "/".join(url.split("/", 3)[:3])

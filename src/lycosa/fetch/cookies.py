@@ -50,18 +50,18 @@ class _Jar:
         self.lines: dict[_Key, bytes] = {}
         self.size = 0
 
-    def put(self, key: _Key, line: bytes) -> None:
+    def put_cookie(self, key: _Key, line: bytes) -> None:
         """Add a cookie, or change the value of one, which keeps its place."""
         self.size += len(line) - len(self.lines.get(key, b""))
         self.lines[key] = line
 
-    def drop(self, key: _Key) -> None:
+    def drop_cookie(self, key: _Key) -> None:
         self.size -= len(self.lines.pop(key, b""))
 
     def shrink(self) -> None:
         """Drop the oldest cookies until the jar is within its limits."""
         while len(self.lines) > SITE_COOKIES or self.size > SITE_BYTES:
-            self.drop(next(iter(self.lines)))
+            self.drop_cookie(next(iter(self.lines)))
 
 
 class CookieJars:
@@ -103,9 +103,9 @@ class CookieJars:
         jar = self._jars.setdefault(site, _Jar())
         before = jar.size
         for key in gone:
-            jar.drop(key)
+            jar.drop_cookie(key)
         for key, line in changed:
-            jar.put(key, line)
+            jar.put_cookie(key, line)
         jar.shrink()
         self._size += jar.size - before
         if not jar.lines:

@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 from typing import Protocol
 
 from lycosa.config.sections import DnsSection
-from lycosa.fetch.silence import Silence
+from lycosa.fetch.name_server_silence import NameServerSilence
 from lycosa.ports import Clock, ResolveError
 from lycosa.reasons import Reason
 
@@ -38,7 +38,7 @@ class Query(Protocol):
     Raises ``ResolveError``, and always ends within a time limit.
     """
 
-    async def ask(self, name: str) -> Sequence[tuple[str, float]]:
+    async def query_name(self, name: str) -> Sequence[tuple[str, float]]:
         """The addresses, at least one, each with its time to live in seconds."""
         ...
 
@@ -81,7 +81,7 @@ class CachingResolver:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._asking: dict[str, asyncio.Task[_Entry]] = {}
         self._turns = asyncio.Semaphore(section.concurrency)
-        self._silence = Silence(section.outage_s)
+        self._silence = NameServerSilence(section.outage_s)
         self._next_look = 0.0
         self._hits = self._questions = self._failures = self._stale = 0
 
@@ -134,7 +134,7 @@ class CachingResolver:
         return task.result()
 
     def _without_asking(self, name: str) -> tuple[str, ...] | None:
-        pinned = self._pins.find(name)
+        pinned = self._pins.find_addresses(name)
         if pinned is not None:
             return pinned
         if name == "localhost" or name.endswith(".localhost"):
@@ -160,17 +160,17 @@ class CachingResolver:
         async with self._turns:
             self._questions += 1
             try:
-                answer = await self._query.ask(name)
+                answer = await self._query.query_name(name)
             except ResolveError as error:
                 entry = self._failed(name, error)
                 if error.reason is Reason.DNS_NO_SUCH_NAME:
-                    self._silence.answered()
+                    self._silence.note_answer()
                 else:
-                    self._silence.unanswered(name, self._clock.monotonic())
+                    self._silence.note_no_answer(name, self._clock.monotonic())
                     entry.is_outage = await self._is_outage()
             else:
                 entry = self._answered(answer)
-                self._silence.answered(name, entry.expires)
+                self._silence.note_answer(name, entry.expires)
         self._remember(name, entry)
         return entry
 
@@ -181,11 +181,11 @@ class CachingResolver:
             self._next_look = now + _WITNESS_S
             for name in silence.witnesses(now):
                 try:
-                    await self._query.ask(name)
+                    await self._query.query_name(name)
                 except ResolveError as error:
                     if error.reason is not Reason.DNS_NO_SUCH_NAME:
                         continue
-                silence.answered()
+                silence.note_answer()
                 break
         return silence.is_suspected(self._clock.monotonic())
 
@@ -229,7 +229,7 @@ class Pins:
     ) -> None:
         self._exact, self._patterns = exact, patterns
 
-    def find(self, name: str) -> tuple[str, ...] | None:
+    def find_addresses(self, name: str) -> tuple[str, ...] | None:
         found = self._exact.get(name)
         if found is None and self._patterns:
             found = next(

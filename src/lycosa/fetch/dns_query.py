@@ -50,7 +50,7 @@ class AiodnsQuery:
         self._resolver: aiodns.DNSResolver | None = None
         self._alone = asyncio.Semaphore(_ALONE)
 
-    async def ask(self, name: str) -> Sequence[tuple[str, float]]:
+    async def query_name(self, name: str) -> Sequence[tuple[str, float]]:
         """Addresses and their TTL in seconds (0 from the hosts file). Raises ``ResolveError``."""
         try:
             return await self._ask(self._channel(), name)

@@ -81,7 +81,7 @@ def plain_block(url: str, header_lines: list[bytes]) -> bytes:
     host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].encode()
     return b"\r\n".join(
         (
-            b"GET " + target_of(url).encode() + b" HTTP/1.1",
+            b"GET " + request_target(url).encode() + b" HTTP/1.1",
             b"Host: " + host,
             *header_lines,
             b"",
@@ -90,7 +90,7 @@ def plain_block(url: str, header_lines: list[bytes]) -> bytes:
     )
 
 
-def target_of(url: str) -> str:
+def request_target(url: str) -> str:
     """The request target in origin form (RFC 9112 section 3.2.1), characters unchanged.
 
     libcurl itself would rewrite ``%3a`` to ``%3A``.
@@ -116,7 +116,7 @@ class HeaderBlock:
         self._lines_left = max_lines + 2  # the status line and the blank one are not fields
         self.is_complete = False
 
-    def add(self, line: bytes) -> Reason:
+    def add_line(self, line: bytes) -> Reason:
         """Add one line. Returns ``HEADERS_TOO_LARGE`` beyond the limits, otherwise ``NONE``."""
         self._bytes_left -= len(line)
         self._lines_left -= 1

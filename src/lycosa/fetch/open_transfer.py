@@ -39,7 +39,7 @@ class OpenTransfer:
 
     def stop(self, reason: Reason, detail: str) -> None:
         """End the transfer now and close its connection."""
-        self._transfer.decide(reason, detail)
+        self._transfer.end_with(reason, detail)
         if not self._result.done():
             self._result.set_result((-1, detail))
         self._remove()

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lycosa.fetch.body import Body, MemoryBudget
+from lycosa.fetch.body import IncomingBody, MemoryBudget
 from lycosa.fetch.connections import ORDINARY, Manner
 from lycosa.fetch.guard import Guard
-from lycosa.fetch.headers import HeaderBlock, plain_block, target_of
+from lycosa.fetch.headers import HeaderBlock, plain_block, request_target
 from lycosa.fetch.libcurl import pycurl
 from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
 from lycosa.model.fetched import FetchRequest, Limits
@@ -33,7 +33,7 @@ _R = TypeVar("_R")
 
 
 class Transfer:
-    """The state of one transfer after another on one handle; ``begin`` starts a new one.
+    """The state of one transfer after another on one handle; ``begin_transfer`` starts a new one.
 
     Times are seconds of ``clock.monotonic``, zero = not yet.
     """
@@ -59,13 +59,13 @@ class Transfer:
         ):
             curl.setopt(option, callback)
         self._manner, self._http_version = Manner(-1), 0  # none yet
-        self.begin(Limits())
+        self.begin_transfer(Limits())
 
-    def begin(self, limits: Limits) -> None:
+    def begin_transfer(self, limits: Limits) -> None:
         """Reset everything for the next transfer."""
         self.limits = limits
         self.headers = HeaderBlock(limits.header_bytes, limits.header_count)
-        self.body = Body(limits.body_bytes, limits.spool_bytes, self._budget, self._folder)
+        self.body = IncomingBody(limits.body_bytes, limits.spool_bytes, self._budget, self._folder)
         self.verdict = Reason.NONE
         self.detail = ""
         self.request_block = b""
@@ -80,13 +80,13 @@ class Transfer:
         self._plain_block = b""
         self._mark = (0.0, 0)  # start time and byte count of the speed measurement
 
-    def release(self) -> None:
+    def release_buffers(self) -> None:
         """Drop what the transfer collected, so that a pooled handle does not keep it in memory."""
         self.body.discard()
         self.headers = HeaderBlock(0, 0)
         self.request_block = b""
 
-    def point(
+    def set_request(
         self, request: FetchRequest, header_lines: list[bytes], *, is_plain: bool = True
     ) -> None:
         """Set the options that differ from request to request.
@@ -97,7 +97,7 @@ class Transfer:
         address = f"[{request.address}]" if ":" in request.address else request.address
         curl = self.curl
         curl.setopt(pycurl.URL, request.url)
-        curl.setopt(pycurl.REQUEST_TARGET, target_of(request.url))
+        curl.setopt(pycurl.REQUEST_TARGET, request_target(request.url))
         # connect for any host and port of this handle to this address, same port
         curl.setopt(pycurl.CONNECT_TO, [f"::{address}:"])
         curl.setopt(pycurl.HTTPHEADER, header_lines)
@@ -125,7 +125,7 @@ class Transfer:
         # for libcurl 0 means no limit
         curl.setopt(pycurl.MAXAGE_CONN, manner.idle_s or ORDINARY.idle_s)
 
-    def decide(self, reason: Reason, detail: str) -> None:
+    def end_with(self, reason: Reason, detail: str) -> None:
         """End the transfer with ``reason``, unless it already has a verdict."""
         if self.verdict is Reason.NONE:
             self.verdict, self.detail = reason, detail
@@ -168,15 +168,15 @@ class Transfer:
 
     def _judge_connection(self, address: str) -> int:
         if self.sent:
-            self.decide(*reason_of_repeat(self.signs))
+            self.end_with(*reason_of_repeat(self.signs))
             return int(pycurl.PREREQFUNC_ABORT)
         self.address = address
         refusal = self._guard.refusal(address)
         if refusal:
-            self.decide(Reason.ADDRESS_FORBIDDEN, f"{address} is {refusal}")
+            self.end_with(Reason.ADDRESS_FORBIDDEN, f"{address} is {refusal}")
             return int(pycurl.PREREQFUNC_ABORT)
         if not self._may_send():
-            self.decide(Reason.LEASE_EXPIRED, "broken off before it was sent")
+            self.end_with(Reason.LEASE_EXPIRED, "broken off before it was sent")
             return int(pycurl.PREREQFUNC_ABORT)
         self.request_block = self._plain_block
         self.sent = self._clock.monotonic()
@@ -193,7 +193,7 @@ class Transfer:
         if not self.sent:
             self.socket = socket
             return _SOCKET_ACCEPTED
-        self.decide(*reason_of_repeat(self.signs))
+        self.end_with(*reason_of_repeat(self.signs))
         return _SOCKET_REFUSED
 
     def _on_header(self, line: bytes) -> int:
@@ -202,11 +202,11 @@ class Transfer:
             if not self.first_byte:
                 self._count(0)
             self.received += size
-            reason = self.headers.add(line)
+            reason = self.headers.add_line(line)
             if reason is Reason.NONE:
                 return size
             limits = self.limits
-            self.decide(
+            self.end_with(
                 reason, f"more than {limits.header_bytes} bytes or {limits.header_count} lines"
             )
         except Exception as error:
@@ -218,11 +218,11 @@ class Transfer:
 
     def _take_body(self, chunk: bytes) -> int:
         self._count(len(chunk))
-        self.body.add(chunk)
+        self.body.add_chunk(chunk)
         if not self.body.is_cut:
             return len(chunk)
         full = self.body.size >= self.limits.body_bytes
-        self.decide(
+        self.end_with(
             Reason.BODY_TRUNCATED,
             f"more than {self.limits.body_bytes} bytes" if full else "a few bytes at a time",
         )
@@ -257,4 +257,4 @@ class Transfer:
             return failed
 
     def _fail(self, error: Exception) -> None:
-        self.decide(Reason.INTERNAL, f"{type(error).__name__}: {error}")
+        self.end_with(Reason.INTERNAL, f"{type(error).__name__}: {error}")

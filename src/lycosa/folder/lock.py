@@ -64,7 +64,7 @@ class LockUnsupported(Exception):
 
 
 class CrawlLock:
-    """The lock of one folder, which must exist. ``take``, ``sign`` and ``release``, or a
+    """The lock of one folder, which must exist. ``take_lock``, ``sign_lock`` and ``release``, or a
     ``with`` block after ``acquire``.
     """
 
@@ -74,19 +74,19 @@ class CrawlLock:
         self._file = -1
         self._holder: LockHolder | None = None
         self.note = ""
-        """After ``sign``: a warning for the operator, or empty."""
+        """After ``sign_lock``: a warning for the operator, or empty."""
 
     def acquire(self, wall: float) -> CrawlLock:
-        """``take`` and ``sign``."""
-        self.take()
+        """``take_lock`` and ``sign_lock``."""
+        self.take_lock()
         try:
-            self.sign(wall)
+            self.sign_lock(wall)
         except BaseException:
             self.release()
             raise
         return self
 
-    def take(self) -> None:
+    def take_lock(self) -> None:
         """Takes the lock, and changes no file. Raises ``CrawlInUse``, ``LockUnsupported`` or
         ``OSError``. Does not wait.
         """
@@ -99,9 +99,9 @@ class CrawlLock:
             self.release()
             raise
 
-    def sign(self, wall: float) -> None:
+    def sign_lock(self, wall: float) -> None:
         """Writes into the file who has the lock. ``wall`` is seconds since 1970. Raises like
-        ``take``.
+        ``take_lock``.
         """
         if self._file < 0:
             self._file = self._take(os.O_RDWR | os.O_CREAT, self._path)

@@ -23,14 +23,14 @@ from lycosa.system.durable import replace_file
 from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import CANONICAL_VERSION, Sites
 
-NAME = "crawl.json"
-FORMAT = 1
+MANIFEST_NAME = "crawl.json"
+MANIFEST_FORMAT = 1
 _KIND = "lycosa-crawl"
 # all that a start may leave before the manifest is written
 _BEFORE_MANIFEST = frozenset(
     {
         "lock",
-        f".{NAME}.tmp",
+        f".{MANIFEST_NAME}.tmp",
         "public_suffix_list.dat",
         ".public_suffix_list.dat.tmp",
         "seeds.json",
@@ -75,7 +75,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
     ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version
-    that wrote the file last; ``runs`` counts starts and is the term of the commits of the run;
+    that wrote the file last; ``term`` counts starts and is the term of the commits of the run;
     ``seeds`` counts the seeds taken until the last start. ``workers`` is the largest number of
     workers that a run had: each of them has a commit log. It is 0 before the first run, and when an
     earlier version made the last one. ``identity_digest`` tells a damaged ``identity`` from
@@ -83,12 +83,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str = _KIND
-    format: int = FORMAT
+    format: int = MANIFEST_FORMAT
     crawl: str
     created: str
     started: str = ""
     software: str
-    runs: int = 0
+    term: int = msgspec.field(default=0, name="runs")
     seeds: int = 0
     workers: int = 0
     identity: Identity
@@ -145,7 +145,7 @@ class IdentityChanged(ManifestError):
         self.changes = changes
 
 
-def create(
+def create_crawl(
     folder: Path, identity: Identity, software: str, wall: float, crawl: str = ""
 ) -> Manifest:
     """Makes the folder a crawl, called ``crawl`` or by a new UUID. The folder may be absent, or
@@ -154,14 +154,14 @@ def create(
     Raises ``NotACrawl`` when other files are in it, ``FolderUnusable``, ``DiskFull`` or
     ``OSError``.
     """
-    prepare(folder)
+    prepare_folder(folder)
     manifest = Manifest(
         crawl=crawl or str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity
     )
-    return save(folder, manifest)
+    return save_manifest(folder, manifest)
 
 
-def prepare(folder: Path) -> None:
+def prepare_folder(folder: Path) -> None:
     """After this the folder exists, can be written, and is a crawl or empty: nothing was put into
     anyone else's folder.
 
@@ -180,22 +180,24 @@ def prepare(folder: Path) -> None:
             f"{folder} may not be written to; give another folder, or change its permissions"
         )
     names = {path.name for path in folder.iterdir()}
-    if NAME not in names and (foreign := sorted(names - _BEFORE_MANIFEST)):
+    if MANIFEST_NAME not in names and (foreign := sorted(names - _BEFORE_MANIFEST)):
         raise NotACrawl(
-            f"{folder} is not empty and not a crawl (it has {foreign[0]}, but no {NAME}); give an"
-            " empty or a new folder"
+            f"{folder} is not empty and not a crawl (it has {foreign[0]}, but no {MANIFEST_NAME});"
+            " give an empty or a new folder"
         )
 
 
-def load(folder: Path) -> Manifest:
+def load_manifest(folder: Path) -> Manifest:
     """Reads the manifest. Raises ``NotACrawl``, ``NewerFormat``, ``DamagedManifest`` or
     ``FolderUnusable``.
     """
-    path = folder / NAME
+    path = folder / MANIFEST_NAME
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        what = f"there is no {NAME} in it" if folder.is_dir() else "there is no such folder"
+        what = (
+            f"there is no {MANIFEST_NAME} in it" if folder.is_dir() else "there is no such folder"
+        )
         raise NotACrawl(
             f"{folder} is not a crawl: {what}; `lycosa crawl --dir {shlex.quote(str(folder))} SEED`"
             " starts one"
@@ -205,12 +207,12 @@ def load(folder: Path) -> Manifest:
     return _decode(path, data)
 
 
-def exists(folder: Path) -> bool:
+def has_manifest(folder: Path) -> bool:
     """Whether the folder has a manifest, readable or not."""
-    return (folder / NAME).exists()
+    return (folder / MANIFEST_NAME).exists()
 
 
-def save(folder: Path, manifest: Manifest) -> Manifest:
+def save_manifest(folder: Path, manifest: Manifest) -> Manifest:
     """Replaces the manifest, whole and synced; gives it with its digest. Raises ``FolderUnusable``,
     ``DiskFull`` or ``OSError``; the old one then stays.
     """
@@ -219,7 +221,7 @@ def save(folder: Path, manifest: Manifest) -> Manifest:
     )
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     try:
-        replace_file(folder / NAME, text)
+        replace_file(folder / MANIFEST_NAME, text)
     except PermissionError as error:
         raise FolderUnusable(
             f"{folder} may not be written to ({error.strerror}); give another folder, or change its"
@@ -231,7 +233,7 @@ def save(folder: Path, manifest: Manifest) -> Manifest:
 def begin_run(
     folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0, workers: int = 0
 ) -> Manifest:
-    """Counts a start and writes it: ``runs`` is then the term of this run's commits.
+    """Counts a start and writes it: ``term`` is then the term of this run's commits.
 
     Call it under the lock, before the first commit, when each of ``workers`` workers has its commit
     log.
@@ -240,11 +242,11 @@ def begin_run(
         manifest,
         started=_iso(wall),
         software=software,
-        runs=manifest.runs + 1,
+        term=manifest.term + 1,
         seeds=manifest.seeds + seeds,
         workers=max(manifest.workers, workers),
     )
-    return save(folder, begun)
+    return save_manifest(folder, begun)
 
 
 def check_identity(manifest: Manifest, wanted: Identity) -> None:
@@ -309,10 +311,10 @@ def _decode(path: Path, data: bytes) -> Manifest:
         version = msgspec.json.decode(data, type=_Version)
         if version.kind != _KIND:
             raise NotACrawl(f"{path} belongs to something else ({version.kind})")
-        if version.format > FORMAT:
+        if version.format > MANIFEST_FORMAT:
             raise NewerFormat(
-                f"{path} has format {version.format}, this program reads up to {FORMAT}; use the"
-                " newer program that wrote it"
+                f"{path} has format {version.format}, this program reads up to {MANIFEST_FORMAT};"
+                " use the newer program that wrote it"
             )
         sealed = msgspec.json.decode(data, type=_Sealed)
         if sealed.identity_digest and sealed.identity_digest != _digest(sealed.identity):

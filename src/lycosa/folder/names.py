@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from lycosa.commit import MARK_KEY, CommitLog, Mark
-from lycosa.config.sections import SeenUrls as SeenChoice
+from lycosa.config.sections import SeenUrlsKind as SeenChoice
 from lycosa.folder.manifest import DamagedFile
 from lycosa.kv.port import KeyValue
 from lycosa.system.durable import replace_file
@@ -65,7 +65,7 @@ def begin_logs(folder: Path, workers: int) -> None:
     for worker in range(workers):
         log = CommitLog(log_folder(folder), worker)
         try:
-            log.begin()
+            log.make_first_file()
         finally:
             log.close()
 

@@ -34,5 +34,5 @@ class SeedCheck:
             url = self._canonicalizer.canonical(seed)
         except InvalidUrl as error:
             return f"not a URL that can be crawled: {error.detail or error.reason.meaning}"
-        refusal = self._scope.judge(url, LinkKind.SEED, 0) or self._traps.judge(url)
+        refusal = self._scope.judge_url(url, LinkKind.SEED, 0) or self._traps.judge_url(url)
         return str(refusal) if refusal is not None else ""

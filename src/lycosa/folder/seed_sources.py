@@ -18,8 +18,8 @@ from lycosa.folder.manifest import ManifestError
 from lycosa.system.durable import replace_file
 from lycosa.system.wire import UNREADABLE
 
-NAME = "seeds.json"
-FORMAT = 1
+SEED_SOURCES_NAME = "seeds.json"
+SEED_SOURCES_FORMAT = 1
 _MOST_KEPT = 1000
 
 
@@ -72,13 +72,13 @@ class SeedsDamaged(ManifestError):
 
 
 class _Stored(msgspec.Struct):
-    format: int = FORMAT
+    format: int = SEED_SOURCES_FORMAT
     sources: list[SeedSource] = []
 
 
 def sources_path(folder: Path) -> Path:
     """Where a crawl folder has its seed sources."""
-    return folder / NAME
+    return folder / SEED_SOURCES_NAME
 
 
 def load_sources(folder: Path) -> list[SeedSource]:

@@ -38,12 +38,12 @@ from lycosa.commit import (
     Mark,
     SavedLog,
     is_begun,
-    last_said,
+    last_mark,
     maker_of,
     merged_by_worker,
     saved_logs,
 )
-from lycosa.config.sections import SeenUrls
+from lycosa.config.sections import SeenUrlsKind
 from lycosa.exchange import ParcelNumbers, disagreements
 from lycosa.folder.manifest import Manifest
 from lycosa.folder.names import (
@@ -59,7 +59,7 @@ from lycosa.kv.records import prefix_end
 from lycosa.kv.rocks import refuse_open
 from lycosa.seen.files import stamp_in
 from lycosa.store import layout
-from lycosa.store.recovery import check
+from lycosa.store.recovery import check_lengths
 
 _EXCHANGE = (b"I", b"O")
 _NONE = Mark(0, 0)
@@ -105,10 +105,10 @@ class _Found(msgspec.Struct):
     gaps: dict[int, str]
 
 
-def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrls, read_table: Reader) -> None:
+def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table: Reader) -> None:
     """Judges a whole folder, of which the lock is held. Blocks.
 
-    Raises ``CommittedDataMissing``, ``StoreLocked`` when another process has a table open whatever
+    Raises ``CommittedDataMissing``, ``TableLocked`` when another process has a table open whatever
     the lock file says, ``LogDamaged``, ``StoreDamaged`` or ``OSError``.
     """
     partitions = range(manifest.identity.partitions)
@@ -129,7 +129,7 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrls, read_table: Re
         if found.states[each.loser].maker not in ends
     ]
     _conclude(folder, findings)
-    check(
+    check_lengths(
         folder,
         {name: length for end in found.ends.values() for name, length in end.lengths.items()},
     )
@@ -150,7 +150,7 @@ def check_worker(
         if state.table_mark.term < term:
             state.table_mark, state.table_maker = _NONE, None
     _conclude(folder, [*_short_ends(folder, logs, found, [worker]).values(), *found.gaps.values()])
-    check(folder, found.ends[worker].lengths if worker in found.ends else {}, worker)
+    check_lengths(folder, found.ends[worker].lengths if worker in found.ends else {}, worker)
 
 
 def _conclude(folder: Path, findings: list[str]) -> None:
@@ -240,7 +240,9 @@ def _workers_with_outputs(folder: Path, manifest: Manifest) -> dict[int, Path]:
         if path.stat().st_size and path.name.startswith(f"{manifest.crawl[:8]}-")
     ]
     return {
-        worker: path for path in mine if (worker := layout.worker_of(layout.stem_of(path))) >= 0
+        worker: path
+        for path in mine
+        if (worker := layout.segment_worker(layout.stem_of(path))) >= 0
     }
 
 
@@ -264,7 +266,7 @@ def _short_ends(
     later: dict[int, tuple[Mark, str]] = {}
     for worker in workers:
         path = last_commit_path(folder, worker)
-        if (said := last_said(path)) is not None:
+        if (said := last_mark(path)) is not None:
             later[worker] = said, f"state/{path.name} names"
     newest = max((end.mark for end in found.ends.values()), default=_NONE)
     unowned: dict[int, str] = {}
@@ -292,7 +294,7 @@ def _short_ends(
     return short | unowned
 
 
-def _later_seen(folder: Path, found: _Found, choice: SeenUrls) -> Iterator[str]:
+def _later_seen(folder: Path, found: _Found, choice: SeenUrlsKind) -> Iterator[str]:
     """URL-seen files that hold commits which neither table nor logs have: their URLs would count
     as known and never be fetched.
     """

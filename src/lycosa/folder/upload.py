@@ -69,12 +69,12 @@ def owner_of(store: ObjectStore, url: str) -> str:
     ``ObjectError``.
     """
     try:
-        return msgspec.json.decode(store.get(manifests.NAME), type=_Owner).crawl
+        return msgspec.json.decode(store.get(manifests.MANIFEST_NAME), type=_Owner).crawl
     except ObjectMissing:
         return ""
     except UNREADABLE as error:
         raise PlaceTaken(
-            f"{url}: {manifests.NAME} there is not that of a crawl; give another prefix"
+            f"{url}: {manifests.MANIFEST_NAME} there is not that of a crawl; give another prefix"
         ) from error
 
 
@@ -85,11 +85,11 @@ def reserve(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
     owner = owner_of(store, url)
     if not owner:
         try:
-            store.create(manifests.NAME, (folder / manifests.NAME).read_bytes())
+            store.create(manifests.MANIFEST_NAME, (folder / manifests.MANIFEST_NAME).read_bytes())
         except ObjectExists:
             owner = owner_of(store, url)
     refuse_others(owner, crawl, url)
-    check_create_only(store, manifests.NAME, url)
+    check_create_only(store, manifests.MANIFEST_NAME, url)
 
 
 def refuse_others(owner: str, crawl: str, url: str) -> None:

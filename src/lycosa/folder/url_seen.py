@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lycosa.config.sections import SeenSection
-from lycosa.config.sections import SeenUrls as SeenChoice
+from lycosa.config.sections import SeenUrlsKind as SeenChoice
 from lycosa.folder.names import seen_file
 from lycosa.kv.port import KeyValue
 from lycosa.kv.records import known_key, prefix_end

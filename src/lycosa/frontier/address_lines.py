@@ -50,14 +50,14 @@ class AddressLines:
     def addresses(self) -> Iterable[str]:
         return self._lines.keys()
 
-    def of(self, address: str) -> FrontQueues:
+    def line_of(self, address: str) -> FrontQueues:
         """The line of an address, made when there is none."""
         line = self._lines.get(address)
         if line is None:
             line = self._lines[address] = FrontQueues(self._table, self._bands, address)
         return line
 
-    def waiting(self, address: str) -> int:
+    def waiting_hosts(self, address: str) -> int:
         """Hosts that wait for room at an address."""
         line = self._lines.get(address)
         return len(line) if line is not None else 0
@@ -71,8 +71,8 @@ class AddressLines:
 
 
 class LineTurns:
-    """The lines of all partitions of a worker. ``pull`` takes from the partitions of an address
-    in turn.
+    """The lines of all partitions of a worker. ``pull_host`` takes from the partitions of an
+    address in turn.
     """
 
     def __init__(self, lines: Iterable[tuple[int, AddressLines]]) -> None:
@@ -81,12 +81,12 @@ class LineTurns:
         self._known: set[str] = set()
         for _, each in self._lines:
             for address in each.addresses:
-                self.note(address)
+                self.note_line_up(address)
 
     def __repr__(self) -> str:
         return f"<LineTurns addresses={len(self._addresses)}>"
 
-    def note(self, address: str) -> None:
+    def note_line_up(self, address: str) -> None:
         """A host lined up there."""
         if address not in self._known:
             self._known.add(address)
@@ -94,9 +94,11 @@ class LineTurns:
 
     def is_waited_for(self, address: str) -> bool:
         """Whether hosts wait for room at an address."""
-        return address in self._known and any(each.waiting(address) for _, each in self._lines)
+        return address in self._known and any(
+            each.waiting_hosts(address) for _, each in self._lines
+        )
 
-    def first(self, has_room: Callable[[str], bool]) -> str | None:
+    def first_address(self, has_room: Callable[[str], bool]) -> str | None:
         """The next address, in turn, at which hosts wait and that has room on the workbench."""
         for _ in range(min(len(self._addresses), _LOOKED_AT)):
             address = self._addresses.popleft()
@@ -108,12 +110,12 @@ class LineTurns:
                 return address
         return None
 
-    def pull(self, address: str) -> tuple[int, bytes] | None:
+    def pull_host(self, address: str) -> tuple[int, bytes] | None:
         """The number of the partition whose turn it is, and its next host."""
         for _ in range(len(self._lines)):
             number, lines = self._lines[0]
             self._lines.rotate(-1)
-            if lines.waiting(address):
-                for host8 in lines.of(address).pull(1):
+            if lines.waiting_hosts(address):
+                for host8 in lines.line_of(address).pull_hosts(1):
                     return number, host8
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.due import DueQueue
-from lycosa.frontier.places import Places
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
+from lycosa.frontier.waiting_places import WaitingPlaces
 from lycosa.reasons import Reason
 
 
@@ -13,7 +13,7 @@ class HostsAside:
     """Those of one partition. Every change goes into the next commit."""
 
     def __init__(
-        self, visits: VisitStates, places: Places, parked: DueQueue, counters: Counters
+        self, visits: VisitStates, places: WaitingPlaces, parked: DueQueue, counters: Counters
     ) -> None:
         """``parked`` has the times at which parked hosts are judged again."""
         self._visits, self._places = visits, places
@@ -23,38 +23,38 @@ class HostsAside:
         counters = self._counters
         return f"<HostsAside parked={counters.hosts_parked} retired={counters.hosts_retired}>"
 
-    def snooze(self, visit: VisitState, until: float, reason: Reason, detail: str = "") -> None:
+    def snooze(self, host: VisitState, until: float, reason: Reason, detail: str = "") -> None:
         """The host is asked to wait until wall time ``until``."""
-        visit.record.state, visit.record.next_at = (
+        host.record.state, host.record.next_at = (
             HostState.SNOOZED,
-            max(visit.record.next_at, until),
+            max(host.record.next_at, until),
         )
-        visit.record.reason, visit.record.detail = reason, detail
-        self._visits.touch(visit)
+        host.record.reason, host.record.detail = reason, detail
+        self._visits.mark_changed(host)
 
-    def wake(self, visit: VisitState) -> None:
+    def wake(self, host: VisitState) -> None:
         """A snoozed host's time has come."""
-        if visit.record.state is HostState.SNOOZED:
-            visit.record.state, visit.record.reason, visit.record.detail = (
+        if host.record.state is HostState.SNOOZED:
+            host.record.state, host.record.reason, host.record.detail = (
                 HostState.READY,
                 Reason.NONE,
                 "",
             )
-            self._visits.touch(visit)
+            self._visits.mark_changed(host)
 
-    def park(self, visit: VisitState, until: int, reason: Reason, detail: str) -> None:
+    def park(self, host: VisitState, until: int, reason: Reason, detail: str) -> None:
         """The host is over a budget; it is looked at again at wall time ``until``."""
-        self._set_aside(visit, HostState.PARKED, reason, detail)
-        visit.record.parks += 1
-        visit.record.parked_until = until
-        self._parked.add(until, visit.host8)
+        self._set_aside(host, HostState.PARKED, reason, detail)
+        host.record.parks += 1
+        host.record.parked_until = until
+        self._parked.add_due(until, host.host8)
 
-    def retire(self, visit: VisitState, reason: Reason, detail: str) -> None:
+    def retire(self, host: VisitState, reason: Reason, detail: str) -> None:
         """The host is given up, and its queued URLs with it."""
-        self._set_aside(visit, HostState.RETIRED, reason, detail)
+        self._set_aside(host, HostState.RETIRED, reason, detail)
 
-    def _set_aside(self, visit: VisitState, state: HostState, reason: Reason, detail: str) -> None:
-        record = visit.record
+    def _set_aside(self, host: VisitState, state: HostState, reason: Reason, detail: str) -> None:
+        record = host.record
         held = record.waiting + record.retrying
         before = counted_as(record.state)
         self._counters.hosts_parked += (state is HostState.PARKED) - (
@@ -64,15 +64,15 @@ class HostsAside:
             record.state is HostState.RETIRED
         )
         record.state, record.reason, record.detail = state, reason, detail
-        self._counters.move(before, counted_as(state), held)
-        self._visits.touch(visit)
+        self._counters.move_urls(before, counted_as(state), held)
+        self._visits.mark_changed(host)
 
-    def reopen(self, visit: VisitState, now: float) -> None:
+    def reopen(self, host: VisitState, now: float) -> None:
         """A parked or retired host takes part again."""
-        record = visit.record
+        record = host.record
         self._set_aside(
-            visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, ""
+            host, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, ""
         )
         record.failures = record.dns_failures = 0
-        if record.waiting and visit.may_line_up:
-            self._places.line_up(visit, visit.best_band)
+        if record.waiting and host.may_line_up:
+            self._places.line_up_host(host, host.best_band)

@@ -47,7 +47,7 @@ class Lane(msgspec.Struct, array_like=True):
     next: int = 0
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class QueueEntry(msgspec.Struct, frozen=True, gc=False):
     """A waiting URL, its row, and its place among all that are in memory."""
 
     band: int
@@ -67,7 +67,7 @@ class _Line:
         self.lane = lane
         self.loaded = lane.cursor  # rows before it are in ``rows`` or finished
         self.head: list[
-            Entry
+            QueueEntry
             # a list: it is short, and an empty deque takes 600 bytes, of each band of each host in
             # memory
         ] = []
@@ -133,9 +133,9 @@ class BackQueue:
         row.append(url8)
         if in_head:
             self._places += 1
-            line.head.append(Entry(band, seq, url8, self._places))
+            line.head.append(QueueEntry(band, seq, url8, self._places))
 
-    def wants(self) -> list[bytes]:
+    def rows_wanted(self) -> list[bytes]:
         """Keys of the rows that the next ``pop`` would read, where there are so many that
         reading them should not hold up the loop.
         """
@@ -151,15 +151,15 @@ class BackQueue:
                 )
         return []
 
-    def supply(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """Rows that ``wants`` asked for, for the next refill. A row in the table does not change
-        before it is loaded.
+    def supply_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Rows that ``rows_wanted`` asked for, for the next refill. A row in the table does not
+        change before it is loaded.
         """
         self._supplied = dict(rows)
 
-    def pop(self, table: Overlay, bands: int) -> Entry | None:
+    def pop(self, table: Overlay, bands: int) -> QueueEntry | None:
         """Takes the first entry of the best band below ``bands``, or gives ``None``; it is open
-        until ``finish`` or ``restore``.
+        until ``finish_entry`` or ``restore_entry``.
         """
         for band, line in self._lines.items():
             if band >= bands:
@@ -170,7 +170,7 @@ class BackQueue:
                     return entry
         return None
 
-    def pop_band(self, table: Overlay, band: int) -> Entry | None:
+    def pop_band(self, table: Overlay, band: int) -> QueueEntry | None:
         """Takes the first entry of one band."""
         line = self._lines.get(band)
         if line is None:
@@ -182,7 +182,7 @@ class BackQueue:
         self.open_leases += 1
         return line.head.pop(0)
 
-    def finish(self, entry: Entry) -> None:
+    def finish_entry(self, entry: QueueEntry) -> None:
         """The entry's lease has ended: it leaves the queue."""
         line = self._lines[entry.band]
         row = line.rows[entry.seq]
@@ -193,7 +193,7 @@ class BackQueue:
             _advance(line)
         self.open_leases -= 1
 
-    def restore(self, entry: Entry) -> None:
+    def restore_entry(self, entry: QueueEntry) -> None:
         """The lease was given back unused: the entry is at its old place again."""
         head = self._lines[entry.band].head
         head.insert(bisect_left(head, entry.place, key=_place_of), entry)
@@ -234,7 +234,7 @@ class BackQueue:
                     place = self._places
                     self._places = place + len(row)
                     line.head.extend(
-                        [Entry(band, seq, url8, place + at) for at, url8 in enumerate(row, 1)]
+                        [QueueEntry(band, seq, url8, place + at) for at, url8 in enumerate(row, 1)]
                     )
             line.loaded = numbers.stop
             if is_read and line.head:
@@ -251,5 +251,5 @@ def _advance(line: _Line) -> None:
     line.lane.cursor = next(iter(line.rows), line.loaded)
 
 
-def _place_of(entry: Entry) -> int:
+def _place_of(entry: QueueEntry) -> int:
     return entry.place

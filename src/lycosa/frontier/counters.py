@@ -16,7 +16,7 @@ from lycosa.model.completed import UrlState
 COUNTERS_KEY = meta_key("counters")
 
 
-class Readable(Protocol):
+class ReadableTable(Protocol):
     """A table to look into."""
 
     def get(self, key: bytes) -> bytes | None: ...
@@ -46,7 +46,7 @@ class Counters(msgspec.Struct):
     asked: int = 0
     asking: int = 0
 
-    def move(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
+    def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """``count`` URLs change state; ``None`` before is a discovery."""
         states = self.states
         if before is None:
@@ -57,7 +57,7 @@ class Counters(msgspec.Struct):
         if after is not None:
             states[after] = states.get(after, 0) + count
 
-    def of(self, state: UrlState) -> int:
+    def count_in(self, state: UrlState) -> int:
         """URLs in a state."""
         return self.states.get(state, 0)
 
@@ -67,7 +67,7 @@ class Counters(msgspec.Struct):
         return self.discovered == sum(self.states.values())
 
 
-def counters_of(table: Readable) -> Counters:
+def counters_of(table: ReadableTable) -> Counters:
     """The counters in a partition's table."""
     value = table.get(COUNTERS_KEY)
     return msgspec.msgpack.decode(value, type=Counters) if value is not None else Counters()

@@ -27,7 +27,7 @@ ENOUGH = 512  # 0.4 us each, as for thousands at once; 20 ms of the loop when al
 NEVER_SO_DEEP = 1 << 30
 
 
-class Origin(msgspec.Struct, frozen=True, gc=False):
+class LinkSource(msgspec.Struct, frozen=True, gc=False):
     """What the links of one page have in common."""
 
     via: str
@@ -70,13 +70,13 @@ class Gathered:
 
     def __init__(self) -> None:
         self.links: list[Link] = []
-        self.origins: list[Origin] = []
+        self.origins: list[LinkSource] = []
         self.depth, self.importance = NEVER_SO_DEEP, 0.0
 
     def __repr__(self) -> str:
         return f"<Gathered links={len(self.links)}>"
 
-    def add(self, origin: Origin, links: list[Link]) -> bool:
+    def add_links(self, origin: LinkSource, links: list[Link]) -> bool:
         """Whether there are enough now."""
         self.links += links
         self.origins += [origin] * len(links)
@@ -106,7 +106,7 @@ class Bounds:
     def __repr__(self) -> str:
         return f"<Bounds hosts={len(self._of)} of {self.capacity}>"
 
-    def note(self, host8: bytes, deepest: int, importance: float) -> None:
+    def note_bounds(self, host8: bytes, deepest: int, importance: float) -> None:
         if len(self._of) >= self.capacity:
             self._of.clear()
         self._of[host8] = (deepest, importance)
@@ -132,7 +132,7 @@ class Discovery:
     def __repr__(self) -> str:
         return f"<Discovery {self._gathered!r} {self._bounds!r}>"
 
-    def take(self, batch: Sequence[Discovered], now: float) -> list[bool]:
+    def take_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
         """URLs one by one, behind those that gathered. Tells which were new."""
         self.take_gathered()
         new: list[bool] = self._seen.unseen(hashes_of([found.url8 for found in batch])).tolist()
@@ -143,10 +143,10 @@ class Discovery:
                 self._meet_again(found, now)
         return new
 
-    def gather(self, origin: Origin, links: list[Link], now: float) -> None:
+    def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
         """The links of a page, to be taken in with others."""
         self._gathered_at = now
-        if self._gathered.add(origin, links):
+        if self._gathered.add_links(origin, links):
             self.take_gathered()
 
     def take_gathered(self) -> bool:
@@ -187,11 +187,11 @@ class Discovery:
                     self._meet_again(origin.found(link), now)
 
     def _read_bounds(self, host8: bytes) -> tuple[int, float]:
-        record = self._visits.peek(host8)
+        record = self._visits.peek_record(host8)
         if record is None:
             return 0, 1.0  # a hash that belongs to another host's URL: nothing here can change
         bound = record.deepest, record.importance
-        self._bounds.note(host8, *bound)
+        self._bounds.note_bounds(host8, *bound)
         return bound
 
 

@@ -15,7 +15,7 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import due_urls
 
 _TIME = 5  # bytes of a key before what is due
-NEVER = 0xFFFFFFFF
+NEVER_DUE = 0xFFFFFFFF
 """The time of a queue that is empty."""
 
 
@@ -35,16 +35,16 @@ class DueQueue:
     def __repr__(self) -> str:
         return f"<DueQueue {self._prefix!r} earliest={self.earliest}>"
 
-    def add(self, due_at: int, suffix: bytes) -> None:
+    def add_due(self, due_at: int, suffix: bytes) -> None:
         """``suffix`` is due at ``due_at``."""
-        due_at = min(max(due_at, 0), NEVER - 1)
+        due_at = min(max(due_at, 0), NEVER_DUE - 1)
         if due_at in self._added:
             self._added[due_at].append(suffix)
         else:
             self._added[due_at] = [suffix]
             self.earliest = min(self.earliest, due_at)
 
-    def remove(self, due_at: int, suffix: bytes) -> None:
+    def remove_due(self, due_at: int, suffix: bytes) -> None:
         """``suffix`` is not due at ``due_at`` any more."""
         if suffix in self._added.get(due_at, ()):
             self._added[due_at].remove(suffix)
@@ -76,7 +76,7 @@ class DueQueue:
                 self._table.put(key, (self._table.get(key) or b"") + b"".join(others))
         self._added.clear()
 
-    def take(self, now: float, limit: int) -> list[bytes]:
+    def take_due(self, now: float, limit: int) -> list[bytes]:
         """Removes and gives up to ``limit`` suffixes that are due, in the order of their times;
         what shares a row is taken together.
         """
@@ -96,7 +96,7 @@ class DueQueue:
 
     def take_beyond(self, latest: int, limit: int) -> list[bytes]:
         """Removes and gives suffixes of up to ``limit`` rows that are due after ``latest``."""
-        if latest >= NEVER:
+        if latest >= NEVER_DUE:
             return []
         taken: list[bytes] = []
         for key, row in list(
@@ -112,4 +112,4 @@ class DueQueue:
     def _peek(self, start: int) -> int:
         for key, _ in self._table.scan(self._key(start, b""), self._prefix + b"\xff" * 21, 1):
             return int.from_bytes(key[1:5], "big")
-        return NEVER
+        return NEVER_DUE

@@ -75,28 +75,28 @@ def without_question(questions: tuple[Question, ...], secure: bool) -> tuple[Que
     return tuple(each for each in questions if each.secure != secure)
 
 
-def has_question(visit: VisitState, question: Question) -> bool:
+def has_question(host: VisitState, question: Question) -> bool:
     """Whether this very question is still open: nothing came between, neither another answer to
     it nor another question.
     """
-    return find_question(visit.record.questions, question.secure) == question
+    return find_question(host.record.questions, question.secure) == question
 
 
-def put_question(partition: Partition, visit: VisitState, question: Question) -> None:
+def put_question(partition: Partition, host: VisitState, question: Question) -> None:
     """The host asks this, or the open question of that origin has another state."""
-    old = find_question(visit.record.questions, question.secure)
+    old = find_question(host.record.questions, question.secure)
     partition.counters.asking += (not question.is_late) - (old is not None and not old.is_late)
-    visit.record.questions = with_question(visit.record.questions, question)
-    partition.visits.touch(visit)
+    host.record.questions = with_question(host.record.questions, question)
+    partition.visits.mark_changed(host)
 
 
-def drop_question(partition: Partition, visit: VisitState, secure: bool) -> None:
+def drop_question(partition: Partition, host: VisitState, secure: bool) -> None:
     """The origin has no open question any more."""
-    question = find_question(visit.record.questions, secure)
+    question = find_question(host.record.questions, secure)
     if question is not None:
         partition.counters.asking -= not question.is_late
-        visit.record.questions = without_question(visit.record.questions, secure)
-        partition.visits.touch(visit)
+        host.record.questions = without_question(host.record.questions, secure)
+        partition.visits.mark_changed(host)
 
 
 def _is_same_origin(one: Asker, other: Asker) -> bool:

@@ -25,7 +25,14 @@ from collections import deque
 import msgspec
 
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import LINE_PREFIX, encode, meta_key, place_of, prefix_end, waiting_key
+from lycosa.kv.records import (
+    LINE_PREFIX,
+    encode_record,
+    meta_key,
+    place_of,
+    prefix_end,
+    waiting_key,
+)
 
 FRONT_KEY = meta_key("front")
 _HEAD = 64  # hosts of one band in memory
@@ -98,9 +105,9 @@ class FrontQueues:
         """Entries that are in memory: heads, and numbers of those that were pulled."""
         return sum(len(band.head) + len(band.taken) for band in self._bands)
 
-    def push(self, host8: bytes, band: int) -> tuple[int, int]:
+    def push_host(self, host8: bytes, band: int) -> tuple[int, int]:
         """Puts a host at the end of a band; gives its place, which the caller remembers for
-        ``remove``.
+        ``remove_host``.
         """
         line = self._bands[band]
         seq = line.range.next
@@ -114,9 +121,9 @@ class FrontQueues:
             line.loaded = seq + 1
         return band, seq
 
-    def remove(self, place: tuple[int, int]) -> None:
+    def remove_host(self, place: tuple[int, int]) -> None:
         """The host has nothing waiting any more, or moves to another place. Once for each
-        ``push``.
+        ``push_host``.
         """
         band, seq = place
         line = self._bands[band]
@@ -138,7 +145,7 @@ class FrontQueues:
             return False
         return self.turns_to(band, self._bands[band].range.next) <= self.turns_to(*place)
 
-    def pull(self, want: int) -> list[bytes]:
+    def pull_hosts(self, want: int) -> list[bytes]:
         """Takes up to ``want`` hosts, one a turn; their rows stay in the table until removed."""
         taken: list[bytes] = []
         while len(taken) < want and self._count > 0:
@@ -162,7 +169,7 @@ class FrontQueues:
             self._table.delete(LINE_PREFIX + self._address.encode())
         else:
             key = LINE_PREFIX + self._address.encode() if self._address else FRONT_KEY
-            self._table.put(key, encode([line.range for line in self._bands]))
+            self._table.put(key, encode_record([line.range for line in self._bands]))
 
     def turns_to(self, band: int, seq: int) -> int:
         """Turns until this place has been reached: to the band's next own one, and ``2 ** (band

@@ -36,7 +36,7 @@ from math import ceil, inf
 import msgspec
 
 from lycosa.frontier.address_lines import LineTurns
-from lycosa.frontier.due import NEVER
+from lycosa.frontier.due import NEVER_DUE
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.strays import recall_strays
 from lycosa.frontier.visit_state import HostState, VisitState
@@ -149,61 +149,61 @@ class Frontier:
             # nor does any host come to the workbench: it would fill up with hosts that wait, and
             # these would go to sleep
             return None
-        visit = self.workbench.acquire(now)
-        if visit is None and self._refill_or_gather(now, wall):
-            visit = self.workbench.acquire(now)
-        if visit is not None:
-            self.in_process[visit.host8] = visit
-            if visit.next_time <= now:  # else its turn is for an errand
-                self.partitions[visit.partition].aside.wake(visit)
-        return visit
+        host = self.workbench.acquire(now)
+        if host is None and self._refill_or_gather(now, wall):
+            host = self.workbench.acquire(now)
+        if host is not None:
+            self.in_process[host.host8] = host
+            if host.next_time <= now:  # else its turn is for an errand
+                self.partitions[host.partition].aside.wake(host)
+        return host
 
-    def recall(self, visit: VisitState) -> None:
+    def recall_host(self, host: VisitState) -> None:
         """Something came for a host (an errand, or the answer to its own) that may be done
         before what it waits for.
         """
-        if visit.in_process:
+        if host.in_process:
             return  # it is looked at when it is given back
-        if visit.benched:
-            self.workbench.move(visit)
+        if host.benched:
+            self.workbench.move_host(host)
         else:
-            self.partitions[visit.partition].places.recall(visit)
+            self.partitions[host.partition].places.recall_host(host)
 
-    def release(self, visit: VisitState, next_time: float, wall_next: float) -> None:
+    def release(self, host: VisitState, next_time: float, wall_next: float) -> None:
         """The exchange is over; the host may be fetched again at ``next_time``, which is
         ``wall_next`` on the wall.
         """
-        visit.next_time = visit.rest_time = next_time
-        visit.record.next_at = visit.record.rest_at = wall_next
-        self.give_back(visit)
+        host.next_time = host.rest_time = next_time
+        host.record.next_at = host.record.rest_at = wall_next
+        self.give_back(host)
 
-    def give_back(self, visit: VisitState) -> None:
+    def give_back(self, host: VisitState) -> None:
         """The visit ended without a request, so the host keeps its time."""
-        partition = self.partitions[visit.partition]
-        del self.in_process[visit.host8]
-        self.workbench.leave(visit)
-        if not partition.settle_host(visit) or self._sleeps(visit):
-            self._visits.pop(visit.host8, None)
+        partition = self.partitions[host.partition]
+        del self.in_process[host.host8]
+        self.workbench.leave_address(host)
+        if not partition.settle_host(host) or self._sleeps(host):
+            self._visits.pop(host.host8, None)
             return
-        address = visit.record.address
+        address = host.record.address
         is_waited_for = self._lines.is_waited_for(address)
-        is_spent = self._is_spent(visit)
+        is_spent = self._is_spent(host)
         if self.workbench.is_full(address) or (is_spent and is_waited_for):
-            self._send_to_line(partition, visit)
+            self._send_to_line(partition, host)
         elif is_spent and self._has_waiting():
-            self._visits.pop(visit.host8, None)
-            partition.places.rotate(visit)
+            self._visits.pop(host.host8, None)
+            partition.places.rotate_host(host)
         else:
-            self.workbench.put(visit)
+            self.workbench.put_host(host)
         if is_waited_for:
             # at once: the address would idle until a slot finds nothing ready
             self._fill_from_line(address)
 
-    def _send_to_line(self, partition: Partition, visit: VisitState) -> None:
+    def _send_to_line(self, partition: Partition, host: VisitState) -> None:
         """The host waits for room at its address, or for its turn there."""
-        self._visits.pop(visit.host8, None)
-        partition.places.rotate(visit, visit.record.address)
-        self._lines.note(visit.record.address)
+        self._visits.pop(host.host8, None)
+        partition.places.rotate_host(host, host.record.address)
+        self._lines.note_line_up(host.record.address)
 
     def _fill_from_line(self, address: str) -> None:
         """Hosts of an address come in as far as there is room. The last places are left to
@@ -211,7 +211,7 @@ class Frontier:
         """
         last = self.capacity - _PULL if self._has_waiting() else self.capacity
         while len(self.workbench) < last and not self.workbench.is_full(address):
-            pulled = self._lines.pull(address)
+            pulled = self._lines.pull_host(address)
             if pulled is None:
                 return
             self._bench(self.partitions[pulled[0]], pulled[1], self._now, self._wall)
@@ -219,16 +219,16 @@ class Frontier:
     def _has_room(self, address: str) -> bool:
         return len(self.workbench) < self.capacity and not self.workbench.is_full(address)
 
-    def _sleeps(self, visit: VisitState) -> bool:
+    def _sleeps(self, host: VisitState) -> bool:
         """Whether the host waits for so long that it does so outside of the workbench."""
-        wait = visit.ready_time - self._now
+        wait = host.ready_time - self._now
         if wait > _SLEEP_S:
             # What holds a host back after a restart is known in memory alone, and an errand may end
             # its sleep.
-            visit.record.rest_at = max(
-                visit.record.rests_until, self._wall + visit.rest_time - self._now
+            host.record.rest_at = max(
+                host.record.rests_until, self._wall + host.rest_time - self._now
             )
-            self.partitions[visit.partition].places.sleep(visit, ceil(self._wall + wait))
+            self.partitions[host.partition].places.sleep_host(host, ceil(self._wall + wait))
         return wait > _SLEEP_S
 
     def recall_strays(self, wall: float) -> int:
@@ -276,7 +276,7 @@ class Frontier:
         """When the first retry, refetch, re-examination or awakening is due, in crawl time.
         Asked at every turn of the loop.
         """
-        return min([queue.earliest for queue in self._alarms], default=NEVER)
+        return min([queue.earliest for queue in self._alarms], default=NEVER_DUE)
 
     def waiting_in_front(self) -> int:
         """Hosts in front queues and in lines of addresses."""
@@ -300,13 +300,13 @@ class Frontier:
     def _has_waiting(self) -> bool:
         return any(len(partition.front) for partition in self.partitions.values())
 
-    def _is_spent(self, visit: VisitState) -> bool:
-        visits = self._visits[visit.host8] = self._visits.get(visit.host8, 0) + 1
-        front = visit.record.front
+    def _is_spent(self, host: VisitState) -> bool:
+        visits = self._visits[host.host8] = self._visits.get(host.host8, 0) + 1
+        front = host.record.front
         if visits >= QUANTUM or len(self.workbench) >= self._required:
             return True
         # A host that has fetched its important URLs gives its place to those that still have some.
-        return front is not None and visit.best_band > front[0]
+        return front is not None and host.best_band > front[0]
 
     def _refill(self, now: float, wall: float) -> bool:
         """Moves hosts from front queues and lines to the workbench, one a turn; says whether any
@@ -347,13 +347,13 @@ class Frontier:
             return None
         return any(
             self._bench(partition, host8, now, wall, from_front=True)
-            for host8 in partition.front.pull(1)
+            for host8 in partition.front.pull_hosts(1)
         )
 
     def _line_turn(self, now: float, wall: float) -> bool | None:
         """One turn of the lines, in the same words; ``None`` also when no address has room."""
-        address = self._lines.first(self._has_room)
-        pulled = self._lines.pull(address) if address is not None else None
+        address = self._lines.first_address(self._has_room)
+        pulled = self._lines.pull_host(address) if address is not None else None
         return (
             self._bench(self.partitions[pulled[0]], pulled[1], now, wall)
             if pulled is not None
@@ -366,29 +366,27 @@ class Frontier:
         """A host whose turn has come; whether it came to the workbench. It may sleep, or wait
         for room at its address, instead.
         """
-        visit = partition.visits.find(host8)
-        if visit is None or visit.benched:
+        host = partition.visits.find_host(host8)
+        if host is None or host.benched:
             return False
-        visit.pulled = True
-        if not visit.may_be_visited:
-            partition.settle_host(visit)  # it lines up again when it is reopened
+        host.pulled = True
+        if not host.may_be_visited:
+            partition.settle_host(host)  # it lines up again when it is reopened
             return False
-        if max(visit.record.next_at, visit.record.rest_at) > wall + self.longest_wait_s:
-            visit.bound_wait(wall, self.longest_wait_s)
-            partition.visits.touch(visit)
-        held = self._not_before.pop(visit.host, 0.0)
+        if max(host.record.next_at, host.record.rest_at) > wall + self.longest_wait_s:
+            host.bound_wait(wall, self.longest_wait_s)
+            partition.visits.mark_changed(host)
+        held = self._not_before.pop(host.name, 0.0)
         if self._held_until and now < self._held_until + self.longest_wait_s:
-            held = max(held, self._held_until + self._delay_of(visit))
-        visit.next_time = max(visit.next_time, now + max(visit.record.next_at - wall, 0.0), held)
-        visit.rest_time = max(
-            visit.rest_time, now + max(visit.record.rests_until - wall, 0.0), held
-        )
-        if self._sleeps(visit):
+            held = max(held, self._held_until + self._delay_of(host))
+        host.next_time = max(host.next_time, now + max(host.record.next_at - wall, 0.0), held)
+        host.rest_time = max(host.rest_time, now + max(host.record.rests_until - wall, 0.0), held)
+        if self._sleeps(host):
             return False
-        address = visit.record.address
+        address = host.record.address
         if from_front and (self.workbench.is_full(address) or self._lines.is_waited_for(address)):
-            self._send_to_line(partition, visit)
+            self._send_to_line(partition, host)
             return False
-        self.workbench.put(visit)
-        self.on_benched(visit.host)
+        self.workbench.put_host(host)
+        self.on_benched(host.name)
         return True

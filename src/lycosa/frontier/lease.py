@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.frontier.back_queue import Entry
+from lycosa.frontier.back_queue import QueueEntry
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.records import UrlRecord
 from lycosa.model.discovered import LinkKind
@@ -14,10 +14,10 @@ class Lease:
     simply still queued.
     """
 
-    __slots__ = ("entry", "record", "visit")
+    __slots__ = ("entry", "host", "record")
 
-    def __init__(self, visit: VisitState, entry: Entry, record: UrlRecord) -> None:
-        self.visit = visit
+    def __init__(self, host: VisitState, entry: QueueEntry, record: UrlRecord) -> None:
+        self.host = host
         self.entry = entry
         self.record = record
 
@@ -27,7 +27,7 @@ class Lease:
     @property
     def url(self) -> str:
         return join_url(
-            "https" if self.record.secure else "http", self.visit.host, self.record.target
+            "https" if self.record.secure else "http", self.host.name, self.record.target
         )
 
     @property
@@ -39,7 +39,7 @@ class Lease:
     def via(self) -> str:
         """The URL of the page that the URL was found on."""
         via, scheme = self.record.via, "https" if self.record.secure else "http"
-        return f"{scheme}://{self.visit.host}{via}" if via.startswith("/") else via
+        return f"{scheme}://{self.host.name}{via}" if via.startswith("/") else via
 
     @property
     def chain(self) -> tuple[str, ...]:

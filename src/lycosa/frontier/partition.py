@@ -16,20 +16,20 @@ from lycosa.config.sections import FrontierSection
 from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
-from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
+from lycosa.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.lease import Lease
-from lycosa.frontier.places import Places
 from lycosa.frontier.ranking import factors_of_found, factors_of_known
-from lycosa.frontier.rules import Rules
+from lycosa.frontier.rules import FrontierRules
 from lycosa.frontier.unparsed import UnparsedBodies
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
+from lycosa.frontier.waiting_places import WaitingPlaces
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import (
     PARKED_BAND,
     UrlRecord,
     decode_url,
-    encode,
+    encode_record,
     encode_url,
     known_key,
     url_key,
@@ -60,7 +60,7 @@ class Partition:
         table: Overlay,
         seen: SeenUrls,
         section: FrontierSection,
-        rules: Rules = Rules(),  # noqa: B008  values without state
+        rules: FrontierRules = FrontierRules(),  # noqa: B008  values without state
         lists_known: bool = False,
     ) -> None:
         self._rules, self._lists_known = rules, lists_known
@@ -74,7 +74,7 @@ class Partition:
         self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.alarms = self._due, self._parked
         self.counters = counters_of(table)
-        self.places = Places(table, section.bands, self.visits, self._parked, self.counters)
+        self.places = WaitingPlaces(table, section.bands, self.visits, self._parked, self.counters)
         self.front, self.lines = self.places.front, self.places.lines
         self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
@@ -86,67 +86,67 @@ class Partition:
 
     # -- discovered
 
-    def discover(self, batch: Sequence[Discovered], now: float) -> list[bool]:
+    def discover_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
         """URLs were found. Tells which were new.
 
         A host that brings URLs faster than the discovery budget has them parked, to be promoted
         when its others are done.
         """
-        return self._discovery.take(batch, now)
+        return self._discovery.take_urls(batch, now)
 
-    def gather(self, origin: Origin, links: list[Link], now: float) -> None:
+    def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
         """The links of a page were found; they are looked up with those of others, at the latest
         by the next commit.
         """
-        self._discovery.gather(origin, links, now)
+        self._discovery.gather_links(origin, links, now)
 
     def take_gathered(self) -> bool:
         """Takes in what gathered; says whether there was anything."""
         return self._discovery.take_gathered()
 
     def _admit(self, found: Discovered, now: float) -> None:
-        visit = self.meet(found.host8, found.url)
-        if found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
-            self.aside.reopen(visit, now)
-        if found.depth > visit.record.deepest or found.importance > visit.record.importance:
-            visit.record.deepest = max(visit.record.deepest, found.depth)
-            visit.record.importance = max(visit.record.importance, found.importance)
+        host = self.meet_host(found.host8, found.url)
+        if found.kind is LinkKind.SEED and host.record.state is HostState.RETIRED:
+            self.aside.reopen(host, now)
+        if found.depth > host.record.deepest or found.importance > host.record.importance:
+            host.record.deepest = max(host.record.deepest, found.depth)
+            host.record.importance = max(host.record.importance, found.importance)
             self.bounds.forget(found.host8, None)
-        is_parked = self._rules.over_discovery(visit.record.usage)
-        priority = self._rules.prioritize(factors_of_found(found, visit.record.importance, now))
+        is_parked = self._rules.over_discovery(host.record.usage)
+        priority = self._rules.prioritize(factors_of_found(found, host.record.importance, now))
         record = record_of(found, priority, now, is_parked)
         self._put(found.host8, found.url8, record)
         if self._lists_known:
             self.table.put(known_key(found.url8), found.host8)
-        self.counters.move(None, record.state)
+        self.counters.move_urls(None, record.state)
         if is_parked:
-            visit.queue.push(PARKED_BAND, found.url8)
-            visit.record.parked += 1
-            self.visits.touch(visit)
+            host.queue.push(PARKED_BAND, found.url8)
+            host.record.parked += 1
+            self.visits.mark_changed(host)
         else:
-            visit.count_discovered()
-            self._enqueue(visit, found.url8, record)
+            host.count_discovered()
+            self._enqueue(host, found.url8, record)
 
     def _meet_again(self, found: Discovered, now: float) -> None:
         """A known URL: importance is gathered per host; a queued one takes the smaller depth; a
         seed is asked for again; one that changed by the word of a sitemap comes forward.
         """
-        visit = self.visits.find(found.host8)
-        if visit is None:
+        host = self.visits.find_host(found.host8)
+        if host is None:
             return
-        if found.importance > visit.record.importance:
-            visit.record.importance = found.importance
+        if found.importance > host.record.importance:
+            host.record.importance = found.importance
             self.bounds.forget(found.host8, None)
-            self.visits.touch(visit)
+            self.visits.mark_changed(host)
         is_seed = found.kind is LinkKind.SEED
         is_news = found.kind is LinkKind.SITEMAP and self._rules.forward.is_news(found.lastmod, now)
-        if found.depth >= visit.record.deepest and not is_seed and not is_news:
+        if found.depth >= host.record.deepest and not is_seed and not is_news:
             return
-        record = self.find(found.host8, found.url8)
+        record = self.find_record(found.host8, found.url8)
         if record is None:
             return
-        if is_seed and visit.record.state is HostState.RETIRED:
-            self.aside.reopen(visit, now)
+        if is_seed and host.record.state is HostState.RETIRED:
+            self.aside.reopen(host, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
@@ -164,99 +164,99 @@ class Partition:
                 0,
             )
             self._put(found.host8, found.url8, record)
-            self._enqueue(visit, found.url8, record)
+            self._enqueue(host, found.url8, record)
         elif (
             is_news
             and record.state is not UrlState.QUEUED
             and (due_at := self._rules.forward.due_at(record, found.lastmod, now))
         ):
-            self._due.remove(record.due_at, found.host8 + found.url8)
+            self._due.remove_due(record.due_at, found.host8 + found.url8)
             self._rules.forward.apply(record, due_at)
-            self._due.add(due_at, found.host8 + found.url8)
+            self._due.add_due(due_at, found.host8 + found.url8)
             self._put(found.host8, found.url8, record)
 
-    def _enqueue(self, visit: VisitState, url8: bytes, record: UrlRecord) -> None:
+    def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it
         is in none or in a worse one.
         """
-        state = visit.record.state
+        state = host.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
-            self.counters.move(UrlState.QUEUED, counted_as(state))
+            self.counters.move_urls(UrlState.QUEUED, counted_as(state))
         band = self._band(record.priority)
-        visit.queue.push(band, url8)
-        visit.record.waiting += 1
+        host.queue.push(band, url8)
+        host.record.waiting += 1
         if state is HostState.EXHAUSTED:
-            visit.record.state = HostState.READY
-        self.places.note_waiting(visit, band)
-        self.visits.touch(visit)
+            host.record.state = HostState.READY
+        self.places.note_waiting(host, band)
+        self.visits.mark_changed(host)
 
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
 
     # -- leases
 
-    def lease(self, visit: VisitState) -> Lease | None:
+    def lease_next(self, host: VisitState) -> Lease | None:
         """The host's next URL, or ``None`` when nothing waits. Raises ``QueueDamaged``."""
-        while (entry := visit.queue.pop(self.table, self._bands)) is not None:
-            record = self.find(visit.host8, entry.url8)
+        while (entry := host.queue.pop(self.table, self._bands)) is not None:
+            record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
-                lease = self.leased[visit.host8 + entry.url8] = Lease(visit, entry, record)
+                lease = self.leased[host.host8 + entry.url8] = Lease(host, entry, record)
                 return lease
             # The queue disagrees with the record: the record is right.
-            visit.queue.finish(entry)
-            visit.record.waiting -= 1
-            self.visits.touch(visit)
+            host.queue.finish_entry(entry)
+            host.record.waiting -= 1
+            self.visits.mark_changed(host)
         # Without this check the host would be ready again at once, without end: nothing that the
         # visit did changed its time or its count.
-        if visit.record.waiting > visit.queue.open_leases:
-            raise QueueDamaged(visit.host, visit.record.waiting - visit.queue.open_leases)
+        if host.record.waiting > host.queue.open_leases:
+            raise QueueDamaged(host.name, host.record.waiting - host.queue.open_leases)
         return None
 
-    def restore(self, lease: Lease) -> None:
+    def restore_lease(self, lease: Lease) -> None:
         """The lease was not used: its URL is first again."""
-        visit = lease.visit
-        del self.leased[visit.host8 + lease.entry.url8]
-        visit.queue.restore(lease.entry)
-        if not visit.in_process:  # it was given back before, and may have had nothing else
-            self.places.note_waiting(visit, lease.entry.band)
+        host = lease.host
+        del self.leased[host.host8 + lease.entry.url8]
+        host.queue.restore_entry(lease.entry)
+        if not host.in_process:  # it was given back before, and may have had nothing else
+            self.places.note_waiting(host, lease.entry.band)
 
-    def complete(self, lease: Lease, done: Completed) -> bool:
+    def complete_lease(self, lease: Lease, done: Completed) -> bool:
         """The lease ended. Gives ``False`` when ``done`` is of an earlier fetch and was ignored:
         the lease is open still.
         """
         if done.number < lease.number:
             return False
-        visit, record = lease.visit, lease.record
-        del self.leased[visit.host8 + lease.entry.url8]
-        visit.queue.finish(lease.entry)
-        visit.record.waiting -= 1
-        self.visits.touch(visit)
-        if not visit.benched and visit.record.waiting == 0:
-            self.settle_host(visit)
-        before = counted_as(visit.record.state)
+        host, record = lease.host, lease.record
+        del self.leased[host.host8 + lease.entry.url8]
+        host.queue.finish_entry(lease.entry)
+        host.record.waiting -= 1
+        self.visits.mark_changed(host)
+        if not host.benched and host.record.waiting == 0:
+            self.settle_host(host)
+        before = counted_as(host.record.state)
         record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
         is_over = done.history is not None and done.state is not UrlState.QUEUED
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
             record.history = done.history
-            self._rank(visit, record, done.history.fetched_at)
-        visit.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
+            self._rank(host, record, done.history.fetched_at)
+        host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
         if done.state is UrlState.QUEUED:
-            visit.record.retrying += 1
+            host.record.retrying += 1
             record.state = UrlState.QUEUED
         else:
             record.state = done.state
-            self.counters.move(before, done.state)
+            self.counters.move_urls(before, done.state)
             count(self.counters.reasons, done.reason)
         if done.due_at:
-            self._due.add(done.due_at, visit.host8 + lease.entry.url8)
-        self._put(visit.host8, lease.entry.url8, record)
-        self.unparsed.note(visit.host8 + lease.entry.url8, done)
+            self._due.add_due(done.due_at, host.host8 + lease.entry.url8)
+        self._put(host.host8, lease.entry.url8, record)
+        self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, done)
         return True
 
     def note_capture(
         self,
-        visit: VisitState,
+        host: VisitState,
         *,
         body_bytes: int,
         duration_s: float,
@@ -266,107 +266,107 @@ class Partition:
         """Counts a request against the host. A capture shows that it was within its budgets:
         parking begins with its first wait again.
         """
-        usage = visit.record.usage
-        visit.record.usage = Usage(
+        usage = host.record.usage
+        host.record.usage = Usage(
             usage.pages + is_capture,
             usage.bytes + body_bytes,
             usage.time_s + duration_s,
             usage.discovered,
         )
         self.counters.requests += 1
-        visit.record.parks = 0 if is_capture else visit.record.parks
+        host.record.parks = 0 if is_capture else host.record.parks
         self.counters.captures += is_capture
         self.counters.pages += is_page
         self.counters.body_bytes += body_bytes
-        self.visits.touch(visit)
+        self.visits.mark_changed(host)
 
     # -- hosts
 
-    def meet(self, host8: bytes, url: str) -> VisitState:
+    def meet_host(self, host8: bytes, url: str) -> VisitState:
         """The state of a URL's host, made when it is new."""
-        known = self.visits.find(host8)
+        known = self.visits.find_host(host8)
         self.counters.hosts += known is None
-        return known or self.visits.meet(host8, host_of(url))
+        return known or self.visits.meet_host(host8, host_of(url))
 
-    def settle_host(self, visit: VisitState) -> bool:
+    def settle_host(self, host: VisitState) -> bool:
         """After a visit: whether the host has more to fetch. One that has not leaves its front
         queue.
         """
-        record = visit.record
-        if record.waiting == 0 and record.parked and visit.may_wait:
-            self._promote(visit)
-        if record.errands or (record.waiting > visit.queue.open_leases and visit.may_wait):
+        record = host.record
+        if record.waiting == 0 and record.parked and host.may_wait:
+            self._promote(host)
+        if record.errands or (record.waiting > host.queue.open_leases and host.may_wait):
             return True
-        visit.benched = False
+        host.benched = False
         if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):
             record.state = HostState.EXHAUSTED
-        if record.waiting == 0 or not visit.may_wait:
-            self.places.leave(visit)
-        self.visits.touch(visit)
+        if record.waiting == 0 or not host.may_wait:
+            self.places.leave_place(host)
+        self.visits.mark_changed(host)
         return False
 
-    def _promote(self, visit: VisitState) -> None:
+    def _promote(self, host: VisitState) -> None:
         """Moves parked URLs into the queue, as far as the discovery budget allows by now."""
         for number in range(_PROMOTED):
             # Some always come: the queue ran dry, so without them nothing could change what the
             # budget allows.
-            if number >= _ALWAYS_PROMOTED and self._rules.over_discovery(visit.record.usage):
+            if number >= _ALWAYS_PROMOTED and self._rules.over_discovery(host.record.usage):
                 return
-            entry = visit.queue.pop_band(self.table, PARKED_BAND)
+            entry = host.queue.pop_band(self.table, PARKED_BAND)
             if entry is None:
                 return
-            visit.queue.finish(entry)
-            visit.record.parked -= 1
-            self.visits.touch(visit)
-            record = self.find(visit.host8, entry.url8)
+            host.queue.finish_entry(entry)
+            host.record.parked -= 1
+            self.visits.mark_changed(host)
+            record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.PARKED:
                 self._change(record, UrlState.QUEUED)
                 record.reason = Reason.NONE
-                self._put(visit.host8, entry.url8, record)
-                visit.count_discovered()
-                self._enqueue(visit, entry.url8, record)
+                self._put(host.host8, entry.url8, record)
+                host.count_discovered()
+                self._enqueue(host, entry.url8, record)
 
     # -- time
 
     def wake_due(self, now: float) -> int:
         """Puts back what is due: retries, refetches, parked and sleeping hosts. Gives how many."""
-        suffixes = self._due.take(now, _DUE_BATCH)
+        suffixes = self._due.take_due(now, _DUE_BATCH)
         for suffix in suffixes:
             self._requeue(suffix[:8], suffix[8:], now)
-        hosts = self._parked.take(now, _DUE_BATCH)
+        hosts = self._parked.take_due(now, _DUE_BATCH)
         for host8 in hosts:
-            visit = self.visits.find(host8)
-            if visit is not None and 0 < visit.record.asleep_until <= now:
-                self.places.rouse(visit)
+            host = self.visits.find_host(host8)
+            if host is not None and 0 < host.record.asleep_until <= now:
+                self.places.rouse_host(host)
             if (
-                visit is not None
-                and visit.record.state is HostState.PARKED
-                and visit.record.parked_until <= now
+                host is not None
+                and host.record.state is HostState.PARKED
+                and host.record.parked_until <= now
             ):
-                self.aside.reopen(visit, now)
+                self.aside.reopen(host, now)
         return len(suffixes) + len(hosts)
 
     def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:
-        record, visit = self.find(host8, url8), self.visits.find(host8)
-        if record is None or visit is None or not record.due_at or record.due_at > now:
+        record, host = self.find_record(host8, url8), self.visits.find_host(host8)
+        if record is None or host is None or not record.due_at or record.due_at > now:
             return
         if record.state is UrlState.QUEUED:
-            visit.record.retrying -= 1
-            if visit.record.state in (HostState.PARKED, HostState.RETIRED):
-                self.counters.move(counted_as(visit.record.state), UrlState.QUEUED)
+            host.record.retrying -= 1
+            if host.record.state in (HostState.PARKED, HostState.RETIRED):
+                self.counters.move_urls(counted_as(host.record.state), UrlState.QUEUED)
         elif record.state in (UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED):
             self._change(record, UrlState.QUEUED)
         else:
             return
         record.due_at = 0
-        self._rank(visit, record, now)
+        self._rank(host, record, now)
         self._put(host8, url8, record)
-        self._enqueue(visit, url8, record)
+        self._enqueue(host, url8, record)
 
-    def _rank(self, visit: VisitState, record: UrlRecord, now: float) -> None:
+    def _rank(self, host: VisitState, record: UrlRecord, now: float) -> None:
         """The priority by what is known by now: of the host, and of the URL's past."""
         record.priority = round(
-            255 * self._rules.prioritize(factors_of_known(record, visit.record.importance, now))
+            255 * self._rules.prioritize(factors_of_known(record, host.record.importance, now))
         )
 
     def next_due(self) -> int:
@@ -375,7 +375,7 @@ class Partition:
 
     # -- records and commits
 
-    def find(self, host8: bytes, url8: bytes) -> UrlRecord | None:
+    def find_record(self, host8: bytes, url8: bytes) -> UrlRecord | None:
         """The URL's record."""
         value = self.table.get(url_key(host8, url8))
         return decode_url(value) if value is not None else None
@@ -389,12 +389,12 @@ class Partition:
             queue.save()
         if self.table.open_writes == 0:
             return {}
-        self.table.put(COUNTERS_KEY, encode(self.counters))
+        self.table.put(COUNTERS_KEY, encode_record(self.counters))
         return self.table.freeze()
 
     def _put(self, host8: bytes, url8: bytes, record: UrlRecord) -> None:
         self.table.put(url_key(host8, url8), encode_url(record))
 
     def _change(self, record: UrlRecord, state: UrlState) -> None:
-        self.counters.move(record.state, state)
+        self.counters.move_urls(record.state, state)
         record.state = state

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.config.sections import RefetchSection
-from lycosa.frontier.forward import Forward
 from lycosa.frontier.ranking import Prioritize, by_importance
+from lycosa.frontier.sitemap_news import SitemapNews
 from lycosa.model.usage import Usage
 
 
-class Rules(msgspec.Struct, frozen=True):
+class FrontierRules(msgspec.Struct, frozen=True):
     """``over_discovery``: whether a site has brought more new URLs than its budget allows.
     ``prioritize``: the priority of a URL. ``forward``: when a page is due that a sitemap says has
     changed.
@@ -20,4 +20,4 @@ class Rules(msgspec.Struct, frozen=True):
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
     prioritize: Prioritize = by_importance
-    forward: Forward = Forward(RefetchSection())
+    forward: SitemapNews = SitemapNews(RefetchSection())

@@ -24,17 +24,17 @@ def recall_strays(partition: Partition, now: float, latest_due: int, latest_park
     suffixes = due.take_beyond(latest_due, _BATCH)
     for suffix in suffixes:
         host8, url8 = suffix[:8], suffix[8:]
-        record = partition.find(host8, url8)
+        record = partition.find_record(host8, url8)
         if record is not None and record.due_at > latest_due:
             record.due_at = due_at
             partition.table.put(url_key(host8, url8), encode_url(record))
-            due.add(due_at, suffix)
+            due.add_due(due_at, suffix)
     hosts = parked.take_beyond(latest_parked, _BATCH)
     for host8 in hosts:
-        visit = partition.visits.find(host8)
-        if visit is not None:
-            visit.record.asleep_until = min(visit.record.asleep_until, due_at)
-            visit.record.parked_until = min(visit.record.parked_until, due_at)
-            parked.add(due_at, host8)
-            partition.visits.touch(visit)
+        host = partition.visits.find_host(host8)
+        if host is not None:
+            host.record.asleep_until = min(host.record.asleep_until, due_at)
+            host.record.parked_until = min(host.record.parked_until, due_at)
+            parked.add_due(due_at, host8)
+            partition.visits.mark_changed(host)
     return len(suffixes) + len(hosts)

@@ -19,7 +19,7 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import (
     UrlRecord,
     decode_url,
-    encode,
+    encode_record,
     encode_url,
     meta_key,
     prefix_end,
@@ -29,9 +29,9 @@ from lycosa.kv.records import (
 from lycosa.model.completed import Completed, UrlState
 from lycosa.reasons import Reason
 
-OURS = frozenset({Reason.INTERNAL})
+INTERNAL_FAILURES = frozenset({Reason.INTERNAL})
 """Reasons that are no document's doing: such bodies are parsed again without being asked."""
-THEIRS = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
+PARSER_FAILURES = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
 """Reasons that two parse children in a row gave: such bodies are parsed again when the operator
 asks for it.
 """
@@ -70,37 +70,37 @@ class UnparsedBodies:
     def get(self, url: bytes) -> UnparsedBody | None:
         return self._bodies.get(url)
 
-    def of(self, reasons: Container[Reason]) -> list[bytes]:
+    def with_reasons(self, reasons: Container[Reason]) -> list[bytes]:
         """The URLs whose body was not parsed for one of these reasons."""
         return [url for url, body in self._bodies.items() if body.reason in reasons]
 
     def count(self, reasons: Container[Reason]) -> int:
         return sum(body.reason in reasons for body in self._bodies.values())
 
-    def note(self, url: bytes, done: Completed) -> None:
+    def note_ended_lease(self, url: bytes, done: Completed) -> None:
         """A lease of the URL ended."""
         if done.state is not UrlState.FETCHED or done.history is None:
             return
-        if done.reason in OURS or done.reason in THEIRS:
+        if done.reason in INTERNAL_FAILURES or done.reason in PARSER_FAILURES:
             self.put(url, UnparsedBody(done.history.segment, done.history.offset, done.reason))
         elif done.history.status == 200 and done.reason is not Reason.NOT_MODIFIED:
             self.drop(url)
 
     def put(self, url: bytes, body: UnparsedBody) -> None:
         self._bodies[url] = body
-        self._table.put(unparsed_key(url[:8], url[8:]), encode(body))
+        self._table.put(unparsed_key(url[:8], url[8:]), encode_record(body))
 
     def drop(self, url: bytes) -> None:
         """It is parsed by now. Harmless when it is not one."""
         if self._bodies.pop(url, None) is not None:
             self._table.delete(unparsed_key(url[:8], url[8:]))
 
-    def parsed(self, url: bytes, body: UnparsedBody, remark: Reason) -> None:
+    def record_parsed(self, url: bytes, body: UnparsedBody, remark: Reason) -> None:
         """A body was parsed at last, with that remark."""
         self.drop(url)
         self._remark(url, body.reason, remark)
 
-    def failed(self, url: bytes, body: UnparsedBody, reason: Reason) -> None:
+    def record_failed(self, url: bytes, body: UnparsedBody, reason: Reason) -> None:
         """A body was not parsed this time either."""
         self.put(url, msgspec.structs.replace(body, reason=reason))
         self._remark(url, body.reason, reason)
@@ -123,18 +123,20 @@ class UnparsedBodies:
         if record is not None and record.state is UrlState.FETCHED:
             record.due_at = int(now)
             self._table.put(url_key(url[:8], url[8:]), encode_url(record))
-            self._due.add(record.due_at, url)
+            self._due.add_due(record.due_at, url)
 
     def _record(self, url: bytes) -> UrlRecord | None:
         value = self._table.get(url_key(url[:8], url[8:]))
         return decode_url(value) if value is not None else None
 
-    def adopt(self) -> None:
+    def adopt_older(self) -> None:
         """Takes in what a crawl holds that was begun before these were kept. All records are read
         for it, once, and only when any URL ever ended with one of the reasons.
         """
         if (
-            not any(self._counters.reasons.get(reason) for reason in OURS | THEIRS)
+            not any(
+                self._counters.reasons.get(reason) for reason in INTERNAL_FAILURES | PARSER_FAILURES
+            )
             or self._table.get(_LOOKED) is not None
         ):
             return
@@ -148,7 +150,7 @@ def _earlier(table: Overlay) -> Iterator[tuple[bytes, UnparsedBody]]:
     for key, value in table.scan(b"U", prefix_end(b"U")):
         record = decode_url(value)
         history = record.history
-        is_one = record.reason in OURS or record.reason in THEIRS
+        is_one = record.reason in INTERNAL_FAILURES or record.reason in PARSER_FAILURES
         if (
             is_one
             and record.state is UrlState.FETCHED

@@ -13,7 +13,7 @@ import msgspec
 
 from lycosa.frontier.back_queue import BackQueue, Lane
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import encode, host_key
+from lycosa.kv.records import encode_record, host_key
 from lycosa.model.completed import UrlState
 from lycosa.model.errand import Errand, Question
 from lycosa.model.pace import Pace
@@ -139,7 +139,7 @@ class VisitState:
         )
 
     @property
-    def host(self) -> str:
+    def name(self) -> str:
         return self.record.host
 
     @property
@@ -257,50 +257,50 @@ class VisitStates:
     def __len__(self) -> int:
         return len(self._cache)
 
-    def find(self, host8: bytes) -> VisitState | None:
+    def find_host(self, host8: bytes) -> VisitState | None:
         """The host's state, or ``None`` when it was never met."""
-        visit = self._cache.get(host8)
-        if visit is None:
+        host = self._cache.get(host8)
+        if host is None:
             value = self._table.get(host_key(host8))
             if value is None:
                 return None
-            visit = self._cache[host8] = VisitState(
+            host = self._cache[host8] = VisitState(
                 self._partition, host8, decode_visit(value), self._head
             )
-        return visit
+        return host
 
-    def peek(self, host8: bytes) -> VisitRecord | None:
+    def peek_record(self, host8: bytes) -> VisitRecord | None:
         """The record of a host as it is, to look at: a host that is not in use stays on disk."""
-        visit = self._cache.get(host8)
-        if visit is not None:
-            return visit.record
+        host = self._cache.get(host8)
+        if host is not None:
+            return host.record
         value = self._table.get(host_key(host8))
         return decode_visit(value) if value is not None else None
 
-    def meet(self, host8: bytes, host: str) -> VisitState:
+    def meet_host(self, host8: bytes, host: str) -> VisitState:
         """The host's state, made when it is new."""
-        visit = self.find(host8)
+        visit = self.find_host(host8)
         if visit is None:
             visit = self._cache[host8] = VisitState(
                 self._partition, host8, VisitRecord(host), self._head
             )
-            self.touch(visit)
+            self.mark_changed(visit)
         return visit
 
-    def touch(self, visit: VisitState) -> None:
+    def mark_changed(self, host: VisitState) -> None:
         """Its record changed and goes into the next commit."""
-        if not visit.dirty:
-            visit.dirty = True
-            self._dirty[visit.host8] = visit
+        if not host.dirty:
+            host.dirty = True
+            self._dirty[host.host8] = host
 
     def write_back(self) -> None:
         """Puts changed records into the open batch, and forgets hosts that nobody holds beyond
         the capacity.
         """
-        for host8, visit in self._dirty.items():
-            visit.queue.save(self._table)
-            self._table.put(host_key(host8), encode(visit.record))
-            visit.dirty = False
+        for host8, host in self._dirty.items():
+            host.queue.save(self._table)
+            self._table.put(host_key(host8), encode_record(host.record))
+            host.dirty = False
         self._dirty.clear()
         if len(self._cache) > self._capacity:
             self._forget_idle(len(self._cache) - self._capacity // 2)

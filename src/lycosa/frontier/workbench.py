@@ -33,8 +33,8 @@ class _Group:
 
 
 class Workbench:
-    """``put`` a host in, ``acquire`` the next one that is ready, ``put`` it back; ``postpone`` a
-    whole address.
+    """``put_host`` a host in, ``acquire`` the next one that is ready, ``put_host`` it back;
+    ``postpone_address`` a whole address.
     """
 
     def __init__(self, address_slots: int) -> None:
@@ -52,32 +52,32 @@ class Workbench:
     def __repr__(self) -> str:
         return f"<Workbench hosts={self._count} groups={len(self._groups)}>"
 
-    def put(self, visit: VisitState) -> None:
+    def put_host(self, host: VisitState) -> None:
         """Adds a host; it is ready at its ``ready_time``."""
-        assert not visit.in_process
-        visit.benched = True
-        visit.group = visit.record.address or f"?{visit.host}"
-        group = self._groups.get(visit.group)
+        assert not host.in_process
+        host.benched = True
+        host.group = host.record.address or f"?{host.name}"
+        group = self._groups.get(host.group)
         if group is None:
-            group = self._groups[visit.group] = _Group(visit.group)
+            group = self._groups[host.group] = _Group(host.group)
         self._ticket += 1
-        heapq.heappush(group.hosts, (visit.ready_time, self._ticket, visit))
+        heapq.heappush(group.hosts, (host.ready_time, self._ticket, host))
         self._count += 1
-        if group.hosts[0][2] is visit:
+        if group.hosts[0][2] is host:
             self._schedule(group)
 
-    def move(self, visit: VisitState) -> None:
+    def move_host(self, host: VisitState) -> None:
         """A host that waits here became ready at another time."""
-        group = self._groups[visit.group]
-        group.hosts = [entry for entry in group.hosts if entry[2] is not visit]
+        group = self._groups[host.group]
+        group.hosts = [entry for entry in group.hosts if entry[2] is not host]
         heapq.heapify(group.hosts)
         self._count -= 1
         self._schedule(group)
-        self.put(visit)
+        self.put_host(host)
 
     def acquire(self, now: float) -> VisitState | None:
         """A host that is ready, now in process; or ``None``. Its address's slot is taken until
-        ``leave``.
+        ``leave_address``.
         """
         self._drop_empty(now)
         while self._heap:
@@ -89,32 +89,32 @@ class Workbench:
             if time > now:
                 return None
             heapq.heappop(self._heap)
-            _, _, visit = heapq.heappop(group.hosts)
+            _, _, host = heapq.heappop(group.hosts)
             self._count -= 1
             group.in_use += 1
-            visit.in_process = True
+            host.in_process = True
             self._schedule(group)
-            return visit
+            return host
         return None
 
-    def leave(self, visit: VisitState) -> None:
+    def leave_address(self, host: VisitState) -> None:
         """The visit's use of its address is over."""
-        visit.in_process = False
-        group = self._groups.get(visit.group)
+        host.in_process = False
+        group = self._groups.get(host.group)
         if group is not None:
             group.in_use -= 1
             assert group.in_use >= 0
             self._schedule(group)
 
-    def rejoin(self, visit: VisitState, address: str) -> None:
+    def rejoin_address(self, host: VisitState, address: str) -> None:
         """The visit's address became known or changed: its slot moves to that address's group."""
-        if visit.group == address:
+        if host.group == address:
             return
-        old = self._groups.get(visit.group)
+        old = self._groups.get(host.group)
         if old is not None:
             old.in_use -= 1
             self._schedule(old)
-        visit.group = address
+        host.group = address
         group = self._groups.get(address)
         if group is None:
             group = self._groups[address] = _Group(address)
@@ -128,7 +128,7 @@ class Workbench:
         group = self._groups.get(address)
         return group is not None and len(group.hosts) + group.in_use >= self.most_of_address
 
-    def postpone(self, address: str, until: float) -> None:
+    def postpone_address(self, address: str, until: float) -> None:
         """No host of this address is ready before ``until``."""
         group = self._groups.get(address)
         if group is not None and until > group.next_time:
@@ -147,7 +147,7 @@ class Workbench:
 
     def hosts(self) -> list[VisitState]:
         """All hosts that wait here, in no order."""
-        return [visit for group in self._groups.values() for _, _, visit in group.hosts]
+        return [host for group in self._groups.values() for _, _, host in group.hosts]
 
     def _schedule(self, group: _Group) -> None:
         """Brings the group's heap entry up to date."""

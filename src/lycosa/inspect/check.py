@@ -133,20 +133,20 @@ class Checker:
             url_hash=hash8(url).hex(),
             host_hash=hash8(host).hex(),
             scope=self._judge_scope(url, depth),
-            traps=_judgement(self._traps.judge(url)),
+            traps=_judgement(self._traps.judge_url(url)),
         )
 
     def _judge_scope(self, url: str, depth: int) -> Judgement:
         if not self._has_seeds:
             # Without seeds there is no place to judge by, but an exclude pattern refuses wherever
             # it is.
-            refusal = self._scope.judge(url, LinkKind.SEED, 0)
+            refusal = self._scope.judge_url(url, LinkKind.SEED, 0)
             return (
                 _judgement(refusal)
                 if refusal
                 else Judgement("not judged", meaning="no seed was given")
             )
-        return _judgement(self._scope.judge(url, LinkKind.A, depth))
+        return _judgement(self._scope.judge_url(url, LinkKind.A, depth))
 
 
 def check_robots(
@@ -154,7 +154,7 @@ def check_robots(
 ) -> RobotsCheck:
     """What a robots.txt, as it is remembered, says of a canonical URL."""
     rules = record.rules
-    verdict = Matcher(rules).judge(target_of(url))
+    verdict = Matcher(rules).judge_target(target_of(url))
     word, why = (
         "allowed" if verdict.allowed else "disallowed",
         verdict.bound or _why(record, verdict.line, rules.group),
@@ -185,7 +185,7 @@ def robots_url(url: str) -> str:
     return f"{origin_of(url)}/robots.txt"
 
 
-def plain(value: Any) -> Any:
+def check_values(value: Any) -> Any:
     """A check as plain values for JSON."""
     return msgspec.to_builtins(value)
 

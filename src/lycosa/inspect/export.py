@@ -23,7 +23,7 @@ import duckdb
 from lycosa.inspect.printable import clean, json_text, neutral
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.sql import explained, fetched, refuse_writes
-from lycosa.inspect.state_rows import COLUMNS, state_rows, write_state
+from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows, write_state
 from lycosa.inspect.tables import STATE, CrawlTables
 
 _QUOTE = '"'
@@ -39,7 +39,7 @@ def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
     ``SqlError`` when it is wrong.
     """
     if kind in STATE and not where:
-        yield [column[0] for column in COLUMNS[kind]], state_rows(reader, kind)
+        yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)
         return
     with CrawlTables(reader, [kind]) as tables:
         tables.lock()
@@ -97,7 +97,7 @@ def write_file(
     return count
 
 
-def plain(value: object) -> Any:
+def json_cell(value: object) -> Any:
     """A value of a table as JSON has it: times as ISO 8601 in UTC, bytes in hexadecimal."""
     if isinstance(value, datetime):
         if value.tzinfo is not None:
@@ -110,29 +110,29 @@ def plain(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [json_cell(each) for each in value]
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): json_cell(each) for key, each in value.items()}
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
-def cell(value: object) -> str:
+def csv_cell(value: object) -> str:
     """A value as one field of CSV: nothing for what is unknown, lists with blanks between (URLs
     have none).
     """
-    value = plain(value)
+    value = json_cell(value)
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return " ".join(map(cell, value))
+        return " ".join(map(csv_cell, value))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def _csv_cell(value: object, style: CsvStyle) -> str:
     """Numbers, times and the like are ours: only text can be a formula of somebody else."""
-    text = cell(value)
+    text = csv_cell(value)
     if not style.is_raw and isinstance(value, str | list | tuple | dict):
         text = neutral(text)
     return clean(text) if style.is_shown else text
@@ -178,7 +178,8 @@ def _write_jsonl(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: Tex
     count = 0
     for row in rows:
         out.write(
-            json_text({name: plain(value) for name, value in zip(names, row, strict=True)}) + "\n"
+            json_text({name: json_cell(value) for name, value in zip(names, row, strict=True)})
+            + "\n"
         )
         count += 1
     return count

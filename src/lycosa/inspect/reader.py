@@ -24,7 +24,7 @@ from lycosa.kv.port import SavedTable
 from lycosa.kv.records import UrlRecord, decode_url, host_key, meta_key, prefix_end, url_key
 from lycosa.model.completed import UrlState
 from lycosa.shard.folder_view import FolderView
-from lycosa.shard.view import View
+from lycosa.shard.view import CrawlView
 from lycosa.urls.identity import Sites, hash8, host_of, join_url, partition_of
 
 _COUNTERS = meta_key("counters")
@@ -68,12 +68,12 @@ class TableView:
         value = self.get(_COUNTERS)
         return msgspec.msgpack.decode(value, type=Counters) if value else Counters()
 
-    def visit(self, host8: bytes) -> VisitRecord | None:
+    def host_record(self, host8: bytes) -> VisitRecord | None:
         """What is remembered of a host."""
         value = self.get(host_key(host8))
         return decode_visit(value) if value is not None else None
 
-    def record(self, host8: bytes, url8: bytes) -> UrlRecord | None:
+    def url_record(self, host8: bytes, url8: bytes) -> UrlRecord | None:
         """What is remembered of a URL."""
         value = self.get(url_key(host8, url8))
         return decode_url(value) if value is not None else None
@@ -87,18 +87,18 @@ class TableView:
         """Every known URL, or those of one host; the URLs of one host come together."""
         prefix = b"U" + host8
         end = prefix_end(prefix) if prefix[-1] != 0xFF else prefix + b"\xff" * 9
-        last8, visit = b"", None
+        last8, host = b"", None
         for key, value in self.scan(prefix, end):
             if key[1:9] != last8:
                 last8 = key[1:9]
-                visit = self.visit(last8)
+                host = self.host_record(last8)
             record = decode_url(value)
             url = join_url(
                 "https" if record.secure else "http",
-                visit.host if visit else _NO_HOST,
+                host.host if host else _NO_HOST,
                 record.target,
             )
-            yield UrlEntry(self.number, url, last8, key[9:], record, _state_of(record, visit))
+            yield UrlEntry(self.number, url, last8, key[9:], record, _state_of(record, host))
 
     def close(self) -> None:
         self._table.close()
@@ -125,7 +125,7 @@ class CrawlReader:
     ``partitions`` is how many the whole crawl has, ``here`` lists those of the view.
     """
 
-    def __init__(self, source: View) -> None:
+    def __init__(self, source: CrawlView) -> None:
         self.source = source
         seen = source.seen
         self.origin, self.manifest, self.name = seen.origin, seen.origin.manifest, seen.origin.name
@@ -141,41 +141,41 @@ class CrawlReader:
         """How far crawl time, in which waits are stored, is ahead of the wall time ``now``."""
         return ahead_s(time_at_start(now, self.last_commit, self.last_time), now)
 
-    def view(self, partition: int) -> TableView:
+    def partition_view(self, partition: int) -> TableView:
         """One partition of the view. Close it after use."""
-        return TableView(partition, self.source.table(partition))
+        return TableView(partition, self.source.open_table(partition))
 
-    def views(self) -> Iterator[TableView]:
+    def partition_views(self) -> Iterator[TableView]:
         """Every partition of the view in turn; each is closed when the next one is asked for."""
         for number in self.here:
-            with self.view(number) as view:
+            with self.partition_view(number) as view:
                 yield view
 
     def partition_of(self, url: str) -> int:
         """Which partition owns a canonical URL."""
         return partition_of(self.sites.site_of(host_of(url)), self.partitions)
 
-    def find(self, url: str) -> UrlEntry | None:
+    def find_url(self, url: str) -> UrlEntry | None:
         """What is known of a canonical URL; nothing where its partition is not of this view."""
         number = self.partition_of(url)
         if number not in self.here:
             return None
         host8, url8 = hash8(host_of(url)), hash8(url)
-        with self.view(number) as view:
-            record = view.record(host8, url8)
+        with self.partition_view(number) as view:
+            record = view.url_record(host8, url8)
             if record is None:
                 return None
-            visit = view.visit(host8)
-            return UrlEntry(view.number, url, host8, url8, record, _state_of(record, visit))
+            host = view.host_record(host8)
+            return UrlEntry(view.number, url, host8, url8, record, _state_of(record, host))
 
     def urls(self) -> Iterator[UrlEntry]:
         """Every known URL, partition by partition, host by host."""
-        for view in self.views():
+        for view in self.partition_views():
             yield from view.urls()
 
     def hosts(self) -> Iterator[HostEntry]:
         """Every known host."""
-        for view in self.views():
+        for view in self.partition_views():
             yield from view.hosts()
 
     def __repr__(self) -> str:
@@ -187,9 +187,9 @@ def read_folder(folder: Path, keep_bytes: int = 16 << 20) -> CrawlReader:
     return CrawlReader(FolderView(folder, keep_bytes))
 
 
-def _state_of(record: UrlRecord, visit: VisitRecord | None) -> UrlState:
-    if record.state is not UrlState.QUEUED or visit is None:
+def _state_of(record: UrlRecord, host: VisitRecord | None) -> UrlState:
+    if record.state is not UrlState.QUEUED or host is None:
         return record.state
     return {HostState.RETIRED: UrlState.RETIRED, HostState.PARKED: UrlState.PARKED}.get(
-        visit.state, UrlState.QUEUED
+        host.state, UrlState.QUEUED
     )

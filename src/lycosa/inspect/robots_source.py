@@ -25,9 +25,9 @@ from lycosa.politeness.robots_file import parse_robots
 from lycosa.ports import Fetcher, Resolver
 from lycosa.reasons import Reason
 from lycosa.store import layout
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 from lycosa.system.clock import SystemClock
-from lycosa.system.decode import decode
+from lycosa.system.decode import decode_content
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, hash8, host_of, name_of, scheme_of
 
 _HOPS = 5
@@ -50,7 +50,7 @@ def of_crawl(reader: CrawlReader, url: str, agent: str, own: str) -> tuple[Robot
     Rules are remembered for the crawl's ``own`` product token; for another ``agent`` the stored
     file itself is read again.
     """
-    with reader.view(reader.partition_of(url)) as view:
+    with reader.partition_view(reader.partition_of(url)) as view:
         value = view.get(robots_key(hash8(host_of(url)), scheme_of(url) == "https"))
     if value is None:
         raise NoRobots(
@@ -84,7 +84,7 @@ def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
         )
     body = b""
     if 200 <= fetched.status < 300:
-        body = decode(
+        body = decode_content(
             fetched.body, fetched.header("content-encoding"), config.robots.max_bytes + 1, 1000
         ).body
     record = after_fetch(None, answer_of(fetched, body), agent, config.robots, time.time())
@@ -97,9 +97,9 @@ def _stored_body(reader: CrawlReader, url: str) -> bytes:
     source = reader.source
     for row in (
         row
-        for segment in source.segments()
+        for segment in source.list_segments()
         if segment.journal_length is not None
-        for row in source.rows(segment)
+        for row in source.read_rows(segment)
     ):
         if _is_file(row, wanted) and (newest is None or row.date_us > newest.date_us):
             newest = row
@@ -108,12 +108,12 @@ def _stored_body(reader: CrawlReader, url: str) -> bytes:
             f"the crawl in {reader.name} has no stored file for {wanted}; give one with --robots,"
             " or --fetch"
         )
-    record = source.record(layout.warc_name(newest.segment), newest.offset)
+    record = source.read_record(layout.warc_name(newest.segment), newest.offset)
     encoding = _header(record.header_block, b"content-encoding")
-    return decode(record.body, encoding, 1_000_000, 1000).body
+    return decode_content(record.body, encoding, 1_000_000, 1000).body
 
 
-def _is_file(row: Row, wanted: str) -> bool:
+def _is_file(row: JournalRow, wanted: str) -> bool:
     return (
         row.kind is FetchKind.ROBOTS
         and row.url == wanted

@@ -25,7 +25,7 @@ _TIME = pa.timestamp("us")
 _BATCH = 5000
 _NO_HISTORY = History()
 
-Column = tuple[str, pa.DataType, Callable[[CrawlReader, Any], Any]]
+StateColumn = tuple[str, pa.DataType, Callable[[CrawlReader, Any], Any]]
 """Name, type, and how the value comes from an entry of a crawl."""
 
 
@@ -66,7 +66,7 @@ def _wall(reader: CrawlReader, time: float) -> float:
     return wall_of(time, reader.last_time - reader.last_commit)
 
 
-URLS: list[Column] = [
+URL_COLUMNS: list[StateColumn] = [
     ("url", _TEXT, lambda _, e: e.url),
     ("host", _TEXT, lambda _, e: host_of(e.url)),
     ("site", _TEXT, lambda r, e: r.sites.site_of(host_of(e.url))),
@@ -97,7 +97,7 @@ URLS: list[Column] = [
     ("url_hash", _TEXT, lambda _, e: e.url8.hex()),
 ]
 
-HOSTS: list[Column] = [
+HOST_COLUMNS: list[StateColumn] = [
     ("host", _TEXT, lambda _, e: e.record.host),
     ("site", _TEXT, lambda r, e: r.sites.site_of(e.record.host)),
     ("state", _TEXT, lambda _, e: e.record.state.label),
@@ -125,12 +125,12 @@ HOSTS: list[Column] = [
     ("host_hash", _TEXT, lambda _, e: e.host8.hex()),
 ]
 
-COLUMNS = {"urls": URLS, "hosts": HOSTS}
+STATE_COLUMNS = {"urls": URL_COLUMNS, "hosts": HOST_COLUMNS}
 
 
 def state_rows(reader: CrawlReader, kind: str) -> Iterator[tuple[Any, ...]]:
     """The rows of ``urls`` or ``hosts``, streaming."""
-    columns = COLUMNS[kind]
+    columns = STATE_COLUMNS[kind]
     entries: Iterable[UrlEntry | HostEntry] = reader.urls() if kind == "urls" else reader.hosts()
     for entry in entries:
         yield tuple(column[2](reader, entry) for column in columns)
@@ -138,7 +138,7 @@ def state_rows(reader: CrawlReader, kind: str) -> Iterator[tuple[Any, ...]]:
 
 def write_state(reader: CrawlReader, kind: str, path: Path, is_empty: bool = False) -> None:
     """``urls`` or ``hosts`` as a Parquet file, in bounded memory; on demand its columns alone."""
-    schema = pa.schema([pa.field(name, type_) for name, type_, _ in COLUMNS[kind]])
+    schema = pa.schema([pa.field(name, type_) for name, type_, _ in STATE_COLUMNS[kind]])
     rows = iter(()) if is_empty else state_rows(reader, kind)
     with TableWriter(path, schema) as writer:
         while batch := list(islice(rows, _BATCH)):
@@ -146,4 +146,4 @@ def write_state(reader: CrawlReader, kind: str, path: Path, is_empty: bool = Fal
                 pa.array(column, field.type)
                 for column, field in zip(zip(*batch, strict=True), schema, strict=True)
             ]
-            writer.add(pa.record_batch(arrays, schema=schema))
+            writer.add_batch(pa.record_batch(arrays, schema=schema))

@@ -25,15 +25,23 @@ from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.inspect.explain.facts import span
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.running import is_running, lock_holder
-from lycosa.inspect.saved import Saved
-from lycosa.inspect.top_lists import HostLine, Order, SiteLine, SiteLines, Top, errors_of, host_line
+from lycosa.inspect.saved_settings import SavedSettings
+from lycosa.inspect.top_lists import (
+    HostLine,
+    Order,
+    SiteLine,
+    SiteLines,
+    Top,
+    failures_of,
+    host_line,
+)
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
-from lycosa.store.derived import KINDS
+from lycosa.store.derived import DERIVED_KINDS
 from lycosa.store.port import StoredSegment
 from lycosa.store.removed import removed_files
 
@@ -102,7 +110,7 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
 
 def crawl_status(
     reader: CrawlReader,
-    saved: Saved,
+    saved: SavedSettings,
     now: float,
     hosts: int = DEFAULT_HOSTS,
     by: Order = Order.QUEUE,
@@ -120,7 +128,7 @@ def crawl_status(
         crawl=manifest.crawl,
         created=manifest.created,
         started=manifest.started,
-        runs=manifest.runs,
+        runs=manifest.term,
         is_running=is_running(folder) if folder else reader.source.seen.is_live,
         holder=lock_holder(folder) if folder else None,
         last_commit=reader.last_commit,
@@ -132,19 +140,19 @@ def crawl_status(
     remarks, refusals = dict[int, int](), dict[int, int]()
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
     # One pass over all hosts; what is listed is kept in heaps, so memory is that of the lists.
-    for view in reader.views():
+    for view in reader.partition_views():
         _add_counters(status, view.counters(), remarks, refusals)
         found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
         for entry in view.hosts():
-            visit = visit_in_wall_time(entry.record, status.clock_set_back_s)
-            _add_host(status, visit, top, found, saved.config, now)
+            host = visit_in_wall_time(entry.record, status.clock_set_back_s)
+            _add_host(status, host, top, found, saved.config, now)
         for line in found.lines() if found else ():
-            top_sites.add(line, line.site)
+            top_sites.add_line(line, line.site)
         due += _next_due(view)
     status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
-    status.outputs = _outputs(folder) if folder else _stored(reader.source.segments())
+    status.outputs = _outputs(folder) if folder else _stored(reader.source.list_segments())
     status.upload_url = saved.config.upload.url
     status.removed = _removed(folder) if folder else []
     status.lacking = _lacking(folder, status.is_running) if folder else []
@@ -190,7 +198,7 @@ def _add_counters(
 ) -> None:
     status.discovered += counters.discovered
     for state in UrlState:
-        status.states[state.label] += counters.of(state)
+        status.states[state.label] += counters.count_in(state)
     status.is_balanced = status.is_balanced and counters.is_balanced
     status.captures += counters.captures
     status.pages += counters.pages
@@ -214,13 +222,13 @@ def _add_host(
     label = record.state.label
     status.hosts_by_state[label] = status.hosts_by_state.get(label, 0) + 1
     if not record.waiting + record.retrying + record.parked and not (
-        top.by is Order.ERRORS and errors_of(record)
+        top.by is Order.ERRORS and failures_of(record)
     ):
         return
     line = host_line(record, config, now)
-    top.add(line, record.host)
+    top.add_line(line, record.host)
     if sites is not None:
-        sites.add(line)
+        sites.add_host(line)
     is_active = record.state in (HostState.READY, HostState.SNOOZED)
     if is_active and (status.longest is None or line.needs_s > status.longest.needs_s):
         status.longest = line
@@ -237,7 +245,7 @@ def _reasons(table: dict[int, int]) -> list[ReasonLine]:
 
 def _outputs(folder: Path) -> list[Output]:
     found = []
-    for kind in (layout.WARC, layout.JOURNAL, *KINDS):
+    for kind in (layout.WARC, layout.JOURNAL, *DERIVED_KINDS):
         sizes = [
             (path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")
         ]

@@ -28,9 +28,9 @@ import msgspec
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.state_rows import write_state
 from lycosa.store import layout
-from lycosa.store.derived import KINDS, LINKS, PAGES
-from lycosa.store.pages import COMMON_CRAWL
-from lycosa.store.rows import FORMAT, Row, SegmentHeader
+from lycosa.store.derived import DERIVED_KINDS, LINKS, PAGES
+from lycosa.store.pages import COMMON_CRAWL_COLUMNS
+from lycosa.store.rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
 
 MEMORY_MB = 512
 CAPTURES = (PAGES, LINKS)
@@ -39,7 +39,7 @@ STATE = ("urls", "hosts")
 TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")
 # What the builders of a temporary table take from a header is filled in for each segment.
 _HEADER = SegmentHeader(
-    format=FORMAT,
+    format=JOURNAL_FORMAT,
     segment="",
     crawl="",
     created_us=0,
@@ -72,7 +72,7 @@ class CrawlTables:
             self._stack.callback(self.connection.close)
             filled = {*wanted, PAGES} if _OF_FETCHES & set(wanted) else set(wanted)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
-            names = ", ".join(column[0] for column in COMMON_CRAWL)
+            names = ", ".join(column[0] for column in COMMON_CRAWL_COLUMNS)
             self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {FETCHES}")
             self.connection.execute(
                 f"CREATE VIEW {PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'"
@@ -147,15 +147,15 @@ class CrawlTables:
         for kind in CAPTURES:
             # An empty file, so that a table has its columns before there is a capture.
             files[kind].append(self._build(kind, "", ()))
-        for segment in source.segments():
+        for segment in source.list_segments():
             if segment.journal_length is None:
                 continue
             for kind in [kind for kind in kinds if segment.name not in ready[kind]]:
-                files[kind].append(self._build(kind, segment.name, source.rows(segment)))
+                files[kind].append(self._build(kind, segment.name, source.read_rows(segment)))
         for kind, paths in files.items():
             self._view(FETCHES if kind == PAGES else kind, paths)
 
-    def _build(self, kind: str, segment: str, rows: Iterable[Row]) -> Path:
+    def _build(self, kind: str, segment: str, rows: Iterable[JournalRow]) -> Path:
         """A temporary Parquet file of one segment's rows."""
         folder = self._folder / kind
         folder.mkdir(exist_ok=True)
@@ -163,10 +163,10 @@ class CrawlTables:
         header = msgspec.structs.replace(
             _HEADER, segment=segment, crawl=self._reader.manifest.crawl[:8]
         )  # as in the files of closed segments
-        builder = KINDS[kind].begin(path, header)
+        builder = DERIVED_KINDS[kind].begin(path, header)
         try:
             for row in rows:
-                builder.add(row)
+                builder.add_row(row)
         finally:
             builder.close()
         return path

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from lycosa.admit.budgets import site_pages_of
-from lycosa.admit.linking import linking_sites
+from lycosa.admit.linking_sites import linking_sites
 from lycosa.config.sections import Config
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.inspect.explain.facts import owed, steady_delay, why_host
@@ -65,17 +65,17 @@ class SiteLine(msgspec.Struct, frozen=True):
     errors: int
 
 
-Line = TypeVar("Line", HostLine, SiteLine)
+_Line = TypeVar("_Line", HostLine, SiteLine)
 
 
-class Top(Generic[Line]):
+class Top(Generic[_Line]):
     """The first ``wanted`` lines by an order."""
 
     def __init__(self, wanted: int, by: Order) -> None:
         self._wanted, self.by = wanted, by
-        self._heap: list[tuple[float, str, Line]] = []
+        self._heap: list[tuple[float, str, _Line]] = []
 
-    def add(self, line: Line, name: str) -> None:
+    def add_line(self, line: _Line, name: str) -> None:
         """One more; of equal ones the later name comes first."""
         entry = (self._rank(line), name, line)
         if len(self._heap) < self._wanted:
@@ -83,13 +83,13 @@ class Top(Generic[Line]):
         elif self._wanted:
             heapq.heappushpop(self._heap, entry)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[_Line]:
         """In order."""
         return [
             line for _, _, line in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
         ]
 
-    def _rank(self, line: Line) -> float:
+    def _rank(self, line: _Line) -> float:
         if self.by is Order.ERRORS:
             return line.errors
         return line.wait_s if self.by is Order.WAIT else line.waiting + line.parked
@@ -102,7 +102,7 @@ class SiteLines:
         self._site_of, self._view, self._section = site_of, view, config.budgets
         self._hosts: dict[str, list[HostLine]] = {}
 
-    def add(self, line: HostLine) -> None:
+    def add_host(self, line: HostLine) -> None:
         """A host of it."""
         self._hosts.setdefault(self._site_of(line.host), []).append(line)
 
@@ -126,7 +126,7 @@ class SiteLines:
         )
 
 
-def errors_of(record: VisitRecord) -> int:
+def failures_of(record: VisitRecord) -> int:
     """Requests to a host that failed, and tries of its name."""
     return record.errors + record.dns_failures
 
@@ -151,5 +151,5 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
         needs_s=round(wait + max(waiting - 1, 0) * delay, 1),
         reason=reason,
         last_error=record.last_error.label if record.last_error else "",
-        errors=errors_of(record),
+        errors=failures_of(record),
     )

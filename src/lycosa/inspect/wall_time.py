@@ -10,20 +10,20 @@ from lycosa.frontier.visit_state import VisitRecord
 from lycosa.kv.records import UrlRecord
 
 
-def visit_in_wall_time(visit: VisitRecord, ahead_s: float) -> VisitRecord:
+def visit_in_wall_time(host: VisitRecord, ahead_s: float) -> VisitRecord:
     """A host whose waits end by the wall clock; crawl time is ``ahead_s`` ahead of it."""
     if not ahead_s:
-        return visit
+        return host
     pace = msgspec.structs.replace(
-        visit.pace,
-        backoff_at=wall_of(visit.pace.backoff_at, ahead_s),
-        retry_at=wall_of(visit.pace.retry_at, ahead_s),
+        host.pace,
+        backoff_at=wall_of(host.pace.backoff_at, ahead_s),
+        retry_at=wall_of(host.pace.retry_at, ahead_s),
     )
     return msgspec.structs.replace(
-        visit,
-        next_at=wall_of(visit.next_at, ahead_s),
-        parked_until=int(wall_of(visit.parked_until, ahead_s)),
-        asleep_until=int(wall_of(visit.asleep_until, ahead_s)),
+        host,
+        next_at=wall_of(host.next_at, ahead_s),
+        parked_until=int(wall_of(host.parked_until, ahead_s)),
+        asleep_until=int(wall_of(host.asleep_until, ahead_s)),
         pace=pace,
     )
 

@@ -1,6 +1,6 @@
 """The key-value port in memory, for tests and for crawls in virtual time.
 
-It behaves like the RocksDB implementation, also in a crash: ``MemoryStores`` keeps each store's
+It behaves like the RocksDB implementation, also in a crash: ``MemoryTables`` keeps each store's
 content by folder, ``crash`` undoes all writes since a store's last ``flush``, and an open store
 cannot be opened again.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from lycosa.kv.port import StoreError, StoreLocked, Writes, pairs_of
+from lycosa.kv.port import TableError, TableLocked, Writes, pairs_of
 
 _DEAD = 16  # deleted keys at the start of a scan from which removing them pays off
 
@@ -138,7 +138,7 @@ class MemoryKeyValue:
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise StoreError("the store is closed")
+            raise TableError("the store is closed")
 
     def _lose_unflushed(self) -> None:
         writes = list(reversed(self._undo))
@@ -147,19 +147,19 @@ class MemoryKeyValue:
         self._is_open = False
 
 
-class MemoryStores:
+class MemoryTables:
     """An opener whose stores keep their content after closing, as files would."""
 
     def __init__(self) -> None:
         self._stores: dict[Path, MemoryKeyValue] = {}
 
     def __call__(self, folder: Path) -> MemoryKeyValue:
-        """Open the store of a folder. Raises ``StoreLocked`` when it is already open."""
+        """Open the store of a folder. Raises ``TableLocked`` when it is already open."""
         store = self._stores.get(folder)
         if store is None:
             store = self._stores[folder] = MemoryKeyValue()
         elif store._is_open:
-            raise StoreLocked(f"{folder} is in use")
+            raise TableLocked(f"{folder} is in use")
         store._is_open = True
         return store
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lycosa.kv.port import SavedTable
 
-Pair = tuple[bytes, bytes]
+KeyValuePair = tuple[bytes, bytes]
 
 
 class MergedTable:
@@ -20,7 +20,7 @@ class MergedTable:
     def get(self, key: bytes) -> bytes | None:
         return self._over[key] if key in self._over else self._below.get(key)
 
-    def scan(self, start: bytes, end: bytes) -> Iterator[Pair]:
+    def scan(self, start: bytes, end: bytes) -> Iterator[KeyValuePair]:
         """Pairs with ``start <= key < end`` in order, streaming."""
         keys = self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]
         return laid_over(self._below.scan(start, end), [(key, self._over[key]) for key in keys])
@@ -32,7 +32,9 @@ class MergedTable:
         return f"MergedTable({self._below!r}, over={len(self._over)})"
 
 
-def laid_over(below: Iterable[Pair], over: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Pair]:
+def laid_over(
+    below: Iterable[KeyValuePair], over: Iterable[tuple[bytes, bytes | None]]
+) -> Iterator[KeyValuePair]:
     """Merge two sorted sequences of pairs; for equal keys the pair of ``over`` wins.
 
     The value ``None`` in ``over`` deletes the key.

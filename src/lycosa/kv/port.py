@@ -93,13 +93,13 @@ class Reader(Protocol):
     def __call__(self, folder: Path) -> SavedTable: ...
 
 
-class StoreError(Exception):
+class TableError(Exception):
     """A store cannot do what was asked: closed, disk full, unreadable. Names the folder."""
 
 
-class StoreLocked(StoreError):
+class TableLocked(TableError):
     """The store is already open, in another process or elsewhere in this one."""
 
 
-class StoreDamaged(StoreError):
+class TableDamaged(TableError):
     """The files are not as they were written: a checksum fails or a file is missing."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, ReadOptions
 
-from lycosa.kv.port import Reader, StoreDamaged
+from lycosa.kv.port import Reader, TableDamaged
 
 _TRIES = 20
 _SKIPPED = frozenset({"LOCK", "rocksdict-config.json"})
@@ -30,7 +30,7 @@ class ReadOnlyTable:
     """The table files of one partition as they were at opening.
 
     ``cache`` is shared by all tables of a reader. A folder that does not exist is an empty table.
-    Raises ``StoreDamaged``.
+    Raises ``TableDamaged``.
     """
 
     def __init__(self, folder: Path, cache: Cache) -> None:
@@ -73,15 +73,15 @@ class ReadOnlyTable:
         return f"ReadOnlyTable({str(self._folder)!r}, open={self._db is not None})"
 
     def _refuse_orphans(self) -> None:
-        """Raise ``StoreDamaged`` if there are table files but no ``CURRENT`` file that names them.
+        """Raise ``TableDamaged`` if there are table files but no ``CURRENT`` file that names them.
 
         A table that is being created has no table files yet.
         """
         if any(self._folder.glob("*.sst")) and not (self._folder / "CURRENT").exists():
-            raise StoreDamaged(f"{self._folder} is damaged: it has table files but no CURRENT file")
+            raise TableDamaged(f"{self._folder} is damaged: it has table files but no CURRENT file")
 
-    def _damaged(self, error: Exception) -> StoreDamaged:
-        return StoreDamaged(f"{self._folder} cannot be read: {error}")
+    def _damaged(self, error: Exception) -> TableDamaged:
+        return TableDamaged(f"{self._folder} cannot be read: {error}")
 
 
 def shared_cache(size_bytes: int = 16 << 20) -> Cache:
@@ -110,7 +110,7 @@ def _open(folder: Path, cache: Cache) -> Rdict:
         finally:
             # all files are open now, or the opening failed
             shutil.rmtree(shadow, ignore_errors=True)
-    raise StoreDamaged(f"{folder} cannot be read: {last}") from last
+    raise TableDamaged(f"{folder} cannot be read: {last}") from last
 
 
 def _options(cache: Cache) -> Options:

@@ -17,7 +17,7 @@ are sorted:
                                 line up
     ``R host8 scheme1``         robots.txt of one origin
     ``A site``                  usage of one site
-    ``L site``                  which other sites link to it (module ``admit.linking``)
+    ``L site``                  which other sites link to it (module ``admit.linking_sites``)
     ``J url``                   a URL whose place belongs to the scope: a seed, or the target of a
                                 seed's redirect
     ``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
@@ -99,16 +99,16 @@ _OWN_ID = re.compile(
     _URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 ).fullmatch
 
-encode = _ENCODER.encode
+encode_record = _ENCODER.encode
 
 
 def encode_url(record: UrlRecord) -> bytes:
     """The value of a ``U`` row."""
     history = record.history
     if history is None:
-        return _trimmed(encode(record), record)
+        return _trimmed(encode_record(record), record)
     record.history = _folded(history)
-    value = encode(record)
+    value = encode_record(record)
     record.history = history
     return _trimmed(value, record)
 

@@ -44,7 +44,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes, pairs_of
+from lycosa.kv.port import Opener, TableDamaged, TableError, TableLocked, Writes, pairs_of
 from lycosa.system.durable import FULL, DiskFull, named
 
 # Longest scan that is read at once and leaves no iterator open. A refill asks for tens of rows, a
@@ -113,8 +113,8 @@ class RocksKeyValue:
     """One partition's store in ``folder``, created when it does not exist.
 
     ``cache`` is shared with the other stores of the process; with ``None`` the store gets a small
-    separate cache. Every method may raise ``DiskFull``. Raises ``StoreLocked`` when the folder is
-    in use and ``StoreDamaged`` when its files do not fit together.
+    separate cache. Every method may raise ``DiskFull``. Raises ``TableLocked`` when the folder is
+    in use and ``TableDamaged`` when its files do not fit together.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class RocksKeyValue:
             return iter(())
         scan = _Scan(self, start, end)
         if 0 < limit <= _EAGER:
-            return iter(scan.take(limit))
+            return iter(scan.take_pairs(limit))
         self._scans.add(scan)
         return _stream(scan, limit)
 
@@ -221,10 +221,10 @@ class RocksKeyValue:
         if full := next((number for number in FULL if os.strerror(number) in text), 0):
             raise DiskFull(full, os.strerror(full), str(self._folder)) from error
         if any(sign in text for sign in _LOCK_SIGNS):
-            raise StoreLocked(f"{self._folder} is in use by another process") from error
+            raise TableLocked(f"{self._folder} is in use by another process") from error
         if any(sign in text for sign in _DAMAGE_SIGNS):
-            raise StoreDamaged(f"{self._folder} is damaged: {text}") from error
-        raise StoreError(f"{self._folder}: {text}") from error
+            raise TableDamaged(f"{self._folder} is damaged: {text}") from error
+        raise TableError(f"{self._folder}: {text}") from error
 
 
 class _Scan:
@@ -243,14 +243,14 @@ class _Scan:
         except Exception as error:
             store._fail(error)
 
-    def take(self, count: int, keep_open: bool = False) -> list[tuple[bytes, bytes]]:
+    def take_pairs(self, count: int, keep_open: bool = False) -> list[tuple[bytes, bytes]]:
         """The next pairs, fewer than ``count`` only at the end of the range.
 
         Closes the iterator unless ``keep_open``.
         """
         iterator = self._iterator
         if iterator is None:
-            raise StoreError(f"{self._store!r} was closed during a scan")
+            raise TableError(f"{self._store!r} was closed during a scan")
         pairs: list[tuple[bytes, bytes]] = []
         try:
             while count > len(pairs) and iterator.valid():
@@ -273,7 +273,7 @@ def _stream(scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
     """The pairs of a scan, read in blocks of 256; ``limit`` 0 means all."""
     left = limit
     try:
-        while pairs := scan.take(min(left, 256) if limit else 256, keep_open=True):
+        while pairs := scan.take_pairs(min(left, 256) if limit else 256, keep_open=True):
             yield from pairs
             left -= len(pairs)
             if limit and not left:
@@ -299,7 +299,7 @@ def opener_within(shared: SharedCache, *, open_files: int = 32) -> Opener:
 
 
 def refuse_open(folder: Path) -> None:
-    """Raise ``StoreLocked`` when another process has this store open.
+    """Raise ``TableLocked`` when another process has this store open.
 
     Nothing is changed, and a folder that does not exist is not open. The check uses the lock that
     RocksDB holds on its file ``LOCK``, which belongs to a process. Never call this while this
@@ -315,20 +315,20 @@ def refuse_open(folder: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise named(error, path) from error
-        raise StoreLocked(f"{folder} is in use by another process") from error
+        raise TableLocked(f"{folder} is in use by another process") from error
     finally:
         os.close(fd)
 
 
 def _refuse_orphans(folder: Path) -> None:
-    """Raise ``StoreDamaged`` if there are table files but no ``CURRENT`` file.
+    """Raise ``TableDamaged`` if there are table files but no ``CURRENT`` file.
 
     RocksDB would take such a folder for a new one and delete the tables in it.
     """
     if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{folder} is not a folder")
+        raise TableError(f"{folder} is not a folder")
     if folder.is_dir() and not (folder / "CURRENT").exists() and any(folder.glob("*.sst")):
-        raise StoreDamaged(f"{folder} is damaged: it has table files but no CURRENT file")
+        raise TableDamaged(f"{folder} is damaged: it has table files but no CURRENT file")
 
 
 def _options(shared: SharedCache, open_files: int) -> Options:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.merged import Pair, laid_over
+from lycosa.kv.merged import KeyValuePair, laid_over
 from lycosa.kv.port import KeyValue, Writes, pairs_of
 
 _ABSENT, _VALUE = b"0", b"1"  # prefix of each saved value: whether the key had one
@@ -38,7 +38,7 @@ class ViewableTable:
         self._frozen: list[FrozenTable] = []
         self._writing = Lock()
 
-    def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[Pair]:
+    def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[KeyValuePair]:
         return self._table.scan(start, end, limit)
 
     def write(self, writes: Writes) -> None:
@@ -101,7 +101,7 @@ class FrozenTable:
         kept = self._kept.get(key)
         return value if kept is None else _value_of(kept)
 
-    def scan(self, start: bytes, end: bytes) -> Iterator[Pair]:
+    def scan(self, start: bytes, end: bytes) -> Iterator[KeyValuePair]:
         """Pairs with ``start <= key < end`` in order. The iterator must be exhausted or closed."""
         # fixed at this moment; later writes do not affect it
         pairs = self._table.scan(start, end)

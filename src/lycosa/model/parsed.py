@@ -63,7 +63,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``SITEMAP_FILE`` are sitemaps; ``is_sitemap``: they, or those of kind ``SITEMAP``, are what it
     lists. ``is_cut``: only the beginning of the content was parsed, because the whole is beyond a
     limit (``reason`` says which). ``more`` is used only on the way from the parse child
-    (``parse.parts``).
+    (``parse.answer_parts``).
     """
 
     reason: Reason = Reason.NONE

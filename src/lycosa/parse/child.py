@@ -27,9 +27,9 @@ import time
 import msgspec
 
 from lycosa.model.parsed import Document
+from lycosa.parse.answer_parts import in_parts
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.parse.parts import in_parts
 from lycosa.system.wire import FrameError, FrameSocket
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

@@ -39,7 +39,7 @@ from lycosa.parse.sitemap import (
 )
 from lycosa.parse.srcset import srcset_urls
 from lycosa.reasons import Reason
-from lycosa.system.decode import decode
+from lycosa.system.decode import decode_content
 from lycosa.urls.identity import Canonicalizer, InvalidUrl
 
 _MAX_DESCRIPTION = 2000
@@ -165,7 +165,7 @@ class _Reading:
             if may_be_sitemap
             else self._section.max_bytes
         )
-        decoded = decode(body, encodings, limit, self._section.max_ratio)
+        decoded = decode_content(body, encodings, limit, self._section.max_ratio)
         self._reason, self._detail = decoded.reason, decoded.detail
         self._is_cut = decoded.reason is Reason.DECODE_LIMIT or len(decoded.body) > limit
         if self._is_cut and self._reason is Reason.NONE:
@@ -181,7 +181,7 @@ class _Reading:
         for _ in range(_GZIP_LAYERS):
             if not body.startswith(b"\x1f\x8b\x08"):
                 break
-            decoded = decode(body, "gzip", MAX_SITEMAP_BYTES, self._section.max_ratio)
+            decoded = decode_content(body, "gzip", MAX_SITEMAP_BYTES, self._section.max_ratio)
             if decoded.reason is not Reason.NONE:
                 self._reason, self._detail = decoded.reason, decoded.detail
                 self._is_cut = self._is_cut or decoded.reason is Reason.DECODE_LIMIT
@@ -230,9 +230,13 @@ class _Reading:
         hints: dict[str, tuple[int, float]] = {}
         if feed.link:
             # the site that the feed belongs to
-            self._links_of(page).add(feed.link, RawLink(LinkKind.ALTERNATE, feed.title[:200]))
+            self._links_of(page).add_reference(
+                feed.link, RawLink(LinkKind.ALTERNATE, feed.title[:200])
+            )
         for entry in feed.entries:
-            url = self._links_of(page).add(entry.link, RawLink(LinkKind.FEED, entry.title))
+            url = self._links_of(page).add_reference(
+                entry.link, RawLink(LinkKind.FEED, entry.title)
+            )
             if url and entry.date:
                 hints[url] = (entry.date, -1.0)
         return page, None, hints
@@ -291,7 +295,7 @@ class _Reading:
         outlinks = self._links_of(page)
         canonical = self._add_header_links(outlinks)
         for raw, found in page.links.items():
-            outlinks.add(raw, found)
+            outlinks.add_reference(raw, found)
         if page.canonical is not None:
             canonical = (
                 self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
@@ -306,19 +310,19 @@ class _Reading:
         """Add the entries of a sitemap, then related links, which must not displace entries."""
         kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
         for entry in sitemap.entries:
-            url = outlinks.add(entry.loc, RawLink(kind, entry.title))
+            url = outlinks.add_reference(entry.loc, RawLink(kind, entry.title))
             if url and (entry.lastmod or entry.priority >= 0):
                 hints[url] = (entry.lastmod, entry.priority)
             if url and (change_s := change_interval_s(entry.changefreq)):
                 self._changes[url] = change_s
         for entry in sitemap.entries:
             for alternate in entry.alternates:
-                outlinks.add(alternate, RawLink(LinkKind.ALTERNATE))
+                outlinks.add_reference(alternate, RawLink(LinkKind.ALTERNATE))
         for entry in sitemap.entries:
             for image in entry.images:
-                outlinks.add(image, RawLink(LinkKind.IMG))
+                outlinks.add_reference(image, RawLink(LinkKind.IMG))
             for medium in entry.media:
-                outlinks.add(medium, RawLink(LinkKind.MEDIA))
+                outlinks.add_reference(medium, RawLink(LinkKind.MEDIA))
 
     def _add_header_links(self, outlinks: Outlinks) -> str:
         canonical = ""
@@ -331,13 +335,13 @@ class _Reading:
                     if kind is not None and (
                         target or kind is LinkKind.CANONICAL or not imagesrcset
                     ):
-                        outlinks.add(
+                        outlinks.add_reference(
                             self._absolute(target), RawLink(kind, nofollow="nofollow" in relations)
                         )
                     for url in srcset_urls(imagesrcset) if "preload" in relations else ():
-                        outlinks.add(self._absolute(url), RawLink(LinkKind.IMG))
+                        outlinks.add_reference(self._absolute(url), RawLink(LinkKind.IMG))
             elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:
-                outlinks.add(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
+                outlinks.add_reference(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
         return canonical
 
     def _absolute(self, target: str) -> str:

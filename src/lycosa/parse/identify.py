@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lycosa.model.fetched import Fetched
 from lycosa.parse.media_type import media_type_of, sniff
-from lycosa.system.decode import decode
+from lycosa.system.decode import decode_content
 
 _RECEIVED = 16_384  # bytes, from which the sniffer's window can be unpacked
 _WINDOW = 8192
@@ -24,7 +24,7 @@ def identify(fetched: Fetched) -> str:
     supplied = media_type_of(fetched.headers())
     essence = supplied.essence if supplied else ""
     encodings = [value for name, value in fetched.headers() if name == "content-encoding"]
-    head = decode(_beginning(fetched), encodings, _WINDOW, 1000).body[:_WINDOW]
+    head = decode_content(_beginning(fetched), encodings, _WINDOW, 1000).body[:_WINDOW]
     return sniff(essence, head)[0] if head else essence
 
 

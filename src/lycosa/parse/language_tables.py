@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 1
+LANGUAGE_TABLES_FORMAT = 1
 _CODES = "codes.json"
 
 
@@ -64,7 +64,11 @@ def load_tables(cache: Path | None) -> Tables:
     # Imported here, because importing the library costs more than mapping the files.
     from importlib.metadata import version
 
-    folder = cache / f"language-{version('py3langid')}-{FORMAT}" if cache is not None else None
+    folder = (
+        cache / f"language-{version('py3langid')}-{LANGUAGE_TABLES_FORMAT}"
+        if cache is not None
+        else None
+    )
     if folder is not None:
         with suppress(OSError, ValueError, msgspec.DecodeError):  # absent, truncated or foreign
             return _mapped(folder)

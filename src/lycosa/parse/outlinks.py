@@ -30,7 +30,7 @@ class Outlinks:
         self._found: dict[str, RawLink] = {}
         self.refused: dict[int, int] = {}
 
-    def add(self, raw: str, found: RawLink) -> str | None:
+    def add_reference(self, raw: str, found: RawLink) -> str | None:
         """Add one reference.
 
         Returns its canonical URL, or ``None`` when it is refused or beyond ``max_links``.

@@ -24,9 +24,9 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.model.parsed import Document, Parsed, ParserHealth
+from lycosa.parse.answer_parts import put_together
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.parse.parts import put_together
-from lycosa.parse.running_child import Job, RunningChild, start_child
+from lycosa.parse.running_child import ParseJob, RunningChild, start_child
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.system.wire import UNREADABLE
@@ -63,7 +63,7 @@ class ChildParser:
     def __init__(self, config: ParserConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[ParseJob] = deque()
         self._more = asyncio.Event()
         self._child: RunningChild | None = None
         self._running: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class ChildParser:
             self._running = asyncio.create_task(self._run(), name="parse-child")
         elif self._running.done():
             raise RuntimeError("the parser is closed")
-        job = Job(document, asyncio.get_running_loop().create_future())
+        job = ParseJob(document, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         if self._child is None:
             self._more.set()
@@ -123,7 +123,7 @@ class ChildParser:
         if child is not None and child.sent:
             child.documents = max(child.documents, self._config.section.recycle_documents)
         elif child is not None and child.is_ready:
-            child.end()  # it gets no more documents, so its end makes none a suspect
+            child.stop_reading()  # it gets no more documents, so its end makes none a suspect
 
     def snapshot(self) -> ParserSnapshot:
         """The current state."""
@@ -223,7 +223,7 @@ class ChildParser:
 
     async def _converse(self, child: RunningChild) -> None:
         """Exchange frames until the child has died, is late, or has had its number of documents."""
-        await child.connect(self._receive)
+        await child.start_reading(self._receive)
         assert child.frames is not None
         child.frames.write(self._encode(self._config))
         watching = asyncio.create_task(self._watch(child))
@@ -276,17 +276,17 @@ class ChildParser:
             try:
                 parsed = self._decode(frame)
             except UNREADABLE:  # the child is faulty, so it is replaced
-                child.end()
+                child.stop_reading()
                 return
             # The child's own failures are not final: a fresh child parses the document again,
             # alone.
             if parsed.reason in _DOUBTFUL and not child.works_alone:
                 child.is_dismissed = True
-                child.end()
+                child.stop_reading()
                 return
             self._answer(child.sent.popleft(), parsed)
         if child.documents >= self._config.section.recycle_documents and not child.sent:
-            child.end()
+            child.stop_reading()
         else:
             self._send(child)
 
@@ -337,7 +337,7 @@ class ChildParser:
         if self._waiting:
             self._more.set()
 
-    def _answer(self, job: Job, parsed: Parsed) -> None:
+    def _answer(self, job: ParseJob, parsed: Parsed) -> None:
         self._counts["answered"] += 1
         if not job.answer.done():
             job.answer.set_result(parsed)

@@ -22,7 +22,7 @@ from lycosa.system.frame_stream import FrameStream
 
 
 @dataclass(slots=True)
-class Job:
+class ParseJob:
     """A document and the future of its answer.
 
     ``is_suspect`` says that a child ended while it worked on this document, so that it is tried
@@ -43,25 +43,25 @@ class RunningChild:
     def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, now: float) -> None:
         self.process, self.sock = process, sock
         self.frames: FrameStream | None = None
-        self.sent: deque[Job] = deque()
+        self.sent: deque[ParseJob] = deque()
         self.documents = 0
         self.head_since = now
         self.is_ready = False
         self.is_late = False
         # the document that was over its deadline when the child was killed
-        self.late: Job | None = None
+        self.late: ParseJob | None = None
         # it gave an answer that a fresh child may improve; no document that it still has is a
         # suspect
         self.is_dismissed = False
         self._ended = asyncio.Event()
 
-    async def connect(self, on_frame: Callable[[RunningChild, bytes], None]) -> None:
+    async def start_reading(self, on_frame: Callable[[RunningChild, bytes], None]) -> None:
         """Pass on each frame that the child sends from now on."""
-        frames = FrameStream(self.sock, on_frame=partial(on_frame, self), on_end=self.end)
+        frames = FrameStream(self.sock, on_frame=partial(on_frame, self), on_end=self.stop_reading)
         await frames.open()
         self.frames = frames
 
-    def end(self, _: Exception | None = None) -> None:
+    def stop_reading(self, _: Exception | None = None) -> None:
         """Mark the conversation with the child as over, for whatever reason."""
         self._ended.set()
 

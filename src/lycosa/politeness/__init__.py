@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from lycosa.politeness.addresses import AddressTable
     from lycosa.politeness.delay import (
         Delay,
-        after_exchange,
         clamp,
         delay_s,
         longest_delay,
+        pace_after_request,
         parse_retry_after,
     )
     from lycosa.politeness.machine_addresses import MachineAddresses
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
         robots_state,
     )
     from lycosa.politeness.robots_file import parse_robots
-    from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, target_of
+    from lycosa.politeness.robots_rules import Matcher, RobotsRules, RobotsVerdict, robots_target
 else:
     __getattr__ = late_names(
         __name__,
         {
             "addresses": "AddressTable",
-            "delay": "Delay after_exchange clamp delay_s longest_delay parse_retry_after",
+            "delay": "Delay pace_after_request clamp delay_s longest_delay parse_retry_after",
             "machine_addresses": "MachineAddresses",
             "node_addresses": "NodeAddresses WorkerAddresses",
             "robots_cache": (
                 "RobotsAnswer RobotsRecord RobotsState after_fetch answer_of decision robots_state"
             ),
             "robots_file": "parse_robots",
-            "robots_rules": "Matcher RobotsRules Verdict target_of",
+            "robots_rules": "Matcher RobotsRules RobotsVerdict robots_target",
         },
     )
 
@@ -53,17 +53,17 @@ __all__ = [
     "RobotsRecord",
     "RobotsRules",
     "RobotsState",
-    "Verdict",
+    "RobotsVerdict",
     "WorkerAddresses",
-    "after_exchange",
     "after_fetch",
     "answer_of",
     "clamp",
     "decision",
     "delay_s",
     "longest_delay",
+    "pace_after_request",
     "parse_retry_after",
     "parse_robots",
     "robots_state",
-    "target_of",
+    "robots_target",
 ]

@@ -9,10 +9,11 @@ How it works. The table is a memory-mapped file. The hash of an address selects 
 entries; an entry holds the hash, the last start and one cell per slot, which identifies the process
 that holds the slot. No call waits, and no slot leaks:
 
-* ``take`` changes a bucket only under the lock of its stripe, a byte-range lock that the kernel
+* ``take_slot`` changes a bucket only under the lock of its stripe, a byte-range lock that the
+  kernel
   releases when the process dies. A caller that does not get the lock at once is told to try again,
   so a stopped process never stops another's loop.
-* A cell is one aligned word that only its holder clears, so ``release`` needs no lock.
+* A cell is one aligned word that only its holder clears, so ``release_slot`` needs no lock.
 * Every open table holds a lock on one row for as long as it lives, and its cells contain that row
   and a generation. A cell whose row is not locked, or has another generation, is dead and is
   reclaimed. Process ids are not used, so their reuse cannot cause an error.
@@ -126,7 +127,7 @@ class AddressTable:
             " addresses>"
         )
 
-    def take(self, address: str, now: float) -> float:
+    def take_slot(self, address: str, now: float) -> float:
         """Take a slot and return 0.0 if the request may start now.
 
         Otherwise nothing is taken, and the result is the number of seconds to wait before asking
@@ -149,12 +150,12 @@ class AddressTable:
         finally:
             self._locks.release(lock)
 
-    def started(self, address: str, at: float, answered: float = 0.0) -> None:
-        """Move the start of the request that ``take`` allowed to ``at``, when it really left.
+    def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
+        """Move the start of the request that ``take_slot`` allowed to ``at``, when it really left.
 
-        The next delay counts from there. Its response began at ``answered``. Between ``take`` and
-        ``at`` the loop was busy and the connection was made, which takes a different time for each
-        request; without this call two starts could be that much closer together. A busy server
+        The next delay counts from there. Its response began at ``answered``. Between ``take_slot``
+        and ``at`` the loop was busy and the connection was made, which takes a different time for
+        each request; without this call two starts could be that much closer together. A busy server
         reads a request even later, but before ``answered``; up to half a delay is added for that.
         Raises ``KeyError`` when this table holds no slot of ``address``.
         """
@@ -170,7 +171,7 @@ class AddressTable:
             self._times[time_at] = max(self._times[time_at], seen)
             self._locks.release(lock)
 
-    def release(self, address: str, now: float) -> None:
+    def release_slot(self, address: str, now: float) -> None:
         """Free the slot of a request that has ended.
 
         Raises ``KeyError`` when this table holds no slot of ``address``.
@@ -307,7 +308,7 @@ class AddressTable:
                 if any(self._locks.is_held(_ROW_LOCKS + row) for row in range(_ROWS)):
                     raise ValueError(f"{self._path} is in use with other settings")
                 os.ftruncate(descriptor, 0)
-                # a full disk is an error here instead of a SIGBUS in ``take``
+                # a full disk is an error here instead of a SIGBUS in ``take_slot``
                 if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(descriptor, 0, size)
                 else:

@@ -54,7 +54,7 @@ class Delay(msgspec.Struct, frozen=True, gc=False):
     source: Source
 
 
-def after_exchange(
+def pace_after_request(
     pace: Pace,
     section: PolitenessSection,
     status: int,

@@ -20,17 +20,17 @@ class MachineAddresses:
     def __init__(self, table: AddressTable) -> None:
         self._table = table
 
-    async def take(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float) -> float:
         """0.0 when the request may start now, otherwise the seconds to wait."""
-        return self._table.take(address, now)
+        return self._table.take_slot(address, now)
 
-    async def started(self, address: str, at: float, answered: float = 0.0) -> None:
+    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
         """Record that the request left at ``at`` and its response began at ``answered``."""
-        self._table.started(address, at, answered)
+        self._table.record_start(address, at, answered)
 
-    async def release(self, address: str, now: float) -> None:
+    async def release_slot(self, address: str, now: float) -> None:
         """Free the slot of a request that has ended."""
-        self._table.release(address, now)
+        self._table.release_slot(address, now)
 
     def close(self) -> None:
         """Free all slots and release the file."""

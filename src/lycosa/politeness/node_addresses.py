@@ -54,7 +54,7 @@ class WorkerAddresses:
         )
         self._held: dict[str, int] = {}
 
-    async def take(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float) -> float:
         """0.0 when the request may start now, otherwise the seconds to wait."""
         known = self._known.setdefault(address, _Address())
         wait_s = known.last + self._delay_s - now
@@ -66,7 +66,7 @@ class WorkerAddresses:
         self._held[address] = self._held.get(address, 0) + 1
         return 0.0
 
-    async def started(self, address: str, at: float, answered: float = 0.0) -> None:
+    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
         """Record that the request left at ``at`` and its response began at ``answered``.
 
         Up to half a delay is added for a server that read it late.
@@ -76,7 +76,7 @@ class WorkerAddresses:
         known = self._known[address]
         known.last = max(known.last, at, min(answered, at + self._delay_s * _SEEN_SHARE))
 
-    async def release(self, address: str, now: float) -> None:
+    async def release_slot(self, address: str, now: float) -> None:
         """Free the slot of a request that has ended."""
         self._give_back(address, 1)
 

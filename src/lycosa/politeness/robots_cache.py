@@ -33,7 +33,7 @@ from lycosa.config.sections import RobotsSection
 from lycosa.model.capture import RobotsDecision
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_file import parse_robots
-from lycosa.politeness.robots_rules import RobotsRules, Verdict
+from lycosa.politeness.robots_rules import RobotsRules, RobotsVerdict
 from lycosa.reasons import Reason
 
 LONGEST_USE_S = 86400.0
@@ -148,7 +148,7 @@ def after_fetch(
     return RobotsRecord(rules, version, answer.status, now, expires)
 
 
-def decision(record: RobotsRecord, verdict: Verdict) -> RobotsDecision:
+def decision(record: RobotsRecord, verdict: RobotsVerdict) -> RobotsDecision:
     """The decision to store with a fetch or a refusal: which file and which line decided."""
     return RobotsDecision(
         allowed=verdict.allowed,

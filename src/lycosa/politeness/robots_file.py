@@ -24,8 +24,8 @@ import codecs
 import re
 
 from lycosa.politeness.robots_rules import (
+    RobotsRule,
     RobotsRules,
-    Rule,
     normal_pattern,
 )
 
@@ -62,7 +62,7 @@ def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> Robot
     fields: dict[bytes, str] = {}
     for number, line in enumerate(_lines(body, max_bytes), 1):
         if usual := _USUAL.fullmatch(line):
-            file.rule(not usual[1], usual[2].decode("ascii"), number)
+            file.add_rule(not usual[1], usual[2].decode("ascii"), number)
             continue
         name, value = _split(line)
         if not name:
@@ -73,7 +73,7 @@ def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> Robot
             if len(fields) < 1000:
                 fields[name] = field
         if field:
-            file.take(field, value, number)
+            file.take_line(field, value, number)
     return file.rules()
 
 
@@ -113,7 +113,7 @@ class _File:
         self._delay_said = False
         self._sitemaps: dict[str, None] = {}
 
-    def take(self, field: str, value: bytes, number: int) -> None:
+    def take_line(self, field: str, value: bytes, number: int) -> None:
         if field == "agent":
             self._agent(value)
         elif field == "sitemap":
@@ -123,9 +123,9 @@ class _File:
             if self._delay_for is not None:
                 self._delay_for.crawl_delay_s = max(self._delay_for.crawl_delay_s, _seconds(value))
         else:
-            self.rule(field == "allow", normal_pattern(value), number)
+            self.add_rule(field == "allow", normal_pattern(value), number)
 
-    def rule(self, allow: bool, pattern: str, number: int) -> None:
+    def add_rule(self, allow: bool, pattern: str, number: int) -> None:
         """Add a rule whose pattern is in normal form."""
         self._run_ended = True
         if self._current is not None and pattern:  # an empty pattern matches nothing
@@ -133,7 +133,7 @@ class _File:
 
     def rules(self) -> RobotsRules:
         group = self._ours if self._ours.name else self._everyone
-        rules: list[Rule] = [
+        rules: list[RobotsRule] = [
             (allow, pattern, line) for (allow, pattern), line in group.rules.items()
         ]
         return RobotsRules(

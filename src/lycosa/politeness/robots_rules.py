@@ -39,7 +39,7 @@ from lycosa.politeness.wildcards import (
     pieces_of,
 )
 
-Rule = tuple[bool, str, int]
+RobotsRule = tuple[bool, str, int]
 """Allow (otherwise Disallow), the pattern in normal form, the line number from 1."""
 
 
@@ -51,13 +51,13 @@ class RobotsRules(msgspec.Struct, frozen=True, array_like=True):
     they belong to the file and not to a group.
     """
 
-    rules: list[Rule] = []
+    rules: list[RobotsRule] = []
     group: str = ""
     crawl_delay_s: float = -1.0
     sitemaps: list[str] = []
 
 
-class Verdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RobotsVerdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether a target is allowed, and which rule decided.
 
     ``line`` (from 1, 0 = no rule matched) and ``rule`` (``Disallow: /x``, in normal form) name that
@@ -74,7 +74,7 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Matcher:
     """The compiled rules of one file.
 
-    Compiling costs one to four microseconds per rule. ``judge`` costs well under three
+    Compiling costs one to four microseconds per rule. ``judge_target`` costs well under three
     microseconds, and at most some 12 ms for a file with many wildcard rules (``is_costly``).
     """
 
@@ -111,7 +111,7 @@ class Matcher:
     def __repr__(self) -> str:
         return f"<Matcher {len(self._rules)} rules, {len(self._wild)} with wildcards>"
 
-    def judge(self, target: str) -> Verdict:
+    def judge_target(self, target: str) -> RobotsVerdict:
         """The verdict on ``target``, the path and query as in the URL (``/a/b?c=d``)."""
         if target == "/robots.txt":  # RFC 9309 §2.2.2: implicitly allowed
             return _NO_RULE
@@ -129,13 +129,13 @@ class Matcher:
             return _BOUND_REACHED
         return _NO_RULE if best < 0 else self._verdict(best)
 
-    def _verdict(self, score: int) -> Verdict:
+    def _verdict(self, score: int) -> RobotsVerdict:
         count = len(self._rules)
         allow, pattern, line = self._rules[count - 1 - score % count]
-        return Verdict(allow, line, f"Allow: {pattern}" if allow else f"Disallow: {pattern}")
+        return RobotsVerdict(allow, line, f"Allow: {pattern}" if allow else f"Disallow: {pattern}")
 
 
-def target_of(url: str) -> str:
+def robots_target(url: str) -> str:
     """Path and query of an absolute URL, without the fragment; an empty path gives ``/``.
 
     As tolerant as Google's ``GetPathParamsQuery``: a scheme is not required.
@@ -173,7 +173,7 @@ def _pieces(pattern: str) -> Pieces:
     )
 
 
-def _scored(rules: list[Rule]) -> Iterator[tuple[int, str]]:
+def _scored(rules: list[RobotsRule]) -> Iterator[tuple[int, str]]:
     count = len(rules)
     for index, (allow, pattern, _) in enumerate(rules):
         yield (len(pattern) * 2 + allow) * count + count - 1 - index, pattern
@@ -209,8 +209,8 @@ def _respell(found: re.Match[bytes]) -> bytes:
     return _SPELLINGS[found[0]]
 
 
-_NO_RULE = Verdict()
-_BOUND_REACHED = Verdict(
+_NO_RULE = RobotsVerdict()
+_BOUND_REACHED = RobotsVerdict(
     False, bound=f"judging this URL by all wildcard rules needs more than {MOST_WORK:,} comparisons"
 )
 _PATH_START = re.compile("[/?;]")

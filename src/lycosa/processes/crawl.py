@@ -22,8 +22,8 @@ import uvloop
 
 from lycosa.cluster.worker_messages import Progress
 from lycosa.config.sections import Config
-from lycosa.config.sources import check
-from lycosa.folder.manifest import exists
+from lycosa.config.sources import check_config
+from lycosa.folder.manifest import has_manifest
 from lycosa.folder.seed_check import SeedCheck
 from lycosa.folder.seed_sources import (
     SeedSource,
@@ -39,9 +39,9 @@ from lycosa.model.page import Page
 from lycosa.processes.session import Session, memory_plan, open_session
 from lycosa.processes.uploads import Uploads, begin_uploads, check_place
 from lycosa.system.memory_plan import MemoryPlan
-from lycosa.worker.admission import Rule
+from lycosa.worker.admission import UserRule
 from lycosa.worker.assembly import Assembled, assemble
-from lycosa.worker.capturing import PageSink
+from lycosa.worker.capture_builder import PageSink
 from lycosa.worker.job import Extensions
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, real_ports
@@ -81,7 +81,7 @@ class Crawl:
         folder: str | Path,
         config: Config | None = None,
         *,
-        rules: Sequence[Rule] = (),
+        rules: Sequence[UserRule] = (),
         sinks: Sequence[PageSink] = (),
     ) -> None:
         if isinstance(seeds, str):
@@ -89,7 +89,7 @@ class Crawl:
         self._seeds = list(seeds)
         self._folder = Path(folder)
         self._config = config if config is not None else Config()
-        check(self._config)
+        check_config(self._config)
         self._rules = tuple(rules)
         self._sinks = tuple(sinks)
         self._worker: Worker | None = None
@@ -177,7 +177,7 @@ class Crawl:
 
     def _check_seeds(self) -> None:
         """A crawl of nothing is a mistake that a program should hear of, before it has a folder."""
-        if exists(self._folder):
+        if has_manifest(self._folder):
             return
         check = SeedCheck(self._config, time.time())
         reasons = []
@@ -210,7 +210,7 @@ class Crawl:
         """All seeds, committed before the first request; gives those that were refused."""
         refused: list[tuple[str, str]] = []
         for at in range(0, len(self._seeds), _SEED_BATCH):
-            refused += assembled.intake.seeds(self._seeds[at : at + _SEED_BATCH])
+            refused += assembled.intake.take_seeds(self._seeds[at : at + _SEED_BATCH])
             await assembled.worker.committer.commit()
         self._note_seeds(len(self._seeds))
         return refused
@@ -226,7 +226,7 @@ class Crawl:
             end = await assembled.worker.run()
             return Report(
                 end,
-                ProgressReport(assembled.worker, session.config, assembled.clock).make(),
+                ProgressReport(assembled.worker, session.config, assembled.clock).make_report(),
                 refused,
                 self._unread(),
             )

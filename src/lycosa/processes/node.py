@@ -22,10 +22,10 @@ import msgspec
 
 from lycosa.cluster.messages import ToCoordinator, ToNode
 from lycosa.cluster.node_acts import (
-    Act,
     Died,
     GiveUp,
     Machine,
+    NodeAct,
     Note,
     Reply,
     StartWorker,
@@ -63,19 +63,19 @@ _STALLED_S = 60.0  # between lines about parcels that are not taken
 class Listener(Protocol):
     """Whoever runs the node."""
 
-    def hear_node(self, message: ToCoordinator) -> None:
+    def handle_node_message(self, message: ToCoordinator) -> None:
         """A message for the coordinator."""
         ...
 
-    def note(self, text: str) -> None:
+    def show_note(self, text: str) -> None:
         """One line for the operator."""
         ...
 
-    def progressed(self) -> None:
+    def show_progress(self) -> None:
         """A worker reported: the totals changed."""
         ...
 
-    def failed(self, error: BaseException) -> None:
+    def fail_run(self, error: BaseException) -> None:
         """The node cannot go on."""
         ...
 
@@ -114,9 +114,9 @@ class Node:
         """To be called several times a second."""
         self._do(self.plan.tick(time.monotonic(), Machine(time.time(), 0, 0)))
 
-    def hear(self, message: ToNode) -> None:
+    def handle_message(self, message: ToNode) -> None:
         """A coordinator's message."""
-        self._do(self.plan.hear(message, time.monotonic()))
+        self._do(self.plan.handle_message(message, time.monotonic()))
 
     def kill(self) -> None:
         """Ends all processes at once; none is started again."""
@@ -150,16 +150,16 @@ class Node:
 
     # -- acts
 
-    def _do(self, acts: list[Act]) -> None:
+    def _do(self, acts: list[NodeAct]) -> None:
         for act in acts:
             if isinstance(act, StartWorker):
                 self._begin(self._run(self._handles[act.shard], act))
             elif isinstance(act, TellWorker):
                 self._say(self._handles[act.shard], act.message)
             elif isinstance(act, TellCoordinator | Reply):
-                self._listener.hear_node(act.message)
+                self._listener.handle_node_message(act.message)
             elif isinstance(act, Note):
-                self._listener.note(act.text)
+                self._listener.show_note(act.text)
             else:
                 self._give_up(act)
 
@@ -168,7 +168,7 @@ class Node:
         error = WorkerFailed(
             failed.kind, failed.text, failed.trace, failed.errno, failed.filename, failed.is_passing
         )
-        self._listener.failed(error)
+        self._listener.fail_run(error)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -176,7 +176,7 @@ class Node:
         task.add_done_callback(self._tasks.discard)
 
     def _say(self, handle: WorkerHandle, message: ToWorker) -> None:
-        self._begin(handle.say(message))
+        self._begin(handle.send_message(message))
 
     async def _run(self, handle: WorkerHandle, act: StartWorker) -> None:
         """One process of a worker, from the recovery before it to its end."""
@@ -185,14 +185,14 @@ class Node:
                 await self._recover(handle)
             ending = await self._run_process(handle, act)
         except Exception as error:
-            self._listener.failed(error)
+            self._listener.fail_run(error)
             ending = Died(str(error))
-        self._do(self.plan.worker_ended(handle.number, ending, time.monotonic()))
+        self._do(self.plan.handle_worker_end(handle.number, ending, time.monotonic()))
 
     async def _recover(self, handle: WorkerHandle) -> None:
         recovered = await in_thread(
             lambda: self._session.recover_worker(handle.number, handle.owned),
-            lambda: self._listener.note(
+            lambda: self._listener.show_note(
                 f"worker {handle.number} cannot be started (no thread can be): trying again until"
                 " it can"
             ),
@@ -213,7 +213,7 @@ class Node:
                     return Ended(stop.end, handle.progress)
                 attempt += 1
                 if attempt == 1:
-                    self._listener.note(
+                    self._listener.show_note(
                         f"worker {handle.number} cannot be started ({error}): trying again until"
                         " it can"
                     )
@@ -240,9 +240,9 @@ class Node:
     def _hear_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
         if isinstance(message, Progress | Ended):
             if note := self._parser_notes.hear(handle.number, handle.progress.parser):
-                self._listener.note(note)
-            self._listener.progressed()
-        self._do(self.plan.worker_said(handle.number, message, time.monotonic()))
+                self._listener.show_note(note)
+            self._listener.show_progress()
+        self._do(self.plan.handle_worker_message(handle.number, message, time.monotonic()))
 
     def tell_memory(self, progress: Progress) -> None:
         """Near the bound, and until it is far again: each worker judges by the sum what it has
@@ -259,7 +259,7 @@ class Node:
         if progress.relief and progress.relief not in self._told_relief:
             self._told_relief.add(progress.relief)
             held, bound = show_mb(progress.memory_bytes), show_mb(self._memory.total)
-            self._listener.note(
+            self._listener.show_note(
                 f"memory is near its bound ({held} of {bound}): a worker {progress.relief}"
             )
 
@@ -268,7 +268,7 @@ class Node:
         now = time.monotonic()
         if progress.undelivered and now >= self._next_stalled:
             self._next_stalled = now + _STALLED_S
-            self._listener.note(f"waiting for {progress.undelivered}")
+            self._listener.show_note(f"waiting for {progress.undelivered}")
 
 
 class ParserNotes:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.folder.manifest import NotACrawl, exists
-from lycosa.frontier.unparsed import OURS, THEIRS
+from lycosa.folder.manifest import NotACrawl, has_manifest
+from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES
 from lycosa.kv.rocks import opener_within
 from lycosa.processes.session import memory_plan, open_session, saved_settings
 from lycosa.worker.assembly import assemble
 from lycosa.worker.real_ports import cache_of, real_ports
-from lycosa.worker.reparsing import Reparsed
+from lycosa.worker.reparser import Reparsed
 from lycosa.worker.worker import Worker
 
 _WAIT_S = 0.1
@@ -43,7 +43,7 @@ async def reparse(
     if config is None:
         raise NotACrawl(
             f"{folder} is not a crawl"
-            if not exists(folder)
+            if not has_manifest(folder)
             else f"{folder} has no settings.json; start the crawl again first"
         )
     plan = memory_plan(msgspec.structs.replace(config, workers=1))
@@ -53,7 +53,7 @@ async def reparse(
         assembled = assemble(job, ports)
         try:
             worker, reparsing = assembled.worker, assembled.worker.reparsing
-            reasons = OURS | THEIRS if with_killed else OURS
+            reasons = INTERNAL_FAILURES | PARSER_FAILURES if with_killed else INTERNAL_FAILURES
             before = _discovered(worker)
 
             async def may_go_on() -> bool:

@@ -61,9 +61,9 @@ def saved_settings(folder: Path) -> Config | None:
     """The settings of the folder's last run, or ``None`` when it is not a crawl yet. Raises
     ``ManifestError``.
     """
-    if not manifests.exists(folder):
+    if not manifests.has_manifest(folder):
         return None
-    manifests.load(folder)
+    manifests.load_manifest(folder)
     try:
         return msgspec.json.decode(settings_path(folder).read_bytes(), type=Config)
     except FileNotFoundError:
@@ -100,7 +100,7 @@ class Session:
     reads what ``open_table`` opens.
 
     Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
-    ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``.
+    ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class Session:
         )
 
     def __enter__(self) -> Session:
-        manifests.prepare(self.folder)
-        self._lock.take()
+        manifests.prepare_folder(self.folder)
+        self._lock.take_lock()
         try:
             self._begin()
         except BaseException:
@@ -186,26 +186,26 @@ class Session:
         # here, because it imports stages: few workers die
         from lycosa.worker.recovery import recover_worker
 
-        check_worker(self.folder, number, owned, self.manifest.runs, self._read_table)
+        check_worker(self.folder, number, owned, self.manifest.term, self._read_table)
         return recover_worker(self.folder, self.config, self._open_table, number, owned)
 
     def _begin(self) -> None:
-        self.is_new = not manifests.exists(self.folder)
+        self.is_new = not manifests.has_manifest(self.folder)
         if self.is_new:
-            self._lock.sign(self._clock.wall())
+            self._lock.sign_lock(self._clock.wall())
             self.on_locked()
             keep_suffix_list(self.folder)
-        frozen = "" if self.is_new else manifests.load(self.folder).identity.suffixes
+        frozen = "" if self.is_new else manifests.load_manifest(self.folder).identity.suffixes
         identity = identity_of(self.config, crawl_sites(self.folder, frozen))
         if self.is_new:
-            manifest = manifests.create(
+            manifest = manifests.create_crawl(
                 self.folder, identity, SOFTWARE, self._clock.wall(), self._crawl_id
             )
         else:
-            manifest = manifests.load(self.folder)
+            manifest = manifests.load_manifest(self.folder)
             manifests.check_identity(manifest, identity)
             self._check(manifest)
-            self._lock.sign(self._clock.wall())
+            self._lock.sign_lock(self._clock.wall())
             self.on_locked()  # not before: a start that is refused changes no file
         taken = sum(source.seeds for source in load_sources(self.folder))
         replace_file(

@@ -14,7 +14,7 @@ import msgspec
 
 from lycosa.cluster.worker_messages import Progress
 from lycosa.folder.names import status_path
-from lycosa.system.memory_relief import Relief
+from lycosa.system.memory_relief import ReliefStep
 
 _EVERY_S = 1.0
 _RATE_S = 60.0
@@ -77,7 +77,7 @@ def waiting_for(progress: Progress) -> str:
         return f"the upload of {progress.uploads.waiting_files:,} files to {progress.uploads.url}"
     if progress.lacks_room:
         return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
-    if progress.relief == Relief.STOP.meaning and not progress.running:
+    if progress.relief == ReliefStep.STOP.meaning and not progress.running:
         return "room in the memory (--memory); it goes on by itself when there is more"
     if progress.parser.away_s:
         return (

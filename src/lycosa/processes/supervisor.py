@@ -26,7 +26,7 @@ from lycosa.cluster.messages import (
     Ask,
     Assignments,
     NoMoreAsks,
-    Outgoing,
+    OutgoingMessage,
     Relay,
     StopCrawl,
     ToCoordinator,
@@ -47,7 +47,7 @@ _TICK_S = 0.1
 _NODE = "this machine"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CrawlOutcome(msgspec.Struct, frozen=True):
     """How a crawl's run ended: ``end`` as in ``worker.End``, the last counts, captures of this run
     alone, refused seeds with reasons, worker deaths, seconds.
     """
@@ -63,11 +63,11 @@ class Outcome(msgspec.Struct, frozen=True):
 class SeedFeed(Protocol):
     """Where the supervisor has its seeds from."""
 
-    def take(self, most: int) -> list[str]:
+    def take_seeds(self, most: int) -> list[str]:
         """The next seeds; fewer than ``most`` only at the end."""
         ...
 
-    def taken(self) -> None:
+    def note_committed(self) -> None:
         """Those that were taken last are committed."""
         ...
 
@@ -96,13 +96,13 @@ class Supervisor:
         version = session.recovered.settings
         settings = SettingsSaved(version + 1 if version else 0, {})
         control = Control(_permits(session, plan.workers), settings)
-        number, limits = session.manifest.runs, session.config.limits
+        number, limits = session.manifest.term, session.config.limits
         self._coordinator = Coordinator(
             number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control
         )
         self._node = Node(session, plan, self)
         # messages, each to be handled when those before it are
-        self._waiting: deque[Outgoing | ToCoordinator] = deque()
+        self._waiting: deque[OutgoingMessage | ToCoordinator] = deque()
         self._is_handling = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._status = StatusFile(session.folder)
@@ -133,7 +133,7 @@ class Supervisor:
 
     # -- the run
 
-    async def run(self) -> Outcome:
+    async def run(self) -> CrawlOutcome:
         """Until the crawl's end. Raises ``WorkerFailed``, and what recovery raises."""
         began = time.monotonic()
         self._next_seeds()
@@ -149,14 +149,14 @@ class Supervisor:
             await self._node.close()
             ticking.cancel()
             await asyncio.gather(ticking, return_exceptions=True)
-        ends = self._coordinator.ends()
-        end = self._coordinator.end or next(
+        ends = self._coordinator.worker_ends()
+        end = self._coordinator.crawl_end or next(
             (End(end) for end in ends if end != End.FINISHED.value), End.FINISHED
         )
         progress = await self._finish_uploads(self._node.total())
         captured = self._captured(progress)
         self._note_cost(progress, captured, time.monotonic() - began)
-        return Outcome(
+        return CrawlOutcome(
             end.value,
             progress,
             captured,
@@ -186,7 +186,7 @@ class Supervisor:
                 self._carry(*self._coordinator.tick(time.monotonic(), time.time()))
                 await asyncio.sleep(_TICK_S)
         except Exception as error:
-            self.failed(error)
+            self.fail_run(error)
 
     def _note_cost(self, progress: Progress, captured: int, seconds: float) -> None:
         cost = RunCost(
@@ -212,7 +212,7 @@ class Supervisor:
 
     # -- messages between coordinator and node
 
-    def _carry(self, *messages: Outgoing | ToCoordinator) -> None:
+    def _carry(self, *messages: OutgoingMessage | ToCoordinator) -> None:
         """Hands messages over in the order in which they were said, though handling one brings
         up others.
         """
@@ -228,12 +228,14 @@ class Supervisor:
         if self._coordinator.is_over and not self._over.done():
             self._over.set_result(None)
 
-    def _hand_over(self, message: Outgoing | ToCoordinator) -> None:
-        if not isinstance(message, Outgoing):
+    def _hand_over(self, message: OutgoingMessage | ToCoordinator) -> None:
+        if not isinstance(message, OutgoingMessage):
             sender = CALLER if isinstance(message, Ask | NoMoreAsks | StopCrawl) else _NODE
-            self._waiting.extend(self._coordinator.hear(sender, message, time.monotonic()))
+            self._waiting.extend(
+                self._coordinator.handle_message(sender, message, time.monotonic())
+            )
         elif isinstance(message.message, Assignments | Relay):
-            self._node.hear(message.message)
+            self._node.handle_message(message.message)
         elif isinstance(message.message, Answered):
             self._seeds_taken(message.message)
         else:
@@ -243,28 +245,28 @@ class Supervisor:
     def _ask(self, message: ToCoordinator) -> None:
         self._carry(message)
 
-    def hear_node(self, message: ToCoordinator) -> None:
+    def handle_node_message(self, message: ToCoordinator) -> None:
         """See ``Listener``."""
         self._carry(message)
 
-    def note(self, text: str) -> None:
+    def show_note(self, text: str) -> None:
         """See ``Listener``."""
         self._on_note(text)
 
-    def failed(self, error: BaseException) -> None:
+    def fail_run(self, error: BaseException) -> None:
         """See ``Listener``."""
         if not self._over.done():
             self._over.set_exception(error)
         self._node.kill()
 
-    def progressed(self) -> None:
+    def show_progress(self) -> None:
         """See ``Listener``."""
         progress = self._node.total()
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         if not self._start[0] and (captured := self._captured(progress)) > 0:
             self._start = captured, sum(each.cpu_s for each in progress.memory)
-        state = "stopping" if self._coordinator.end else "crawling"
+        state = "stopping" if self._coordinator.crawl_end else "crawling"
         self._status.write(state, progress, self._workers, self._node.plan.deaths)
         self._on_progress(progress)
         self._node.tell_memory(progress)
@@ -280,7 +282,7 @@ class Supervisor:
         """The next batch, when the one before is committed: how far the feed was read can be
         recorded only then.
         """
-        batch = self._seeds.take(_SEED_BATCH)
+        batch = self._seeds.take_seeds(_SEED_BATCH)
         self._batches += 1
         self._ask(Ask(Seeds(f"seeds {self._batches}", batch)))
         if len(batch) < _SEED_BATCH:
@@ -289,8 +291,8 @@ class Supervisor:
 
     def _seeds_taken(self, answered: Answered) -> None:
         self._refused += answered.refused
-        self._seeds.taken()
-        if self._batches > 0 and self._coordinator.end is None:
+        self._seeds.note_committed()
+        if self._batches > 0 and self._coordinator.crawl_end is None:
             self._next_seeds()
 
 

@@ -36,7 +36,7 @@ def check_place(folder: Path, section: UploadSection) -> None:
     """Asks the store, before a crawl is begun or goes on, whether its segments can go there.
     Blocks. Raises the ``ObjectError`` that stops the start; a store that is only away does not.
     """
-    crawl = manifests.load(folder).crawl if manifests.exists(folder) else ""
+    crawl = manifests.load_manifest(folder).crawl if manifests.has_manifest(folder) else ""
     try:
         owner = owner_of(open_store(section.url, section.options), section.url)
         refuse_others(owner, crawl, section.url)

@@ -21,7 +21,7 @@ from lycosa.cluster.worker_messages import (
     Progress,
     ToWorker,
     decode_from_worker,
-    encode,
+    encode_worker_message,
 )
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.shortage import is_shortage
@@ -62,7 +62,7 @@ class WorkerNotStarted(Exception):
     """The system has no process or memory to give just now; it is worth another attempt."""
 
 
-class Silence:
+class WorkerSilence:
     """How long nothing was heard, in looks and not by the clock: a supervisor that was stopped
     itself (Ctrl-Z, a debugger) must not take the time in which it heard nothing for the worker's
     silence. What came meanwhile is read before the next look.
@@ -71,10 +71,10 @@ class Silence:
     def __init__(self) -> None:
         self._looks = 0
 
-    def heard(self) -> None:
+    def note_heard(self) -> None:
         self._looks = 0
 
-    def look(self) -> bool:
+    def is_too_long(self) -> bool:
         """Whether it is too long by now."""
         self._looks += 1
         return self._looks >= _SILENT_LOOKS
@@ -98,7 +98,7 @@ class WorkerHandle:
         self._on_message = on_message
         self._stream: FrameStream | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._silence = Silence()
+        self._silence = WorkerSilence()
 
     def __repr__(self) -> str:
         return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
@@ -111,12 +111,12 @@ class WorkerHandle:
         """
         process, ours = self._spawn()
         self._process, self._stream = process, FrameStream(ours)
-        self._silence = Silence()
+        self._silence = WorkerSilence()
         watch = asyncio.create_task(self._watch(process))
         try:
             await self._send(encode_job(job))
             for message in greeting:
-                await self.say(message)
+                await self.send_message(message)
             return await self._listen()
         except (ConnectionError, FrameError):
             return None
@@ -152,9 +152,9 @@ class WorkerHandle:
             undo.pop_all()
         return process, ours
 
-    async def say(self, message: ToWorker) -> None:
+    async def send_message(self, message: ToWorker) -> None:
         """Sends a message; to one that is dead, nothing: whoever listens finds out."""
-        await self._send(encode(message))
+        await self._send(encode_worker_message(message))
 
     async def _send(self, frame: bytes) -> None:
         if self._stream is not None:
@@ -173,7 +173,7 @@ class WorkerHandle:
     async def _listen(self) -> Ended | Failed | None:
         assert self._stream is not None
         while (frame := await self._stream.receive()) is not None:
-            self._silence.heard()
+            self._silence.note_heard()
             message = decode_from_worker(frame)
             if isinstance(message, Progress | Ended):
                 self.progress = message if isinstance(message, Progress) else message.progress
@@ -183,7 +183,7 @@ class WorkerHandle:
         return None
 
     async def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        while not self._silence.look():  # noqa: ASYNC110 (what it waits for is that nothing happens)
+        while not self._silence.is_too_long():  # noqa: ASYNC110 (what it waits for is that nothing happens)
             await asyncio.sleep(_LOOK_S)
         process.kill()
 

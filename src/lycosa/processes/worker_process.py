@@ -30,7 +30,7 @@ from lycosa.cluster.worker_messages import (
     Memory,
     Stop,
     decode_to_worker,
-    encode,
+    encode_worker_message,
 )
 from lycosa.exchange import ExchangeEnds, SocketExchange
 from lycosa.kv.rocks import opener_within
@@ -44,11 +44,11 @@ from lycosa.system.plugins import loaded
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
 from lycosa.worker.assembly import Assembled, Ports, assemble
-from lycosa.worker.duties import Duties
+from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.job import Extensions, WorkerJob, decode_job
+from lycosa.worker.memory_reliever import MemoryReliever
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, child_parser, real_ports
-from lycosa.worker.relieving import Reliever
 
 _PROGRESS_S = 0.5
 _TRIM_REPORTS = 20  # reports after which free memory is given back to the system
@@ -75,7 +75,7 @@ class WorkerProcess:
         except Exception as error:
             failed = _failed(error)
             with suppress(ConnectionError):
-                await self._stream.send(encode(failed))
+                await self._stream.send(encode_worker_message(failed))
 
     async def _work(self, job: WorkerJob) -> None:
         assert job.plan is not None, "a worker process is told its part of the memory"
@@ -92,11 +92,13 @@ class WorkerProcess:
 
         ask = want_permits if exchange is not None else None
         assembled = assemble(job, ports, ask, extensions=_extensions(job))
-        duties = Duties(assembled, job.process, self._tell)
+        duties = CoordinatorLink(assembled, job.process, self._tell)
         if exchange is not None:
             await _open_exchange(job, assembled, exchange)
         parser, meter = child_parser(ports), LoopMeter()
-        self._reliever = Reliever(job.plan, job.config.fetch.slots, assembled, parser, cache, ports)
+        self._reliever = MemoryReliever(
+            job.plan, job.config.fetch.slots, assembled, parser, cache, ports
+        )
         report = ProgressReport(
             assembled.worker,
             job.config,
@@ -109,12 +111,12 @@ class WorkerProcess:
         try:
             end = await self._run_to_end(assembled, duties, report)
             await self._end(assembled, ports, exchange)
-            await self._stream.send(encode(Ended(end.value, report.make())))
+            await self._stream.send(encode_worker_message(Ended(end.value, report.make_report())))
         finally:
             meter.stop()
 
     async def _run_to_end(
-        self, assembled: Assembled, duties: Duties, report: ProgressReport
+        self, assembled: Assembled, duties: CoordinatorLink, report: ProgressReport
     ) -> End:
         """The worker runs, is listened to and reported on. Raises ``ConnectionError`` when the
         supervisor is gone, and what the worker raises.
@@ -146,18 +148,22 @@ class WorkerProcess:
             await exchange.close()
         assembled.close()
 
-    async def _report(self, report: ProgressReport, duties: Duties) -> None:
+    async def _report(self, report: ProgressReport, duties: CoordinatorLink) -> None:
         for number in count(1):
             for each in duties.report():
-                await self._stream.send(encode(each))
+                await self._stream.send(encode_worker_message(each))
             await self._stream.send(
-                encode(msgspec.structs.replace(report.make(), relief=self._reliever.relief.meaning))
+                encode_worker_message(
+                    msgspec.structs.replace(
+                        report.make_report(), relief=self._reliever.relief.meaning
+                    )
+                )
             )
             if number % _TRIM_REPORTS == 0:
                 await self._ports.offload.run(give_back)
             await asyncio.sleep(_PROGRESS_S)
 
-    async def _listen(self, assembled: Assembled, duties: Duties) -> None:
+    async def _listen(self, assembled: Assembled, duties: CoordinatorLink) -> None:
         while (frame := await self._stream.receive()) is not None:
             message = decode_to_worker(frame)
             if isinstance(message, Stop):
@@ -166,13 +172,15 @@ class WorkerProcess:
                 else:
                     assembled.worker.stop(End(message.end))
             elif isinstance(message, Memory):
-                await self._reliever.hear(message.total_bytes)
+                await self._reliever.relieve(message.total_bytes)
             else:
-                await duties.hear(message)
+                await duties.handle_message(message)
             assembled.worker.wake()
 
     def _tell(self, message: FromWorker) -> None:
-        task = asyncio.get_running_loop().create_task(self._stream.send(encode(message)))
+        task = asyncio.get_running_loop().create_task(
+            self._stream.send(encode_worker_message(message))
+        )
         self._telling.add(task)
         task.add_done_callback(self._told)
 
@@ -221,7 +229,7 @@ def _exchange(job: WorkerJob) -> SocketExchange | None:
     """The exchange with the other workers of this run, when there are any."""
     if not job.sockets:
         return None
-    run = f"{job.manifest.crawl}:{job.manifest.runs}"
+    run = f"{job.manifest.crawl}:{job.manifest.term}"
     return SocketExchange(
         job.sockets[job.number], lambda partition: job.sockets[partition % len(job.sockets)], run
     )
@@ -230,7 +238,9 @@ def _exchange(job: WorkerJob) -> SocketExchange | None:
 async def _open_exchange(job: WorkerJob, assembled: Assembled, exchange: SocketExchange) -> None:
     arrivals = assembled.delivery.arrivals
     for partition in job.owned:
-        exchange.register(partition, arrivals.receive, arrivals.look_up(partition), arrivals.answer)
+        exchange.register_partition(
+            partition, arrivals.receive_parcel, arrivals.look_up(partition), arrivals.answer_call
+        )
     await exchange.open()
     assembled.delivery.start()
 

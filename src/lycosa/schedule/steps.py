@@ -14,7 +14,7 @@ from lycosa.config.sections import BudgetSection, RetrySection
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import Outcome
+from lycosa.schedule.fetch_outcome import FetchOutcome
 
 
 class Keeps(msgspec.Struct, frozen=True, gc=False):
@@ -352,7 +352,7 @@ class StoreCapture(msgspec.Struct, frozen=True, gc=False):
     """Store the answer as a capture, end the lease with it and take in its links."""
 
     keeps: ClassVar[Keeps] = _URL
-    outcome: Outcome
+    outcome: FetchOutcome
     target: str
 
 
@@ -372,7 +372,7 @@ class GiveBack(msgspec.Struct, frozen=True, gc=False):
     keeps: ClassVar[Keeps] = _NOTHING
 
 
-Act = (
+VisitAct = (
     AttendQuestions
     | FindErrand
     | RefuseErrand
@@ -393,4 +393,4 @@ Act = (
     | StoreCapture
     | RejectAnswer
 )
-Step = Act | GiveBack
+VisitStep = VisitAct | GiveBack

@@ -58,7 +58,13 @@ from typing import Any
 from lycosa.config.sections import BudgetSection
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import Meaning, Outcome, is_connection_failure, judge, wait_s
+from lycosa.schedule.fetch_outcome import (
+    FetchOutcome,
+    Meaning,
+    is_connection_failure,
+    judge_answer,
+    wait_s,
+)
 from lycosa.schedule.steps import (
     AddressFound,
     AskPermit,
@@ -90,7 +96,6 @@ from lycosa.schedule.steps import (
     RobotsUnread,
     SendRequest,
     Snooze,
-    Step,
     StoreCapture,
     TakeIn,
     TakeUrl,
@@ -99,6 +104,7 @@ from lycosa.schedule.steps import (
     UrlLeased,
     UrlPassed,
     VisitRules,
+    VisitStep,
 )
 
 _PAGE, _ROBOTS, _ERRAND = Purpose  # an attribute of an Enum costs as much as ten of an object
@@ -127,7 +133,7 @@ def gives_way(is_costly: bool, judged: int) -> bool:
     return is_costly or judged % _JUDGED_AT_ONCE == 0
 
 
-def _begin(event: TurnBegan, rules: VisitRules, now: float) -> Step:
+def _begin(event: TurnBegan, rules: VisitRules, now: float) -> VisitStep:
     if event.has_questions:
         return AttendQuestions()
     if event.wait_s > 0:  # because of the Crawl-delay in a file that was just read
@@ -135,13 +141,13 @@ def _begin(event: TurnBegan, rules: VisitRules, now: float) -> Step:
     return FindErrand() if event.is_errands_turn else TakeUrl()
 
 
-def _obey_budgets(event: BudgetsJudged, rules: VisitRules, now: float) -> Step:
+def _obey_budgets(event: BudgetsJudged, rules: VisitRules, now: float) -> VisitStep:
     if event.reason is _NONE:
         return JudgeRobots()
     return Park(int(now + park_s(rules.budgets, event.parks)), event.reason, event.detail)
 
 
-def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> Step:
+def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> VisitStep:
     """Allow the request only if robots.txt is known and allows it."""
     if event.is_needed and event.is_asked_elsewhere:
         return AwaitAnswer()
@@ -157,7 +163,7 @@ def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> Step:
     return EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, event.detail, is_turn)
 
 
-def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> Step:
+def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> VisitStep:
     """Wait for a host whose name has no address, and retire it after some tries.
 
     Names have a separate, short retry schedule. In an outage, when no name is
@@ -174,13 +180,13 @@ def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> Step:
     return Snooze(now + wait_s(event.failures - 1, retry), reason, event.detail)
 
 
-def _use_address(event: AddressFound, rules: VisitRules, now: float) -> Step:
+def _use_address(event: AddressFound, rules: VisitRules, now: float) -> VisitStep:
     if event.wait_s > 0:
         return Postpone(event.wait_s)
     return AskPermit() if event.purpose is _PAGE else SendRequest(event.purpose)
 
 
-def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> Step:
+def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the host after an answer for robots.txt."""
     waits = event.wait_until > 0
     if event.error is Reason.ADDRESS_FORBIDDEN and not event.is_answered:
@@ -195,7 +201,7 @@ def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> Step:
     return GiveBack()
 
 
-def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> Step:
+def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the host after an answer for a page, apart from the URL itself."""
     if is_connection_failure(event.reason) and event.failures >= rules.retry.host_failures:
         detail = f"{event.failures} connections in a row failed"
@@ -206,17 +212,17 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> Step:
     return TakeIn()
 
 
-def _settle(event: BodyExamined, rules: VisitRules, now: float) -> Step:
+def _settle(event: BodyExamined, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the URL after its answer."""
     fetched, target = event.fetched, ""
-    outcome = judge(
+    outcome = judge_answer(
         fetched, tries=event.tries, conditional=event.is_conditional, section=rules.retry
     )
     if outcome.meaning is Meaning.REDIRECTED:
         if not event.target:
-            outcome = Outcome(Meaning.FAILED, Reason.BAD_REDIRECT)
+            outcome = FetchOutcome(Meaning.FAILED, Reason.BAD_REDIRECT)
         elif event.hops >= rules.max_hops:
-            outcome = Outcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS)
+            outcome = FetchOutcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS)
         else:
             target = event.target
     is_retry = outcome.meaning is Meaning.RETRY
@@ -229,38 +235,38 @@ def _settle(event: BodyExamined, rules: VisitRules, now: float) -> Step:
     return RejectAnswer(UrlState.FAILED, outcome.reason, detail)
 
 
-def _begin_errand(event: ErrandFound, rules: VisitRules, now: float) -> Step:
+def _begin_errand(event: ErrandFound, rules: VisitRules, now: float) -> VisitStep:
     return RefuseErrand(Reason.CRASHED_WORKER) if event.is_hopeless else FindAddress(_ERRAND)
 
 
-def _begin_url(event: UrlLeased, rules: VisitRules, now: float) -> Step:
+def _begin_url(event: UrlLeased, rules: VisitRules, now: float) -> VisitStep:
     if event.is_hopeless:
         return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
     return JudgeBudgets()
 
 
-def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> Step:
+def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> VisitStep:
     return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
 
 
-def _use_permit(event: PermitAsked, rules: VisitRules, now: float) -> Step:
+def _use_permit(event: PermitAsked, rules: VisitRules, now: float) -> VisitStep:
     return SendRequest(_PAGE) if event.is_granted else GiveBack()
 
 
-def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> Step:
+def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> VisitStep:
     return TakeIn() if event.has_answer else GiveBack()
 
 
-def _read_robots(event: RobotsUnread, rules: VisitRules, now: float) -> Step:
+def _read_robots(event: RobotsUnread, rules: VisitRules, now: float) -> VisitStep:
     return ReadRobots()
 
 
-def _end(event: TurnOver, rules: VisitRules, now: float) -> Step:
+def _end(event: TurnOver, rules: VisitRules, now: float) -> VisitStep:
     return GiveBack()
 
 
 # By type, and not by ``match``: a class pattern of a struct costs as much as a whole decision.
-_DECISIONS: dict[type[Event], Callable[[Any, VisitRules, float], Step]] = {
+_DECISIONS: dict[type[Event], Callable[[Any, VisitRules, float], VisitStep]] = {
     TurnBegan: _begin,
     ErrandFound: _begin_errand,
     UrlLeased: _begin_url,
@@ -279,6 +285,6 @@ _DECISIONS: dict[type[Event], Callable[[Any, VisitRules, float], Step]] = {
 }
 
 
-def decide(event: Event, rules: VisitRules, now: float) -> Step:
+def decide(event: Event, rules: VisitRules, now: float) -> VisitStep:
     """The step that follows an event at crawl time ``now``."""
     return _DECISIONS[type(event)](event, rules, now)

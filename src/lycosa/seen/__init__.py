@@ -7,7 +7,15 @@ from lycosa.system.late_names import late_names
 if TYPE_CHECKING:
     from lycosa.seen.content import SeenContent
     from lycosa.seen.duplicates import Duplicates
-    from lycosa.seen.port import Confirm, Hashes, Mask, SeenSnapshot, SeenUrls, Table, hashes_of
+    from lycosa.seen.port import (
+        Confirm,
+        Hashes,
+        Mask,
+        PointTable,
+        SeenSnapshot,
+        SeenUrls,
+        hashes_of,
+    )
     from lycosa.seen.recent import RecentHashes
     from lycosa.seen.simhash import NearIndex
     from lycosa.seen.urls_bloom import BloomSeenUrls
@@ -18,7 +26,7 @@ else:
         {
             "content": "SeenContent",
             "duplicates": "Duplicates",
-            "port": "Confirm Hashes Mask SeenSnapshot SeenUrls Table hashes_of",
+            "port": "Confirm Hashes Mask SeenSnapshot SeenUrls PointTable hashes_of",
             "recent": "RecentHashes",
             "simhash": "NearIndex",
             "urls_bloom": "BloomSeenUrls",
@@ -33,11 +41,11 @@ __all__ = [
     "Hashes",
     "Mask",
     "NearIndex",
+    "PointTable",
     "RecentHashes",
     "SeenContent",
     "SeenSnapshot",
     "SeenUrls",
     "SortedSeenUrls",
-    "Table",
     "hashes_of",
 ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.model.capture import Original
-from lycosa.seen.port import Table
+from lycosa.seen.port import PointTable
 
 encode_original = msgspec.msgpack.Encoder().encode
 decode_original = msgspec.msgpack.Decoder(Original).decode
@@ -21,15 +21,15 @@ decode_original = msgspec.msgpack.Decoder(Original).decode
 class SeenContent:
     """Reads and writes the digests in one partition's table."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: PointTable) -> None:
         self._table = table
 
-    def find(self, digest: bytes) -> Original | None:
+    def find_original(self, digest: bytes) -> Original | None:
         """The first capture with this digest, or ``None``."""
         value = self._table.get(content_key(digest))
         return None if value is None else decode_original(value)
 
-    def remember(self, digest: bytes, original: Original) -> None:
+    def remember_original(self, digest: bytes, original: Original) -> None:
         """Store the first capture with this digest; a later one changes nothing."""
         key = content_key(digest)
         if self._table.get(key) is None:

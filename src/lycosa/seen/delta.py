@@ -57,7 +57,7 @@ class Delta:
         """An estimate: 100 bytes for an entry of the set, 16 for any other hash."""
         return 100 * len(self._young) + 8 * len(self._old) + 8 * self._count
 
-    def holds(self, hashes: Hashes) -> Mask:
+    def holds_hashes(self, hashes: Hashes) -> Mask:
         """True where a hash is in memory."""
         held = self._is_old(hashes)
         if self._young:
@@ -67,7 +67,7 @@ class Delta:
             )
         return held
 
-    def add(self, hashes: Hashes) -> Mask:
+    def add_hashes(self, hashes: Hashes) -> Mask:
         """Add the hashes that are not held yet; True at the first occurrence of each such hash."""
         if len(hashes) > _YOUNG:
             return self._add_many(hashes)
@@ -108,7 +108,7 @@ class Delta:
         fresh[:] = False
         fresh[places[first]] = True
         self._note(found)
-        self._old = merged(self._old, found)
+        self._old = merged_hashes(self._old, found)
         return fresh
 
     def _is_old(self, hashes: Hashes) -> Mask:
@@ -125,7 +125,7 @@ class Delta:
 
     def _age(self) -> None:
         youngest = np.sort(np.fromiter(self._young, dtype=np.uint64, count=len(self._young)))
-        self._old = merged(self._old, youngest)
+        self._old = merged_hashes(self._old, youngest)
         self._young = set()
 
 
@@ -137,7 +137,7 @@ def is_in_sorted(values: Hashes, hashes: Hashes) -> Mask:
     return found
 
 
-def merged(one: Hashes, other: Hashes) -> Hashes:
+def merged_hashes(one: Hashes, other: Hashes) -> Hashes:
     """Merge two sorted arrays, keeping duplicates."""
     if not len(one) or not len(other):
         return one if len(one) else other

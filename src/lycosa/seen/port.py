@@ -27,28 +27,28 @@ Called inside ``unseen`` with hashes of the batch in hand.
 """
 
 
-class Table(Protocol):
+class PointTable(Protocol):
     """Access to single keys of a partition's table, including uncommitted writes."""
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes) -> None: ...
 
 
-Key = tuple[int, bytes]
+PartitionKey = tuple[int, bytes]
 """A partition and a key that it owns."""
 
 
-class Others(Protocol):
+class ForeignTables(Protocol):
     """The partitions of other workers, for content-seen."""
 
-    async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
+    async def ask_owners(self, keys: Sequence[PartitionKey]) -> Mapping[bytes, bytes | None]:
         """The committed values under these keys in their owners' tables; ``None`` for no value.
 
         A key that is not answered within a short time is absent from the result. Never raises.
         """
         ...
 
-    def tell(self, partition: int, key: bytes, value: bytes) -> None:
+    def tell_owner(self, partition: int, key: bytes, value: bytes) -> None:
         """Add a row to the open commit. Its owner receives it exactly once, after the commit."""
         ...
 

@@ -21,10 +21,10 @@ from lycosa.seen.port import Hashes, Mask, SeenSnapshot
 
 _LEAST_DELTA = 1 << 15
 MOST_DELTA = 1 << 18
-Known = TypeVar("Known")
+_Known = TypeVar("_Known")
 
 
-class SavingSeenUrls(ABC, Generic[Known]):
+class SavingSeenUrls(ABC, Generic[_Known]):
     """A ``SeenUrls`` whose file is rewritten in a thread. ``known`` is the file's content.
 
     ``known`` is immutable and replaced as a whole. A missing or damaged file has ``stamp`` -1 and
@@ -33,12 +33,12 @@ class SavingSeenUrls(ABC, Generic[Known]):
     """
 
     def __init__(
-        self, path: Path, known: Known, stamp: int, nothing: Known, most_delta: int
+        self, path: Path, known: _Known, stamp: int, nothing: _Known, most_delta: int
     ) -> None:
         self._path, self._nothing, self._most_delta = path, nothing, most_delta
         self._known = known
         self._delta = Delta(stamp)
-        self._saved: tuple[Known, int] = (known, stamp)
+        self._saved: tuple[_Known, int] = (known, stamp)
         self._saving = threading.Lock()
         self._is_closed = False
         self._asked = self._unseen = 0
@@ -59,7 +59,7 @@ class SavingSeenUrls(ABC, Generic[Known]):
         fresh = self._lacks(hashes)
         places = np.flatnonzero(fresh)
         if len(places):
-            fresh[places] = self._delta.add(hashes[places])
+            fresh[places] = self._delta.add_hashes(hashes[places])
         self._asked += len(hashes)
         self._unseen += int(np.count_nonzero(fresh))
         return fresh
@@ -113,18 +113,18 @@ class SavingSeenUrls(ABC, Generic[Known]):
         """True where a hash is not in the file."""
 
     @abstractmethod
-    def _count(self, known: Known) -> int:
+    def _count(self, known: _Known) -> int:
         """The number of hashes in the file."""
 
     @abstractmethod
-    def _write(self, known: Known, parts: list[Hashes], stamp: int) -> Known:
+    def _write(self, known: _Known, parts: list[Hashes], stamp: int) -> _Known:
         """Write the file with ``parts`` added, none of whose hashes it contains.
 
         ``known`` must not change, because the loop reads it.
         """
 
     @abstractmethod
-    def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> Known:
+    def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> _Known:
         """Write the file from these hashes only, which may repeat.
 
         A crash meanwhile leaves a file that is not used.

@@ -27,8 +27,8 @@ from itertools import combinations
 import msgspec
 
 from lycosa.model.capture import Original
-from lycosa.seen.port import Table
-from lycosa.seen.told import BUCKET, NO_ANSWERS, Answers, Told
+from lycosa.seen.foreign_keys import BUCKET, NO_ANSWERS, ContentAnswers, ForeignKeys
+from lycosa.seen.port import PointTable
 
 MAX_DISTANCE = 3
 _WIDTHS = (13, 13, 13, 13, 12)
@@ -63,17 +63,18 @@ class NearIndex:
     """
 
     def __init__(
-        self, table_for: Callable[[bytes], Table | None], told: Told | None = None
+        self, table_for: Callable[[bytes], PointTable | None], told: ForeignKeys | None = None
     ) -> None:
         self._table_for = table_for
         self._told = told
-        # What the last ``find`` read, for the ``remember`` that follows: most lookups find nothing,
-        # and those are the most expensive for the store. Every write through this object clears it.
-        self._read: dict[bytes, tuple[Table, bytes | None]] = {}
+        # What the last ``find_nearest`` read, for the ``remember_capture`` that follows: most
+        # lookups find nothing, and those are the most expensive for the store. Every write through
+        # this object clears it.
+        self._read: dict[bytes, tuple[PointTable, bytes | None]] = {}
         self._filed = self._not_filed = 0
 
-    def find(
-        self, simhash: int, max_distance: int = MAX_DISTANCE, answers: Answers = NO_ANSWERS
+    def find_nearest(
+        self, simhash: int, max_distance: int = MAX_DISTANCE, answers: ContentAnswers = NO_ANSWERS
     ) -> tuple[Original, int] | None:
         """The first capture with the nearest simhash, and its distance in bits.
 
@@ -97,13 +98,16 @@ class NearIndex:
                 return original, distance
         return None
 
-    def wanted(self, simhash: int) -> list[bytes]:
-        """The keys of other workers that ``find`` reads first."""
+    def keys_wanted(self, simhash: int) -> list[bytes]:
+        """The keys of other workers that ``find_nearest`` reads first."""
         keys = [_original_key(simhash), *_bucket_keys(simhash)] if simhash else []
         return [key for key in keys if self._table_for(key) is None]
 
-    def wanted_next(self, simhash: int, max_distance: int, answers: Answers) -> list[bytes]:
-        """The keys of other workers that ``find`` reads next: the captures of the near simhashes.
+    def keys_wanted_next(
+        self, simhash: int, max_distance: int, answers: ContentAnswers
+    ) -> list[bytes]:
+        """The keys of other workers that ``find_nearest`` reads next: the captures of the near
+        simhashes.
 
         ``answers`` are the answers to the first keys.
         """
@@ -114,7 +118,9 @@ class NearIndex:
         ]
         return [key for key in keys if self._table_for(key) is None and key not in answers]
 
-    def remember(self, simhash: int, original: Original, answers: Answers = NO_ANSWERS) -> None:
+    def remember_capture(
+        self, simhash: int, original: Original, answers: ContentAnswers = NO_ANSWERS
+    ) -> None:
         """File a capture under its simhash; a later one with the same simhash changes nothing."""
         if not simhash or self._original(simhash, answers) is not None:
             return
@@ -124,7 +130,7 @@ class NearIndex:
         for key in _bucket_keys(simhash):
             self._put(key, packed, read)
 
-    def file(self, table: Table, key: bytes, value: bytes) -> None:
+    def file_row(self, table: PointTable, key: bytes, value: bytes) -> None:
         """Store a row from another worker in ``table``, which owns its key."""
         self._read.clear()
         self._file(table, key, value, table.get(key))
@@ -137,7 +143,7 @@ class NearIndex:
         return f"NearIndex({self.snapshot()})"
 
     def _put(
-        self, key: bytes, value: bytes, read: Mapping[bytes, tuple[Table, bytes | None]]
+        self, key: bytes, value: bytes, read: Mapping[bytes, tuple[PointTable, bytes | None]]
     ) -> None:
         if key in read:
             table, known = read[key]
@@ -145,9 +151,9 @@ class NearIndex:
         elif (owner := self._table_for(key)) is not None:
             self._file(owner, key, value, owner.get(key))
         elif self._told is not None:
-            self._told.add(key, value)
+            self._told.tell_owner(key, value)
 
-    def _file(self, table: Table, key: bytes, value: bytes, known: bytes | None) -> None:
+    def _file(self, table: PointTable, key: bytes, value: bytes, known: bytes | None) -> None:
         """Store a row, given ``known``, the table's current value under the key."""
         if key[:1] != b"S":
             if known is None:
@@ -160,7 +166,9 @@ class NearIndex:
         elif value not in _split(bucket):
             table.put(key, bucket + value)
 
-    def _near(self, simhash: int, max_distance: int, answers: Answers) -> list[tuple[int, int]]:
+    def _near(
+        self, simhash: int, max_distance: int, answers: ContentAnswers
+    ) -> list[tuple[int, int]]:
         """Other simhashes within the distance, nearest first, as (distance, simhash).
 
         Only those in a common bucket are compared.
@@ -178,11 +186,11 @@ class NearIndex:
             if 0 < (distance := (other ^ simhash).bit_count()) <= max_distance
         )
 
-    def _original(self, simhash: int, answers: Answers) -> Original | None:
+    def _original(self, simhash: int, answers: ContentAnswers) -> Original | None:
         value = self._get(_original_key(simhash), answers)
         return None if value is None else _decode(value)
 
-    def _get(self, key: bytes, answers: Answers) -> bytes | None:
+    def _get(self, key: bytes, answers: ContentAnswers) -> bytes | None:
         if key in self._read:
             return self._read[key][1]
         table = self._table_for(key)

@@ -48,7 +48,7 @@ class BloomFilter:
         self.count = 0
         self.array: NDArray[np.uint8] = np.zeros((self.bits + 63) // 64 * 8, dtype=np.uint8)
 
-    def has(self, hashes: Hashes) -> Mask:
+    def has_hashes(self, hashes: Hashes) -> Mask:
         """False where a hash was certainly not added."""
         found = np.empty(len(hashes), dtype=np.bool_)
         for start in range(0, len(hashes), _BATCH):
@@ -57,7 +57,7 @@ class BloomFilter:
             found[start : start + _BATCH] = np.bitwise_and.reduce(hits, axis=0) & 1
         return found
 
-    def add(self, hashes: Hashes) -> None:
+    def add_hashes(self, hashes: Hashes) -> None:
         for start in range(0, len(hashes), _BATCH):
             places = self._places(hashes[start : start + _BATCH]).ravel()
             np.bitwise_or.at(
@@ -77,7 +77,9 @@ class BloomFilter:
         return int(np.bitwise_count(self.array).sum(dtype=np.int64)) / self.bits
 
     def error_rate(self) -> float:
-        """The share of absent hashes that ``has`` reports as present, estimated from the fill."""
+        """The share of absent hashes that ``has_hashes`` reports as present, estimated from the
+        fill.
+        """
         return self.fill() ** self.positions
 
     def _places(self, hashes: Hashes) -> NDArray[np.uint64]:
@@ -183,7 +185,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
         refuted = np.zeros(len(hashes), dtype=np.bool_)
         places = np.flatnonzero(claimed)
         # the table does not contain the newest hashes yet
-        places = places[~self._delta.holds(hashes[places])]
+        places = places[~self._delta.holds_hashes(hashes[places])]
         if len(places):
             refuted[places] = ~confirm(hashes[places])
             self._false_positives += len(np.unique(hashes[refuted]))
@@ -200,7 +202,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
                     capacity = 2 * grown[-1].capacity if grown else self._capacity
                     grown.append(BloomFilter(capacity, self._error))
                 room = grown[-1].capacity - grown[-1].count
-                grown[-1].add(part[:room])
+                grown[-1].add_hashes(part[:room])
                 part = part[room:]
         return tuple(grown)
 
@@ -210,7 +212,7 @@ def _claims(filters: _Filters, hashes: Hashes) -> Mask:
     claimed = np.zeros(len(hashes), dtype=np.bool_)
     for bloom in reversed(filters):
         places = np.flatnonzero(~claimed)
-        claimed[places] = bloom.has(hashes[places])
+        claimed[places] = bloom.has_hashes(hashes[places])
     return claimed
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.seen.delta import is_in_sorted, merged
+from lycosa.seen.delta import is_in_sorted, merged_hashes
 from lycosa.seen.files import (
     HEADER_BYTES,
     HashFileDamaged,
@@ -179,7 +179,7 @@ def _merge(base: Hashes, fresh: Hashes) -> Iterator[Hashes]:
         block = base[start : start + _BLOCK]
         is_last = start + _BLOCK >= len(base)
         upto = len(fresh) if is_last else int(np.searchsorted(fresh, block[-1], side="right"))
-        both = merged(block, fresh[taken:upto])
+        both = merged_hashes(block, fresh[taken:upto])
         taken = upto
         if len(both):
             keep = np.ones(len(both), dtype=np.bool_)

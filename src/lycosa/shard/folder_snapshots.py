@@ -40,18 +40,18 @@ class FolderSnapshots:
             delta,
         )
 
-    def partitions(self) -> list[int]:
+    def saved_partitions(self) -> list[int]:
         return [
             number for number in self._partitions if table_folder(self._folder, number).exists()
         ]
 
-    def restore(self, partition: int) -> PartitionData:
+    def restore_partition(self, partition: int) -> PartitionData:
         table = self._open_table(table_folder(self._folder, partition))
         return PartitionData(
             table, open_seen(self._folder, partition, self._config.seen, table, self._delta)
         )
 
-    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+    def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
         data.table.flush()
         data.seen.save(stamp_of(mark))
 

@@ -26,14 +26,15 @@ from lycosa.folder.names import crawl_sites, log_folder, settings_path, table_fo
 from lycosa.kv.merged import MergedTable
 from lycosa.kv.port import SavedTable
 from lycosa.kv.read_only import ReadOnlyTable, shared_cache
-from lycosa.shard.view import LastCommits, Origin, Seen, SegmentView
+from lycosa.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary
 from lycosa.store import SegmentFiles
 
 _TRIES = 20
 
 
 class FolderView(SegmentView):
-    """A ``View`` of a crawl folder. Logs of up to ``keep_bytes`` in all are kept in memory whole.
+    """A ``CrawlView`` of a crawl folder. Logs of up to ``keep_bytes`` in all are kept in memory
+    whole.
 
     Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``,
     ``OSError``.
@@ -41,22 +42,22 @@ class FolderView(SegmentView):
 
     def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
         self._folder, self._keep_bytes = folder, keep_bytes
-        manifest = manifests.load(folder)
+        manifest = manifests.load_manifest(folder)
         self._cache = shared_cache()
         self._segments = SegmentFiles(folder)
         self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         self._partitions = range(manifest.identity.partitions)
         last = self._read_logs()
-        origin = Origin(
+        origin = CrawlOrigin(
             str(folder),
             manifest,
             lambda: crawl_sites(folder, manifest.identity.suffixes),
             lambda: _settings(folder),
             folder=folder,
         )
-        self.seen = Seen(origin, self._partitions, last)
+        self.seen = ViewSummary(origin, self._partitions, last)
 
-    def table(self, partition: int) -> SavedTable:
+    def open_table(self, partition: int) -> SavedTable:
         """The partition as it is now or was when the logs were read, whichever is later."""
         below = self._table(partition)
         mark = Mark.unpack(below.get(MARK_KEY))

@@ -10,44 +10,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lycosa.kv.port import SavedTable
-from lycosa.shard.view import LastCommits, Origin, Seen, View
-from lycosa.store import RecordError, Row, StoredRecord, StoredSegment, layout
+from lycosa.shard.view import CrawlOrigin, CrawlView, LastCommits, ViewSummary
+from lycosa.store import JournalRow, RecordError, StoredRecord, StoredSegment, layout
 
 
 class JoinedView:
-    """A ``View`` over several views, which are closed with it.
+    """A ``CrawlView`` over several views, which are closed with it.
 
     They must be of the same crawl and have no partition in common.
     """
 
-    def __init__(self, origin: Origin, views: Sequence[View]) -> None:
+    def __init__(self, origin: CrawlOrigin, views: Sequence[CrawlView]) -> None:
         self._views = views
         self._owners = {number: view for view in views for number in view.seen.partitions}
-        self._by_segment: dict[str, View] = {}
+        self._by_segment: dict[str, CrawlView] = {}
         lasts = [view.seen.last for view in views]
         latest = max(lasts, key=lambda last: (last.time, last.wall), default=LastCommits())
         lengths = {name: length for last in lasts for name, length in last.lengths.items()}
         newest = max((last.newest for last in lasts), default=latest.newest)
         last = LastCommits(newest, latest.wall, latest.time, lengths)
-        self.seen = Seen(
+        self.seen = ViewSummary(
             origin, sorted(self._owners), last, is_live=any(view.seen.is_live for view in views)
         )
 
-    def table(self, partition: int) -> SavedTable:
-        return self._owners[partition].table(partition)
+    def open_table(self, partition: int) -> SavedTable:
+        return self._owners[partition].open_table(partition)
 
-    def segments(self) -> list[StoredSegment]:
+    def list_segments(self) -> list[StoredSegment]:
         found = {
-            segment.name: (segment, view) for view in self._views for segment in view.segments()
+            segment.name: (segment, view)
+            for view in self._views
+            for segment in view.list_segments()
         }
         self._by_segment = {name: view for name, (_, view) in found.items()}
         return [segment for _, (segment, _) in sorted(found.items())]
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        return self._of(segment.name).rows(segment, having)
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
+        return self._of(segment.name).read_rows(segment, having)
 
-    def record(self, segment: str, offset: int) -> StoredRecord:
-        return self._of(layout.stem_of(segment)).record(segment, offset)
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
+        return self._of(layout.stem_of(segment)).read_record(segment, offset)
 
     def close(self) -> None:
         for view in self._views:
@@ -56,10 +58,10 @@ class JoinedView:
     def __repr__(self) -> str:
         return f"JoinedView({list(self._views)})"
 
-    def _of(self, name: str) -> View:
+    def _of(self, name: str) -> CrawlView:
         """The view that contains a segment; segments are listed again for an unknown one."""
         if name not in self._by_segment:
-            self.segments()
+            self.list_segments()
         if name not in self._by_segment:
             raise RecordError(f"{name} is not a segment of the shards in this view")
         return self._by_segment[name]

@@ -20,7 +20,7 @@ from lycosa.commit import MARK_KEY, Commit, Mark
 from lycosa.kv.port import KeyValue, SavedTable
 from lycosa.kv.viewable import ViewableTable
 from lycosa.shard.opening import PartitionData, Shard
-from lycosa.shard.view import LastCommits, Origin, Seen, SegmentView
+from lycosa.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary
 from lycosa.store import SegmentReader
 
 
@@ -36,14 +36,14 @@ def viewable(shard: Shard) -> Shard:
 
 
 class LiveView(SegmentView):
-    """A ``View`` of a running worker's shard.
+    """A ``CrawlView`` of a running worker's shard.
 
     ``segments`` reads the segments of the shard. ``last`` is the last commit that the worker
     applied; without it, it is found in the log. Raises ``LogDamaged``.
     """
 
     def __init__(
-        self, origin: Origin, shard: Shard, segments: SegmentReader, last: Commit | None = None
+        self, origin: CrawlOrigin, shard: Shard, segments: SegmentReader, last: Commit | None = None
     ) -> None:
         self._frozen = [
             table.freeze() for table in shard.tables.values() if isinstance(table, ViewableTable)
@@ -59,9 +59,11 @@ class LiveView(SegmentView):
         except BaseException:
             self.close()
             raise
-        self.seen = Seen(origin, tuple(self._tables), LastCommits.of(last), is_live=True)
+        self.seen = ViewSummary(
+            origin, tuple(self._tables), LastCommits.of_commit(last), is_live=True
+        )
 
-    def table(self, partition: int) -> SavedTable:
+    def open_table(self, partition: int) -> SavedTable:
         return self._tables[partition]
 
     def close(self) -> None:

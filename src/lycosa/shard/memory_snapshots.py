@@ -55,10 +55,10 @@ class MemorySnapshots:
         self._now, self._unlisted_s = now, unlisted_s
         self._unlisted: dict[str, float] = {}  # files that no snapshot names, and since when
 
-    def partitions(self) -> list[int]:
+    def saved_partitions(self) -> list[int]:
         return [self._shard] if self._keys() else []
 
-    def restore(self, partition: int) -> PartitionData:
+    def restore_partition(self, partition: int) -> PartitionData:
         """The partition from its newest usable snapshot, or empty. Raises ``SnapshotUnusable``."""
         saved = sorted(map(mark_of_key, self._keys()), reverse=True)
         needed = commit_needed(self._log, saved, partition)
@@ -73,7 +73,7 @@ class MemorySnapshots:
         data.close()
         raise none_usable(self._log, saved, partition, needed)
 
-    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+    def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
         if mark == NOTHING:
             return
         files: list[dict[bytes, bytes]] = [{} for _ in range(_FILES)]

@@ -112,14 +112,14 @@ class ObjectSnapshots:
                 self._clear(partition)
                 continue
             self._same.add(mark)
-            return self._local.restore(partition)
+            return self._local.restore_partition(partition)
         if needed:
             raise none_usable(self._log, saved, partition, needed)
-        return self._local.restore(partition)
+        return self._local.restore_partition(partition)
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
         """See ``Snapshots``. Raises ``NotStored``; the local state is saved all the same."""
-        self._local.save(partition, data, mark)
+        self._local.save_partition(partition, data, mark)
         if mark == NOTHING:
             return
         try:

@@ -50,18 +50,18 @@ class Snapshots(Protocol):
     those before it, and nothing else. Files that only deleted snapshots need are deleted later.
     """
 
-    def partitions(self) -> Collection[int]:
+    def saved_partitions(self) -> Collection[int]:
         """The partitions that have a snapshot."""
         ...
 
-    def restore(self, partition: int) -> PartitionData:
+    def restore_partition(self, partition: int) -> PartitionData:
         """The partition from its newest usable snapshot, or empty.
 
-        Raises ``StoreDamaged``, ``StoreLocked`` or ``OSError``.
+        Raises ``StoreDamaged``, ``TableLocked`` or ``OSError``.
         """
         ...
 
-    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+    def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
         """Save a snapshot of commit ``mark``; returns when it is safe.
 
         ``data`` contains that commit and perhaps later ones.
@@ -129,7 +129,7 @@ def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tupl
     """
     with _brought_up(ground, frozenset(partitions)) as (claim, opened, recovered):
         for partition in sorted(set(partitions) - opened.keys()):
-            opened[partition] = ground.snapshots.restore(partition)
+            opened[partition] = ground.snapshots.restore_partition(partition)
         return (
             Shard(number, claim.term, ground, dict(sorted(opened.items())), claim.latest),
             recovered,
@@ -157,11 +157,13 @@ def _brought_up(
     opened: dict[int, PartitionData] = {}
     try:
         claim = log.claim()
-        report = ground.segments.recover(
+        report = ground.segments.recover_segments(
             {name: length for last in claim.last for name, length in last.lengths.items()}
         )
-        existing = [number for number in snapshots.partitions() if owned is None or number in owned]
-        opened.update((number, snapshots.restore(number)) for number in existing)
+        existing = [
+            number for number in snapshots.saved_partitions() if owned is None or number in owned
+        ]
+        opened.update((number, snapshots.restore_partition(number)) for number in existing)
         replayed, rebuilt = _catch_up(ground, claim, opened, owned)
         log.trim(max((last.sequence for last in claim.last), default=0))
         yield claim, opened, _told(claim, report, opened, replayed, rebuilt)
@@ -196,7 +198,7 @@ def _catch_up(
             if owned is not None and number not in owned:
                 continue
             if number not in opened:
-                opened[number] = ground.snapshots.restore(number)
+                opened[number] = ground.snapshots.restore_partition(number)
                 marks[number] = mark_of(opened[number].table)
             if commit.mark > marks[number]:
                 opened[number].table.write(marked(batch, commit.mark, commit.shard))
@@ -212,7 +214,7 @@ def _catch_up(
     for number, each in opened.items():
         if number in stale:
             each.seen.rebuild(known_hashes(each.table), stamp_of(marks[number]))
-        ground.snapshots.save(number, each, marks[number])
+        ground.snapshots.save_partition(number, each, marks[number])
     return replayed, len(stale)
 
 

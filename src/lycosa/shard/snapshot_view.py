@@ -18,7 +18,7 @@ from lycosa.folder.names import mark_of
 from lycosa.kv.port import KeyValue, SavedTable
 from lycosa.shard.live_view import Borrowed
 from lycosa.shard.opening import Snapshots
-from lycosa.shard.view import LastCommits, Origin, Seen, SegmentView
+from lycosa.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary
 from lycosa.store import SegmentReader
 
 _TRIES = 20
@@ -29,15 +29,15 @@ class LogMovedOn(Exception):
 
 
 class SnapshotView(SegmentView):
-    """A ``View`` of a shard's snapshot.
+    """A ``CrawlView`` of a shard's snapshot.
 
     The constructor blocks until the partitions are restored and up to date. Raises the errors of
-    ``Snapshots.restore`` and ``Log.read``, and ``LogMovedOn``.
+    ``Snapshots.restore_partition`` and ``Log.read``, and ``LogMovedOn``.
     """
 
     def __init__(
         self,
-        origin: Origin,
+        origin: CrawlOrigin,
         log: Log,
         segments: SegmentReader,
         snapshots: Snapshots,
@@ -49,7 +49,7 @@ class SnapshotView(SegmentView):
         for _ in range(_TRIES):
             try:
                 for number in wanted:
-                    data = snapshots.restore(number)
+                    data = snapshots.restore_partition(number)
                     self._tables[number] = data.table
                     data.seen.close()
                 is_whole, last = self._catch_up(log)
@@ -57,7 +57,7 @@ class SnapshotView(SegmentView):
                 self.close()
                 raise
             if is_whole:
-                self.seen = Seen(origin, wanted, LastCommits.of(last))
+                self.seen = ViewSummary(origin, wanted, LastCommits.of_commit(last))
                 return
             self.close()
         raise LogMovedOn(
@@ -65,7 +65,7 @@ class SnapshotView(SegmentView):
             f" {_TRIES} times in a row"
         )
 
-    def table(self, partition: int) -> SavedTable:
+    def open_table(self, partition: int) -> SavedTable:
         return Borrowed(self._tables[partition])
 
     def close(self) -> None:

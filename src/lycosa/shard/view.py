@@ -8,7 +8,7 @@ no lock and claims nothing.
 
 Uncommitted data, and data that belongs to the machine and not to the crawl, is not included:
 attempt logs, derived files, locks, the status of a running crawl. Code that needs such data uses
-``Origin.folder`` and reports when there is no folder.
+``CrawlOrigin.folder`` and reports when there is no folder.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lycosa.commit import NOTHING, Commit, Mark
 from lycosa.config.sections import Config
 from lycosa.folder.manifest import Manifest
 from lycosa.kv.port import SavedTable
-from lycosa.store import Row, SegmentReader, StoredRecord, StoredSegment
+from lycosa.store import JournalRow, SegmentReader, StoredRecord, StoredSegment
 from lycosa.urls.identity import Sites
 
 
-class Origin(msgspec.Struct, frozen=True):
+class CrawlOrigin(msgspec.Struct, frozen=True):
     """The identity and origin of a crawl.
 
     ``name`` is for messages: the folder, or a shard of a cluster's crawl. ``sites`` and
@@ -58,7 +58,7 @@ class LastCommits(msgspec.Struct, frozen=True):
     lengths: Mapping[str, int] = {}
 
     @staticmethod
-    def of(commit: Commit | None) -> LastCommits:
+    def of_commit(commit: Commit | None) -> LastCommits:
         """The content of the last commit of a single log."""
         return (
             LastCommits(commit.mark, commit.wall, commit.time or commit.wall, commit.lengths)
@@ -67,33 +67,33 @@ class LastCommits(msgspec.Struct, frozen=True):
         )
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ViewSummary(msgspec.Struct, frozen=True):
     """What a view contains.
 
     That is a crawl, some or all of its partitions, their last commits, and whether their owner is
     running in this process.
     """
 
-    origin: Origin
+    origin: CrawlOrigin
     partitions: Sequence[int]
     last: LastCommits
     is_live: bool = False
 
 
-class View(Protocol):
+class CrawlView(Protocol):
     """A crawl, or some of its partitions, as committed. Calls block."""
 
-    seen: Seen
+    seen: ViewSummary
 
-    def table(self, partition: int) -> SavedTable:
+    def open_table(self, partition: int) -> SavedTable:
         """The table of one partition. Close it after use. Raises ``StoreDamaged``."""
         ...
 
-    def segments(self) -> list[StoredSegment]:
+    def list_segments(self) -> list[StoredSegment]:
         """The segments with committed records, by name. Raises ``OSError``."""
         ...
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """The committed rows of a segment, in the order of their records.
 
         With ``having``, only rows whose line contains these bytes. Raises ``JournalError`` or
@@ -101,7 +101,7 @@ class View(Protocol):
         """
         ...
 
-    def record(self, segment: str, offset: int) -> StoredRecord:
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
         """The WARC record at ``offset``; ``segment`` as in a URL's record.
 
         Raises ``RecordError`` or ``OSError``.
@@ -113,16 +113,16 @@ class View(Protocol):
         ...
 
 
-class SegmentView(View, Protocol):
+class SegmentView(CrawlView, Protocol):
     """A view whose segments are read by one reader."""
 
     _segments: SegmentReader
 
-    def segments(self) -> list[StoredSegment]:
-        return self._segments.listed(self.seen.last.lengths)
+    def list_segments(self) -> list[StoredSegment]:
+        return self._segments.list_segments(self.seen.last.lengths)
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        return self._segments.rows(segment, having)
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
+        return self._segments.read_rows(segment, having)
 
-    def record(self, segment: str, offset: int) -> StoredRecord:
-        return self._segments.read(segment, offset)
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
+        return self._segments.read_record(segment, offset)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.config.sections import Config
-from lycosa.frontier.discovery import Origin
+from lycosa.frontier.discovery import LinkSource
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.model.completed import Completed, History, UrlState
@@ -17,12 +17,12 @@ from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Link
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import Meaning, Outcome
+from lycosa.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.schedule.priority import link_importance
 from lycosa.schedule.refetch import next_interval
 from lycosa.schedule.steps import RejectAnswer
 from lycosa.simulate.copies import Copies
-from lycosa.simulate.exchanges import Known
+from lycosa.simulate.host_answers import KnownHost
 from lycosa.simulate.jump_clock import JumpClock
 from lycosa.simulate.sample import Host
 from lycosa.simulate.web import Web
@@ -70,7 +70,7 @@ class Captures:
     def count(self, lease: Lease, fetched: Fetched, is_capture: bool) -> None:
         """Counts an answer against its host."""
         self._partition.note_capture(
-            lease.visit,
+            lease.host,
             body_bytes=fetched.body_bytes,
             duration_s=fetched.duration_s,
             is_page=fetched.status == 200,
@@ -82,7 +82,9 @@ class Captures:
         """Ends a lease without a capture."""
         self._complete(lease, step.state, step.reason, step.due, None)
 
-    def store(self, known: Known, lease: Lease, fetched: Fetched, outcome: Outcome) -> None:
+    def store(
+        self, known: KnownHost, lease: Lease, fetched: Fetched, outcome: FetchOutcome
+    ) -> None:
         """Ends a lease with a capture."""
         if outcome.meaning is Meaning.FAILED:
             old = lease.record.history or History()
@@ -90,7 +92,9 @@ class Captures:
         else:
             self._store(known, lease, fetched, outcome)
 
-    def _store(self, known: Known, lease: Lease, fetched: Fetched, outcome: Outcome) -> None:
+    def _store(
+        self, known: KnownHost, lease: Lease, fetched: Fetched, outcome: FetchOutcome
+    ) -> None:
         old, page, now = lease.record.history or History(), known.page(lease), self._clock.now
         is_new = outcome.meaning is not Meaning.NOT_MODIFIED
         changed = is_new and not self._copies.is_current(page, now)
@@ -119,9 +123,9 @@ class Captures:
     def _complete(
         self, lease: Lease, state: UrlState, reason: Reason, due: int, history: History | None
     ) -> None:
-        host8, url8 = lease.visit.host8, lease.entry.url8
+        host8, url8 = lease.host.host8, lease.entry.url8
         done = Completed(host8, url8, lease.number, state, reason, "", due, history)
-        self._partition.complete(lease, done)
+        self._partition.complete_lease(lease, done)
 
     def _name_pages(self, host: Host, lease: Lease) -> None:
         """The pages of its host that this one names first: pages are a tree with so many
@@ -133,8 +137,8 @@ class Captures:
         depth = lease.record.depth + 1
         if first >= last or 0 <= most < depth:
             return
-        importance = link_importance(lease.visit.record.importance, last - first)
-        origin = Origin(lease.url, depth, importance)
+        importance = link_importance(lease.host.record.importance, last - first)
+        origin = LinkSource(lease.url, depth, importance)
         urls = [f"http://{host.name}/{number}" for number in range(first, last)]
-        links = [Link(url, lease.visit.host8, hash8(url), LinkKind.A) for url in urls]
-        self._partition.gather(origin, links, self._clock.wall())
+        links = [Link(url, lease.host.host8, hash8(url), LinkKind.A) for url in urls]
+        self._partition.gather_links(origin, links, self._clock.wall())

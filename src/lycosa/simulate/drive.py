@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lycosa.frontier.due import NEVER
+from lycosa.frontier.due import NEVER_DUE
 from lycosa.model.completed import UrlState
-from lycosa.simulate.jump_clock import EPOCH
-from lycosa.simulate.means import HOSTS, POLITENESS, WORKBENCH
+from lycosa.simulate.jump_clock import SIMULATION_EPOCH
+from lycosa.simulate.resources import HOSTS, POLITENESS, WORKBENCH
 from lycosa.simulate.sample import Sample
-from lycosa.simulate.table import Table
+from lycosa.simulate.table import SimulatedTable
 from lycosa.simulate.visits import Visits
 
 _COMMIT_VISITS = (
@@ -59,7 +59,7 @@ class Point(msgspec.Struct, kw_only=True):
 class Drive:
     """One simulated crawl of a part. ``run`` may be called again for more of it."""
 
-    def __init__(self, sample: Sample, visits: Visits, table: Table) -> None:
+    def __init__(self, sample: Sample, visits: Visits, table: SimulatedTable) -> None:
         self._hosts, self._visits, self._table = len(sample), visits, table
         self._commit = 0
         self._limits: defaultdict[str, float] = defaultdict(float)
@@ -95,10 +95,10 @@ class Drive:
         while visits.partition.next_due() <= wall:
             visits.partition.wake_due(wall)
         while visits.meters.free_at <= now:
-            visit = visits.frontier.acquire(now, wall)
-            if visit is None:
+            host = visits.frontier.acquire(now, wall)
+            if host is None:
                 return
-            visits.begin(visit)
+            visits.begin(host)
 
     def _next_event(self) -> float:
         visits = self._visits
@@ -112,7 +112,7 @@ class Drive:
         elif ready is not None:
             at = min(at, max(ready, now))
         due = visits.partition.next_due()
-        return min(at, max(float(due - EPOCH), now)) if due != NEVER else at
+        return min(at, max(float(due - SIMULATION_EPOCH), now)) if due != NEVER_DUE else at
 
     def _advance(self, to: float) -> None:
         """Time passes; it is noted what held the crawl up meanwhile."""
@@ -141,9 +141,9 @@ class Drive:
     def _is_somebody_late(self) -> bool:
         """Whether a host outside of the workbench has rested for long enough."""
         partition = self._visits.partition
-        waiting = map(partition.visits.find, partition.front.firsts())
+        waiting = map(partition.visits.find_host, partition.front.firsts())
         then = self._visits.clock.wall() - _LATE_S
-        return any(visit is not None and visit.record.next_at <= then for visit in waiting)
+        return any(host is not None and host.record.next_at <= then for host in waiting)
 
     def _point(self, at: float) -> Point:
         visits, tally, meters = self._visits, self._visits.tally, self._visits.meters
@@ -160,7 +160,7 @@ class Drive:
             cpu_s=meters.cpu.spent,
             slot_s=meters.slots.spent,
             known=counters.discovered,
-            queued=counters.of(UrlState.QUEUED),
+            queued=counters.count_in(UrlState.QUEUED),
             stored=stored,
             current=current,
             age_s=age_s,

@@ -23,7 +23,7 @@ from lycosa.config.sources import SettingsError
 from lycosa.reasons import Reason
 from lycosa.simulate.sample import HostRow
 
-COLUMNS = (
+HOSTS_FILE_COLUMNS = (
     "discovered",
     "pages",
     "captures",
@@ -90,7 +90,7 @@ def host_row(row: Mapping[str, Any], server_bytes_per_s: float) -> HostRow | Non
     )
 
 
-def errors_of(rows: Iterable[Mapping[str, Any]]) -> float:
+def error_share_of(rows: Iterable[Mapping[str, Any]]) -> float:
     """The share of requests that failed at all hosts together."""
     errors = requests = 0.0
     for row in rows:
@@ -151,6 +151,6 @@ def _parquet(path: Path) -> Iterator[Mapping[str, Any]]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SettingsError([f"{path}: not Parquet: {str(error).splitlines()[0]}"]) from error
     with file:
-        names = [name for name in COLUMNS if name in file.schema_arrow.names]
+        names = [name for name in HOSTS_FILE_COLUMNS if name in file.schema_arrow.names]
         for batch in file.iter_batches(columns=names):
             yield from batch.to_pylist()

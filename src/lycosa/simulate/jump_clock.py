@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-EPOCH = 1_750_000_000
+SIMULATION_EPOCH = 1_750_000_000
 """Wall time at virtual time 0."""
 
 
@@ -16,7 +16,7 @@ class JumpClock:
         return self.now
 
     def wall(self) -> float:
-        return EPOCH + self.now
+        return SIMULATION_EPOCH + self.now
 
     async def sleep(self, delay_s: float) -> None:
         self.now += delay_s

@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 
 _SPAWN = multiprocessing.get_context("spawn")
 
-Work = TypeVar("Work")
-Done = TypeVar("Done")
-Job = Callable[[Work, Callable[[float], None]], Done]
+_Work = TypeVar("_Work")
+_Done = TypeVar("_Done")
+PartJob = Callable[[_Work, Callable[[float], None]], _Done]
 """Does a piece of work; tells meanwhile what share of it is done. A function of a module, so
 that another process finds it.
 """
@@ -29,8 +29,8 @@ class PartLostError(Exception):
 
 
 def run_all(
-    job: Job[Work, Done], pieces: Sequence[Work], jobs: int, tell: Callable[[float], None]
-) -> list[Done]:
+    job: PartJob[_Work, _Done], pieces: Sequence[_Work], jobs: int, tell: Callable[[float], None]
+) -> list[_Done]:
     """The answers in the order of the pieces, ``jobs`` at a time; ``tell`` hears what share of all
     is done. What a piece raises is raised here, and the others are ended. Raises ``PartLostError``.
     """
@@ -42,15 +42,15 @@ def run_all(
     return _Parts(job, pieces, tell).run(min(jobs, len(pieces)))
 
 
-class _Parts(Generic[Work, Done]):
+class _Parts(Generic[_Work, _Done]):
     """The processes that are running, by the connection on which each is heard."""
 
     def __init__(
-        self, job: Job[Work, Done], pieces: Sequence[Work], tell: Callable[[float], None]
+        self, job: PartJob[_Work, _Done], pieces: Sequence[_Work], tell: Callable[[float], None]
     ) -> None:
         self._job, self._pieces, self._tell = job, pieces, tell
         self._shares = [0.0] * len(pieces)
-        self._done: dict[int, Done] = {}
+        self._done: dict[int, _Done] = {}
         self._running: dict[Connection, tuple[int, BaseProcess]] = {}
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class _Parts(Generic[Work, Done]):
             f"<_Parts done={len(self._done)} running={len(self._running)} of {len(self._pieces)}>"
         )
 
-    def run(self, jobs: int) -> list[Done]:
+    def run(self, jobs: int) -> list[_Done]:
         waiting = list(reversed(range(len(self._pieces))))
         try:
             while waiting or self._running:
@@ -105,7 +105,7 @@ class _Parts(Generic[Work, Done]):
         self._done[number] = answer
 
 
-def _work(job: Job[Work, Done], piece: Work, connection: Connection) -> None:
+def _work(job: PartJob[_Work, _Done], piece: _Work, connection: Connection) -> None:
     """What a process does."""
     # a Ctrl-C is for the one who started this, and who ends it
     signal.signal(signal.SIGINT, signal.SIG_IGN)

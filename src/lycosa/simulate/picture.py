@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from lycosa.simulate.means import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH
-from lycosa.simulate.report import Report, Row
+from lycosa.simulate.report import ReportRow, SimulationReport
+from lycosa.simulate.resources import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH
 
 _WIDTH, _HEIGHT = 960, 760
 _LEFT, _TOP, _GAP = 70, 96, 70
@@ -33,7 +33,7 @@ _COLOURS = {
 class _Curve(NamedTuple):
     name: str
     colour: str
-    value: Callable[[Row], float]
+    value: Callable[[ReportRow], float]
 
 
 class _Chart(NamedTuple):
@@ -79,7 +79,7 @@ _CHARTS = (
 )
 
 
-def svg(found: Report, title: str, subtitle: str) -> str:
+def svg(found: SimulationReport, title: str, subtitle: str) -> str:
     """The picture as text."""
     rows = found.rows
     parts = [
@@ -99,7 +99,7 @@ def svg(found: Report, title: str, subtitle: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _draw(chart: _Chart, rows: Sequence[Row], left: float, top: float) -> list[str]:
+def _draw(chart: _Chart, rows: Sequence[ReportRow], left: float, top: float) -> list[str]:
     days = rows[-1].day
     most = chart.most or _round_up(
         max(max(curve.value(row) for row in rows) for curve in chart.curves)
@@ -155,7 +155,7 @@ def _days(days: float, left: float, bottom: float) -> list[str]:
     return parts
 
 
-def _band(found: Report, top: float) -> list[str]:
+def _band(found: SimulationReport, top: float) -> list[str]:
     """What held the crawl up, over time, and how long each."""
     width, days = 2 * _CHART_WIDTH + _GAP, found.rows[-1].day
     parts = [_text(_LEFT, top - 8, "what held the crawl up")]

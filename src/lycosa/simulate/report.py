@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from lycosa.simulate.drive import Point
-from lycosa.simulate.means import HOSTS, LIMITS, Means, busy_cores
-from lycosa.simulate.run import Model, Outcome
+from lycosa.simulate.resources import HOSTS, LIMITS, Resources, busy_cores
+from lycosa.simulate.run import Model, SimulationOutcome
 
 DAY_S = 86_400.0
 _MONTH_S = 30 * DAY_S
@@ -28,7 +28,7 @@ _MANY = 500
 _LATE = 0.25  # of the run: what is "in the end"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ReportRow(msgspec.Struct, frozen=True, kw_only=True):
     """The crawl at day ``day``; rates are since the row before. ``limit`` is what held it up
     most since then.
     """
@@ -59,7 +59,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         return self.cores + self.received + self.kept
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class SimulationReport(msgspec.Struct, frozen=True, kw_only=True):
     """The answers. ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the
     last page that could be reached had been fetched once, ``most_day`` when nine of ten were; both
     are negative when the crawl still finds new pages in the end. ``limits`` are shares of the time
@@ -95,10 +95,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, float]
     limits_of_pages: dict[str, float]
     binds: str
-    rows: list[Row]
+    rows: list[ReportRow]
 
 
-def report(model: Model, outcome: Outcome) -> Report:
+def report(model: Model, outcome: SimulationOutcome) -> SimulationReport:
     """The answers of a simulated crawl."""
     points, means = outcome.points, model.means
     rows = [_row(means, before, after) for before, after in pairwise(points)]
@@ -110,7 +110,7 @@ def report(model: Model, outcome: Outcome) -> Report:
     late = [row for row in rows if row.day > (1 - _LATE) * seconds / DAY_S]
     since = next(point for point in reversed(points) if point.at <= (1 - _LATE) * seconds)
     of_pages = _ranked(_pages(points))
-    return Report(
+    return SimulationReport(
         days=seconds / DAY_S,
         pages_per_day=end.captures / seconds * DAY_S,
         pages_per_day_most=max(row.pages_per_day for row in wide),
@@ -149,7 +149,7 @@ def report(model: Model, outcome: Outcome) -> Report:
     )
 
 
-def some_rows(model: Model, outcome: Outcome, most: int = 14) -> list[Row]:
+def some_rows(model: Model, outcome: SimulationOutcome, most: int = 14) -> list[ReportRow]:
     """The crawl at some of the points, close together at first, where most happens; rates are
     between those.
     """
@@ -173,7 +173,9 @@ def most_cores(model: Model) -> float:
     return busy_cores(model.means, model.workers)
 
 
-def as_document(model: Model, outcome: Outcome, found: Report) -> dict[str, Any]:
+def as_document(
+    model: Model, outcome: SimulationOutcome, found: SimulationReport
+) -> dict[str, Any]:
     """Everything for programs."""
     return {
         "web": msgspec.to_builtins(model.web),
@@ -201,9 +203,9 @@ def as_document(model: Model, outcome: Outcome, found: Report) -> dict[str, Any]
     }
 
 
-def _row(means: Means, before: Point, after: Point) -> Row:
+def _row(means: Resources, before: Point, after: Point) -> ReportRow:
     seconds = after.at - before.at
-    return Row(
+    return ReportRow(
         day=after.at / DAY_S,
         pages_per_day=(after.captures - before.captures) / seconds * DAY_S,
         known=after.known,
@@ -251,11 +253,11 @@ def _ranked(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {name: part / total for name, part in sorted(found.items(), key=lambda item: -item[1])}
 
 
-def _received(means: Means, point: Point) -> float:
+def _received(means: Resources, point: Point) -> float:
     return point.body_bytes + means.request_bytes * point.requests
 
 
-def _disk(means: Means, point: Point) -> float:
+def _disk(means: Resources, point: Point) -> float:
     """Bodies that were stored, what each capture leaves beside its body, and what is remembered
     of each URL.
     """

@@ -25,11 +25,11 @@ import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.simulate.drive import Drive, Point
-from lycosa.simulate.exchanges import Witness
-from lycosa.simulate.means import Means, Meters, Prices
+from lycosa.simulate.host_answers import Witness
 from lycosa.simulate.parts import run_all
+from lycosa.simulate.resources import Meters, Prices, Resources
 from lycosa.simulate.sample import HostRow, Sample, draw, parts_of
-from lycosa.simulate.table import Table
+from lycosa.simulate.table import SimulatedTable
 from lycosa.simulate.visits import Visits
 from lycosa.simulate.web import Web
 
@@ -63,7 +63,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     web: Web = Web()
-    means: Means = Means()
+    means: Resources = Resources()
     prices: Prices = Prices()
     config: Config = Config()
     rows: tuple[HostRow, ...] = ()
@@ -89,7 +89,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         return min(wanted, most)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it: the whole crawl at points in time, the first at its start; the second of
     virtual time at which every page that could be reached had been fetched once, and how many those
     are; what was simulated, and the processor time that it took.
@@ -121,7 +121,7 @@ class _Done(NamedTuple):
 
 def simulate(
     model: Model, jobs: int = 1, tell: Callable[[float], None] = lambda _: None
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulates, in up to ``jobs`` processes; how many changes nothing but the time it takes.
     ``tell`` hears what share of the work is done. Raises ``ValueError`` when the sample is too
     large, and ``PartLostError``.
@@ -133,7 +133,7 @@ def simulate(
     points = [
         _sum([each.points[number] for each in done], parts) for number in range(len(done[0].points))
     ]
-    return Outcome(
+    return SimulationOutcome(
         points=points,
         last_new_s=max(each.last_new_s for each in done),
         new_pages=sum(each.new_pages for each in done) / sample.share,
@@ -179,7 +179,7 @@ def run_part(
         tell(point.at / end_s)
 
     with tempfile.TemporaryDirectory(prefix="lycosa-simulate-") as folder:
-        table = Table(Path(folder), config)
+        table = SimulatedTable(Path(folder), config)
         visits = Visits(part, web, config, table.partition, meters, witness)
         try:
             visits.seed()

@@ -22,7 +22,7 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
-from lycosa.kv.records import encode, robots_key
+from lycosa.kv.records import encode_record, robots_key
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import hosts_of_address
@@ -31,13 +31,13 @@ from lycosa.reasons import Reason
 from lycosa.schedule import steps
 from lycosa.simulate.captures import Captures, Tally
 from lycosa.simulate.copies import Copies
-from lycosa.simulate.exchanges import Exchanges, Underway, Witness
+from lycosa.simulate.host_answers import HostAnswers, Underway, Witness
 from lycosa.simulate.jump_clock import JumpClock
-from lycosa.simulate.means import Meters
+from lycosa.simulate.resources import Meters
 from lycosa.simulate.sample import Sample
 from lycosa.simulate.web import Web
-from lycosa.worker.hosts import set_aside
 from lycosa.worker.pacing import Pacing
+from lycosa.worker.set_aside import set_aside
 
 _MANY_ADDRESSES = 65_536
 
@@ -56,7 +56,7 @@ class SimulatedStages:
     ) -> None:
         self.clock, self.tally, self.partition = JumpClock(), Tally(), partition
         self.copies = Copies(sample.pages, web.changes_per_day, config.seed)
-        self.exchanges = Exchanges(sample, web, config, self.copies, meters, witness)
+        self.exchanges = HostAnswers(sample, web, config, self.copies, meters, witness)
         self._captures = Captures(partition, web, config, self.copies, self.clock, self.tally)
         self._budgets = config.budgets
         self._crawl_clock, self._politeness = CrawlClock(self.clock), config.politeness
@@ -69,7 +69,7 @@ class SimulatedStages:
         hosts = hosts_of_address(config.politeness)
         self.frontier = Frontier([partition], workbench, max(1, places), hosts)
         aside = (steps.Park, steps.Snooze, steps.Retire, steps.Postpone)
-        self.acts: dict[type[steps.Step], Callable[[Underway, Any], steps.Event | None]] = {
+        self.acts: dict[type[steps.VisitStep], Callable[[Underway, Any], steps.Event | None]] = {
             steps.TakeUrl: self._take_url,
             steps.JudgeBudgets: self._judge_budgets,
             steps.JudgeRobots: self._judge_robots,
@@ -94,10 +94,10 @@ class SimulatedStages:
     def seed(self) -> None:
         """Every host's first page is known."""
         found = [self._captures.seed(name) for name in self.exchanges.hosts]
-        self.partition.discover(found, self.clock.wall())
+        self.partition.discover_urls(found, self.clock.wall())
 
     def _take_url(self, visit: Underway, step: steps.TakeUrl) -> steps.UrlLeased | steps.TurnOver:
-        visit.lease = self.partition.lease(visit.state)
+        visit.lease = self.partition.lease_next(visit.state)
         return steps.TurnOver() if visit.lease is None else steps.UrlLeased(False)
 
     def _judge_budgets(self, visit: Underway, step: steps.JudgeBudgets) -> steps.BudgetsJudged:
@@ -124,10 +124,12 @@ class SimulatedStages:
         if visit.known.host.is_dead:
             return steps.NameFailed(step.purpose, Reason.DNS_NO_SUCH_NAME, "", 0, False)
         host.record.address = address
-        self.frontier.workbench.rejoin(host, address)
-        wait_s = self._addresses.take(address, now)
+        self.frontier.workbench.rejoin_address(host, address)
+        wait_s = self._addresses.take_slot(address, now)
         if wait_s <= 0:
-            self.frontier.workbench.postpone(address, now + self._politeness.address_delay_s)
+            self.frontier.workbench.postpone_address(
+                address, now + self._politeness.address_delay_s
+            )
         return steps.AddressFound(step.purpose, wait_s)
 
     def _ask_permit(self, visit: Underway, step: steps.AskPermit) -> steps.PermitAsked:
@@ -173,7 +175,7 @@ class SimulatedStages:
         """The request of a visit has ended."""
         fetched, host, now = visit.fetched, visit.state, self.clock.now
         assert fetched is not None
-        self._addresses.release(visit.known.host.address, now)
+        self._addresses.release_slot(visit.known.host.address, now)
         self.exchanges.end(visit.known, now)
         self.tally.requests += 1
         self.tally.body_bytes += fetched.body_bytes
@@ -182,7 +184,7 @@ class SimulatedStages:
             rest(fetched, now, self.clock.wall(), is_robots)
             if is_robots:
                 event = self._read_robots(visit)
-                rest.decide()
+                rest.decide_delay()
         if is_robots:
             return event
         visit.is_answered = True
@@ -194,9 +196,9 @@ class SimulatedStages:
         assert visit.fetched is not None
         self.tally.robots += 1
         record = self.exchanges.read_robots(visit.known, visit.fetched, time)
-        self.partition.table.put(robots_key(host.host8, False), encode(record))
+        self.partition.table.put(robots_key(host.host8, False), encode_record(record))
         delay_s = record.rules.crawl_delay_s
         host.record.pace = msgspec.structs.replace(host.record.pace, crawl_delay_s=delay_s)
-        self.partition.visits.touch(host)
+        self.partition.visits.mark_changed(host)
         until = record.next_try if robots_state(record, time) is RobotsState.WAIT else 0.0
         return steps.RobotsAnswered(True, Reason.NONE, 0, until, "", host.record.address)

@@ -13,14 +13,14 @@ import msgspec
 from lycosa.admit.budgets import over_discovery
 from lycosa.config.sections import Config
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import Rules
+from lycosa.frontier.rules import FrontierRules
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.schedule.priority import priority
 from lycosa.seen.urls_sorted import SortedSeenUrls
 
 
-class Table:
+class SimulatedTable:
     """``partition`` over an empty table; ``folder`` is for the file of URL-seen when there are
     many URLs.
     """
@@ -36,7 +36,7 @@ class Table:
             Overlay(self._store),
             self._seen,
             section,
-            Rules(
+            FrontierRules(
                 over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
                 prioritize=lambda factors: priority(factors, config.priority),
             ),

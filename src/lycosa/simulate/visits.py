@@ -13,8 +13,8 @@ from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.schedule import steps
 from lycosa.schedule.visit import decide
-from lycosa.simulate.exchanges import Underway, Witness
-from lycosa.simulate.means import Meters
+from lycosa.simulate.host_answers import Underway, Witness
+from lycosa.simulate.resources import Meters
 from lycosa.simulate.sample import Sample
 from lycosa.simulate.stages import SimulatedStages
 from lycosa.simulate.web import Web
@@ -57,7 +57,7 @@ class Visits:
     def begin(self, host: VisitState) -> None:
         """A host that ``Frontier.acquire`` gave: its request leaves, or it is given back."""
         self._tickets += 1
-        known = self._stages.exchanges.hosts[host.host]
+        known = self._stages.exchanges.hosts[host.name]
         visit = Underway(0.0, self._tickets, host, known)
         self._run(visit, steps.TurnBegan(host.ready_time - self.clock.now))
 
@@ -83,7 +83,7 @@ class Visits:
     def _keep(self, visit: Underway, kept: steps.Keeps) -> None:
         """Gives back what is not kept. A slot goes back when its request has ended."""
         if visit.lease is not None and not kept.lease:
-            self.partition.restore(visit.lease)
+            self.partition.restore_lease(visit.lease)
             visit.lease = None
         if not kept.host and visit.state.in_process:
             self.frontier.give_back(visit.state)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lycosa.store.reading import RecordError, StoredRecord, location_of, read_record
     from lycosa.store.records import CrawlInfo
     from lycosa.store.recovery import Recovery, rebuild, recover
-    from lycosa.store.rows import Links, Row, SegmentHeader, Suffixes
+    from lycosa.store.rows import JournalRow, Links, SegmentHeader, Suffixes
     from lycosa.store.segment_files import SegmentFiles
     from lycosa.store.segments import SegmentStore, StoreSnapshot
 else:
@@ -35,7 +35,7 @@ else:
             "reading": "RecordError StoredRecord location_of read_record",
             "records": "CrawlInfo",
             "recovery": "Recovery rebuild recover",
-            "rows": "Links Row SegmentHeader Suffixes",
+            "rows": "Links JournalRow SegmentHeader Suffixes",
             "segment_files": "SegmentFiles",
             "segments": "SegmentStore StoreSnapshot",
         },
@@ -46,13 +46,13 @@ __all__ = [
     "CrawlInfo",
     "FoundSegments",
     "JournalError",
+    "JournalRow",
     "Links",
     "NotStored",
     "OpenSegment",
     "PendingWrite",
     "RecordError",
     "Recovery",
-    "Row",
     "SegmentFiles",
     "SegmentHeader",
     "SegmentReader",

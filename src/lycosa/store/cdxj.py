@@ -22,12 +22,12 @@ import msgspec
 
 from lycosa.store import languages
 from lycosa.store.layout import WARC, file_name
-from lycosa.store.rows import UNCHANGED, Row, SegmentHeader
+from lycosa.store.rows import UNCHANGED, JournalRow, SegmentHeader
 
 _RUN = 50_000  # lines
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, rename="kebab"):
+class CdxjEntry(msgspec.Struct, frozen=True, omit_defaults=True, rename="kebab"):
     """The JSON object of a line."""
 
     url: str
@@ -52,9 +52,9 @@ def timestamp(date_us: int) -> str:
     return f"{datetime.fromtimestamp(date_us // 1_000_000, UTC):%Y%m%d%H%M%S}"
 
 
-def entry(row: Row) -> Entry:
+def entry(row: JournalRow) -> CdxjEntry:
     """What a line says about a capture."""
-    return Entry(
+    return CdxjEntry(
         url=row.url,
         mime="warc/revisit" if row.revisit else row.media_type or "unk",
         mime_detected=row.media_type_detected,
@@ -70,7 +70,7 @@ def entry(row: Row) -> Entry:
     )
 
 
-def line(row: Row) -> bytes | None:
+def line(row: JournalRow) -> bytes | None:
     """One line, with its end; ``None`` for a capture that cannot be shown."""
     if row.revisit == UNCHANGED:
         return None
@@ -87,7 +87,7 @@ class CdxjBuilder:
         self._path, self._run, self._lines = path, run, list[bytes]()
         self._runs: list[IO[bytes]] = []
 
-    def add(self, row: Row) -> None:
+    def add_row(self, row: JournalRow) -> None:
         """One more capture."""
         if (found := line(row)) is None:
             return

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.store import journal, layout
-from lycosa.store.derived import KINDS, wanted_kinds
+from lycosa.store.derived import DERIVED_KINDS, wanted_kinds
 from lycosa.store.removed import removed_files
 from lycosa.store.rows import SegmentHeader
 from lycosa.system.durable import FULL, named, publish, sync_folder
@@ -77,7 +77,7 @@ def lacking_files(folder: Path) -> list[LackingFile]:
     segment was to have, those are told that every segment has. Lists each folder once; reads the
     first line of the journals concerned.
     """
-    there = {kind: layout.segment_names(folder, kind) for kind in KINDS}
+    there = {kind: layout.segment_names(folder, kind) for kind in DERIVED_KINDS}
     found = []
     for name in layout.closed_segments(folder):
         if all(name in names for names in there.values()):
@@ -118,12 +118,14 @@ def build_derived(folder: Path, name: str) -> list[str]:
         return []
     for path in missing.values():
         path.parent.mkdir(exist_ok=True)
-    builders = [KINDS[kind].begin(layout.temporary(path), header) for kind, path in missing.items()]
+    builders = [
+        DERIVED_KINDS[kind].begin(layout.temporary(path), header) for kind, path in missing.items()
+    ]
     try:
         try:
             for row in journal.read_rows(source):
                 for builder in builders:
-                    builder.add(row)
+                    builder.add_row(row)
         finally:
             for builder in builders:
                 builder.close()

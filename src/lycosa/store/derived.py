@@ -20,7 +20,7 @@ import msgspec
 from lycosa.config.sections import StoreSection
 
 if TYPE_CHECKING:
-    from lycosa.store.rows import Row, SegmentHeader
+    from lycosa.store.rows import JournalRow, SegmentHeader
 
 CDXJ, PAGES, LINKS, TEXT = "cdxj", "pages", "links", "text"
 
@@ -28,7 +28,7 @@ CDXJ, PAGES, LINKS, TEXT = "cdxj", "pages", "links", "text"
 class Builder(Protocol):
     """Makes one derived file: rows in the order of the journal, then ``close``."""
 
-    def add(self, row: Row) -> None: ...
+    def add_row(self, row: JournalRow) -> None: ...
     def close(self) -> None: ...
 
 
@@ -55,13 +55,13 @@ DERIVED = (
     DerivedFile(LINKS, ".parquet", "lycosa.store.links:LinksBuilder", "links"),
     DerivedFile(TEXT, ".warc.wet.gz", "lycosa.store.wet:WetBuilder", "text"),
 )
-KINDS = {each.name: each for each in DERIVED}
-OPTIONS = tuple(each.option for each in DERIVED if each.option)
+DERIVED_KINDS = {each.name: each for each in DERIVED}
+DERIVED_OPTIONS = tuple(each.option for each in DERIVED if each.option)
 
 
 def options_of(section: StoreSection) -> dict[str, bool]:
     """Which optional kinds a new segment is to have."""
-    return {option: getattr(section, option) for option in OPTIONS}
+    return {option: getattr(section, option) for option in DERIVED_OPTIONS}
 
 
 def wanted_kinds(options: dict[str, bool]) -> list[str]:

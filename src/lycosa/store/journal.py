@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from lycosa.store import layout
-from lycosa.store.derived import OPTIONS
-from lycosa.store.rows import FORMAT, Row, SegmentHeader
+from lycosa.store.derived import DERIVED_OPTIONS
+from lycosa.store.rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
 from lycosa.system.wire import UNREADABLE
 
 if sys.version_info >= (3, 14):
@@ -27,7 +27,7 @@ else:
 
 _LEVEL = 3  # level 1 saves 0.03 ms a page and costs a fifth more bytes
 _encoder = msgspec.json.Encoder()
-_rows = msgspec.json.Decoder(Row)
+_rows = msgspec.json.Decoder(JournalRow)
 _header = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -35,7 +35,7 @@ class JournalError(Exception):
     """A journal cannot be read: of a newer format, or damaged."""
 
 
-def encode_line(row: Row) -> bytes:
+def encode_line(row: JournalRow) -> bytes:
     """One line, with its end."""
     return _encoder.encode(row) + b"\n"
 
@@ -47,7 +47,7 @@ def encode_header(header: SegmentHeader) -> bytes:
     return _encoder.encode(fields | options) + b"\n"
 
 
-def encode_frame(lines: Sequence[bytes]) -> bytes:
+def encode_journal_frame(lines: Sequence[bytes]) -> bytes:
     """The lines of one commit as one zstd frame."""
     return zstd.compress(b"".join(lines), level=_LEVEL)
 
@@ -76,7 +76,7 @@ def header_in(data: bytes, name: str) -> SegmentHeader:
     return _check(Path(name), first)
 
 
-def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Iterator[Row]:
+def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Iterator[JournalRow]:
     """The rows of a journal, in the order of their records; memory holds one at a time.
 
     ``length`` limits reading to the committed bytes of an open journal. Without it, an open journal
@@ -87,7 +87,7 @@ def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Ite
     return _rows_of(path, _lines(path, length), having)
 
 
-def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[Row]:
+def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[JournalRow]:
     """The rows of a journal that is in memory; ``name`` is for errors, ``having`` as for
     ``read_rows``. Raises ``JournalError``.
     """
@@ -96,12 +96,14 @@ def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[Row]:
 
 def rows_from(
     source: BinaryIO | io.BufferedReader, name: str, having: bytes = b""
-) -> Iterator[Row]:
+) -> Iterator[JournalRow]:
     """The rows of a journal that is read from a stream; otherwise as ``rows_in``."""
     return _rows_of(Path(name), _unpacked(source, Path(name), may_be_torn=False), having)
 
 
-def _rows_of(path: Path, lines: Generator[bytes, None, None], having: bytes) -> Iterator[Row]:
+def _rows_of(
+    path: Path, lines: Generator[bytes, None, None], having: bytes
+) -> Iterator[JournalRow]:
     try:
         first = next(lines, None)
         if first is None:
@@ -122,12 +124,14 @@ def _rows_of(path: Path, lines: Generator[bytes, None, None], having: bytes) -> 
 def _check(path: Path, line: bytes) -> SegmentHeader:
     try:
         fields = _header.decode(line)
-        fields["options"] = {name: fields[name] for name in OPTIONS if name in fields}
+        fields["options"] = {name: fields[name] for name in DERIVED_OPTIONS if name in fields}
         header = msgspec.convert(fields, SegmentHeader)
     except UNREADABLE as error:
         raise JournalError(f"{path}: no header: {error}") from error
-    if header.format > FORMAT:
-        raise JournalError(f"{path}: format {header.format}; this version reads up to {FORMAT}")
+    if header.format > JOURNAL_FORMAT:
+        raise JournalError(
+            f"{path}: format {header.format}; this version reads up to {JOURNAL_FORMAT}"
+        )
     return header
 
 

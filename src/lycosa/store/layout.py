@@ -42,13 +42,13 @@ def stem(crawl: str, worker: int, number: int, seconds: float, term: int = 0) ->
     return f"{safe}-{owner}-{number:06d}-{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}"
 
 
-def worker_of(name: str) -> int:
+def segment_worker(name: str) -> int:
     """The worker that wrote a segment; -1 when the name is not ours."""
     match = _STEM.match(name)
     return int(match["worker"]) if match else -1
 
 
-def number_of(name: str) -> int:
+def segment_number(name: str) -> int:
     """The running number of a segment of its worker; -1 when the name is not ours."""
     match = _STEM.match(name)
     return int(match["number"]) if match else -1

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lycosa.model.discovered import LinkKind
 from lycosa.store.parquet import TableWriter
-from lycosa.store.rows import Row, SegmentHeader
+from lycosa.store.rows import JournalRow, SegmentHeader
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us")
 
-SCHEMA = pa.schema(
+LINKS_SCHEMA = pa.schema(
     [
         pa.field("source_url", _WORD, nullable=False),
         pa.field("source_time", _TIME, nullable=False),
@@ -41,12 +41,12 @@ class LinksBuilder:
     """
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
-        self._writer = TableWriter(path, SCHEMA)
+        self._writer = TableWriter(path, LINKS_SCHEMA)
         self._segment = header.segment
-        self._rows: list[Row] = []
+        self._rows: list[JournalRow] = []
         self._links = 0
 
-    def add(self, row: Row) -> None:
+    def add_row(self, row: JournalRow) -> None:
         """One more capture."""
         if row.links.urls:
             self._rows.append(row)
@@ -61,11 +61,11 @@ class LinksBuilder:
         self._writer.close()
 
     def _flush(self) -> None:
-        self._writer.add(batch(self._rows, self._segment))
+        self._writer.add_batch(batch(self._rows, self._segment))
         self._rows, self._links = [], 0
 
 
-def batch(rows: list[Row], segment: str) -> pa.RecordBatch:
+def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
     """The links of some captures. What repeats (source, kind, segment) is given as codes, which
     costs a tenth of strings.
     """
@@ -98,5 +98,5 @@ def batch(rows: list[Row], segment: str) -> pa.RecordBatch:
                 pa.array(np.zeros(total, dtype=np.int32)), pa.array([segment], pa.string())
             ),
         ],
-        schema=SCHEMA,
+        schema=LINKS_SCHEMA,
     )

@@ -19,7 +19,7 @@ from lycosa.store.pending import PendingWrite, pieces
 from lycosa.store.port import FoundSegments, OpenSegment, StoredSegment
 from lycosa.store.reading import StoredRecord, record_at
 from lycosa.store.recovery import Recovery
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 
 Objects = MutableMapping[str, bytes]
 """Objects by key; a write replaces the whole object."""
@@ -34,7 +34,7 @@ class MemorySegments:
             str, int
         ] = {}  # of what the last commits name, by the name of the open file
 
-    def recover(self, lengths: Mapping[str, int]) -> Recovery:
+    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged``."""
         for name, committed in lengths.items():
             length = len(self._content(name.partition("/")[0], layout.stem_of(name), committed))
@@ -49,7 +49,7 @@ class MemorySegments:
                 report.removed.append(key)
         return report
 
-    def find(self, term: int) -> FoundSegments:
+    def find_segments(self, term: int) -> FoundSegments:
         """See ``Segments``."""
         found = []
         for name in sorted(self._lengths):
@@ -63,14 +63,14 @@ class MemorySegments:
                 found.append(OpenSegment(header, self._lengths[name], rows))
         return FoundSegments(0, found, term)
 
-    def put(self, pending: PendingWrite) -> None:
+    def put_records(self, pending: PendingWrite) -> None:
         """See ``Segments``. A put that is repeated writes the same objects."""
         if pending.is_written:
             return
         lengths: dict[str, int] = {}
         journal_lengths: dict[str, int] = {}
         for part, rows_start in pending.parts:
-            rows = journal.encode_frame(part.lines) if part.lines else b""
+            rows = journal.encode_journal_frame(part.lines) if part.lines else b""
             self._objects[self._key(layout.WARC, part.name, part.start)] = b"".join(pieces(part))
             # else the next part would get this key, and a put of this one that is repeated late
             # would replace it
@@ -82,7 +82,7 @@ class MemorySegments:
         self._lengths.update(lengths)
         pending.written(lengths, journal_lengths)
 
-    def close(self, name: str) -> None:
+    def close_segment(self, name: str) -> None:
         """See ``Segments``."""
         for kind in (layout.JOURNAL, layout.WARC):
             if layout.file_name(kind, name) not in self._objects:
@@ -90,19 +90,19 @@ class MemorySegments:
                     kind, name, self._lengths[_open_name(kind, name)]
                 )
 
-    def read(self, segment: str, offset: int) -> StoredRecord:
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
         name = layout.stem_of(segment)
         return record_at(
             iter((self._content(layout.WARC, name, None)[offset:],)), f"{segment}, byte {offset}"
         )
 
-    def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+    def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         """See ``SegmentReader``."""
         names = {layout.stem_of(name) for name in lengths}
         names |= {layout.stem_of(key) for key in self._objects if key.startswith(f"{layout.WARC}/")}
         found = []
-        for name in sorted(name for name in names if layout.worker_of(name) == self._shard):
+        for name in sorted(name for name in names if layout.segment_worker(name) == self._shard):
             is_closed = layout.file_name(layout.WARC, name) in self._objects
             length, rows = (
                 self._committed_length(kind, name, lengths)
@@ -111,7 +111,7 @@ class MemorySegments:
             found.append(StoredSegment(name, is_closed, length, rows))
         return found
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``."""
         content = self._content(layout.JOURNAL, segment.name, segment.journal_length)
         return journal.rows_in(content, layout.file_name(layout.JOURNAL, segment.name), having)

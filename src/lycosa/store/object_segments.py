@@ -34,11 +34,11 @@ from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, wanted_or_certain
 from lycosa.store.damage import StoreDamaged
 from lycosa.store.derived import CDXJ
-from lycosa.store.pending import Part, PendingWrite, pieces
+from lycosa.store.pending import PendingWrite, SegmentPart, pieces
 from lycosa.store.port import FoundSegments, NotStored, OpenSegment, StoredSegment
 from lycosa.store.reading import RecordError, StoredRecord, record_at
 from lycosa.store.recovery import Recovery
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 
 KEPT_S = 3600.0
 """How long parts of a sealed segment are kept."""
@@ -132,7 +132,7 @@ class ObjectSegments:
         lengths: dict[str, int] = {}
         journal_lengths: dict[str, int] = {}
         for part, rows_start in pending.parts:
-            frame = journal.encode_frame(part.lines) if part.lines else b""
+            frame = journal.encode_journal_frame(part.lines) if part.lines else b""
             try:
                 stored = self._put(part, rows_start, frame)
             except ObjectError as error:
@@ -146,7 +146,7 @@ class ObjectSegments:
         pending.written(lengths, journal_lengths)
         self._lengths = pending.lengths
 
-    def _put(self, part: Part, rows_start: int, frame: bytes) -> StoredPart:
+    def _put(self, part: SegmentPart, rows_start: int, frame: bytes) -> StoredPart:
         size = part.end - part.start
         key = f"{self._prefix(part.name)}{part.start:012d}-{size:012d}-{rows_start:012d}"
         stored = StoredPart(key, part.start, part.end, rows_start, rows_start + len(frame))
@@ -179,7 +179,7 @@ class ObjectSegments:
         try:
             self._write_files(name, folder)
             with suppress(journal.JournalError, ValueError, OverflowError):
-                build_derived(folder, name)  # see ``SegmentFiles.close``
+                build_derived(folder, name)  # see ``SegmentFiles.close_segment``
             kinds, _ = wanted_or_certain(folder, name)
             order = [layout.WARC, *(kind for kind in kinds if kind != CDXJ), CDXJ, layout.JOURNAL]
             for kind in order:
@@ -247,7 +247,7 @@ class ObjectSegments:
         closed = {
             layout.stem_of(each.key): each.size
             for each in self._store.list(f"{layout.JOURNAL}/")
-            if layout.worker_of(layout.stem_of(each.key)) == self._shard
+            if layout.segment_worker(layout.stem_of(each.key)) == self._shard
         }
         found = []
         for name in sorted(closed.keys() | {layout.stem_of(each) for each in lengths}):
@@ -261,7 +261,7 @@ class ObjectSegments:
                 found.append(StoredSegment(name, False, length, rows))
         return found
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``. Memory holds one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
         pieces_of = (

@@ -20,7 +20,7 @@ from lycosa.model.fetched import FetchKind
 from lycosa.store import languages
 from lycosa.store.layout import WARC, file_name
 from lycosa.store.parquet import TableWriter
-from lycosa.store.rows import Row, SegmentHeader
+from lycosa.store.rows import JournalRow, SegmentHeader
 
 _ROWS = 1000
 _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
@@ -34,12 +34,12 @@ _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
 )
 
 
-class View:
+class RowParts:
     """A row with its URL and host taken apart, once for all columns."""
 
     __slots__ = ("crawl", "host", "labels", "robots", "row", "split")
 
-    def __init__(self, row: Row, crawl: str) -> None:
+    def __init__(self, row: JournalRow, crawl: str) -> None:
         self.row, self.crawl = row, crawl
         self.split = urlsplit(row.url)
         # a row's host carries a port that is not the scheme's own
@@ -70,7 +70,7 @@ def is_address(host: str) -> bool:
     return True
 
 
-def subset(row: Row) -> str:
+def subset(row: JournalRow) -> str:
     """Common Crawl's three subsets: robots.txt files, successful captures, everything else."""
     if row.kind is FetchKind.ROBOTS:
         return "robotstxt"
@@ -82,10 +82,10 @@ def short(status: int) -> int:
     return max(0, min(status, 32767))
 
 
-Column = tuple[str, pa.DataType, bool, Callable[[View], Any]]
+PagesColumn = tuple[str, pa.DataType, bool, Callable[[RowParts], Any]]
 """Name, type, whether it may be null, and how it comes from a row."""
 
-COMMON_CRAWL: list[Column] = [
+COMMON_CRAWL_COLUMNS: list[PagesColumn] = [
     ("url_surtkey", _TEXT, False, lambda v: v.row.surt),
     ("url", _TEXT, False, lambda v: v.row.url),
     ("url_host_name", _TEXT, False, lambda v: v.host),
@@ -127,7 +127,7 @@ COMMON_CRAWL: list[Column] = [
 
 # New ones at the end only: a table without the last ones is one of an earlier version, one that
 # lacks another column is damaged.
-OURS: list[Column] = [
+OWN_COLUMNS: list[PagesColumn] = [
     ("kind", _TEXT, False, lambda v: v.row.kind.name.lower()),
     ("site", _TEXT, False, lambda v: v.row.site),
     ("warc_record_id", _TEXT, False, lambda v: v.row.record_id),
@@ -193,19 +193,21 @@ OURS: list[Column] = [
     ("parse_s", _REAL, False, lambda v: v.row.parse_s),
 ]
 
-COLUMNS = COMMON_CRAWL + OURS
-SCHEMA = pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, nullable, _ in COLUMNS])
+PAGES_COLUMNS = COMMON_CRAWL_COLUMNS + OWN_COLUMNS
+PAGES_SCHEMA = pa.schema(
+    [pa.field(name, kind, nullable=nullable) for name, kind, nullable, _ in PAGES_COLUMNS]
+)
 
 
 class PagesBuilder:
     """Builds the pages file of one segment."""
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
-        self._writer = TableWriter(path, SCHEMA)
+        self._writer = TableWriter(path, PAGES_SCHEMA)
         self._crawl = header.crawl
         self._rows: list[tuple[Any, ...]] = []
 
-    def add(self, row: Row) -> None:
+    def add_row(self, row: JournalRow) -> None:
         """One more capture. Only the values of the columns are kept until the batch is full, not
         text and links.
         """
@@ -222,13 +224,13 @@ class PagesBuilder:
     def _flush(self) -> None:
         arrays = [
             pa.array(column, field.type)
-            for column, field in zip(zip(*self._rows, strict=True), SCHEMA, strict=True)
+            for column, field in zip(zip(*self._rows, strict=True), PAGES_SCHEMA, strict=True)
         ]
-        self._writer.add(pa.record_batch(arrays, schema=SCHEMA))
+        self._writer.add_batch(pa.record_batch(arrays, schema=PAGES_SCHEMA))
         self._rows = []
 
 
-def values(row: Row, crawl: str) -> tuple[Any, ...]:
+def values(row: JournalRow, crawl: str) -> tuple[Any, ...]:
     """The columns of one capture, in order."""
-    view = View(row, crawl)
-    return tuple(column[3](view) for column in COLUMNS)
+    view = RowParts(row, crawl)
+    return tuple(column[3](view) for column in PAGES_COLUMNS)

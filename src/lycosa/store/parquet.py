@@ -20,7 +20,7 @@ GROUP_ROWS = 1_000_000
 
 
 class TableWriter:
-    """One Parquet file. ``add`` takes record batches of the schema; ``close`` completes the
+    """One Parquet file. ``add_batch`` takes record batches of the schema; ``close`` completes the
     file.
     """
 
@@ -34,7 +34,7 @@ class TableWriter:
             path, schema, compression="zstd", store_schema=False, write_statistics=True
         )
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add_batch(self, batch: pa.RecordBatch) -> None:
         """More rows."""
         self._batches.append(batch)
         self._bytes += batch.nbytes

@@ -12,7 +12,7 @@ from lycosa.store.records import Member
 _CHUNK = 1024 * 1024
 
 
-class Part:
+class SegmentPart:
     """Records for one segment that were not yet written: gzip members from offset ``start`` on,
     and their journal lines.
     """
@@ -23,7 +23,7 @@ class Part:
         self.lines: list[bytes] = []
         self.memory_bytes = 0
 
-    def add(self, member: Member, line: bytes) -> None:
+    def add_record(self, member: Member, line: bytes) -> None:
         """More records, with their line (empty = none)."""
         self.members.append(member)
         self.end += member.length
@@ -35,9 +35,9 @@ class Part:
 
 
 class PendingWrite:
-    """One frozen write: what ``Segments.put`` makes safe."""
+    """One frozen write: what ``Segments.put_records`` makes safe."""
 
-    def __init__(self, parts: Sequence[tuple[Part, int]], steady: dict[str, int]) -> None:
+    def __init__(self, parts: Sequence[tuple[SegmentPart, int]], steady: dict[str, int]) -> None:
         """``parts`` come with the length of their journal; ``steady`` gives the lengths of open
         files that are not written to.
         """
@@ -83,7 +83,7 @@ class PendingWrite:
         )
 
 
-def pieces(part: Part) -> Iterator[bytes]:
+def pieces(part: SegmentPart) -> Iterator[bytes]:
     """The bytes of a part, small members gathered into large writes. Raises ``OSError`` when a
     spooled member is not what it was.
     """

@@ -16,7 +16,7 @@ import msgspec
 from lycosa.store.pending import PendingWrite
 from lycosa.store.reading import StoredRecord
 from lycosa.store.recovery import Recovery
-from lycosa.store.rows import Row, SegmentHeader
+from lycosa.store.rows import JournalRow, SegmentHeader
 
 
 class NotStored(Exception):
@@ -47,29 +47,29 @@ class FoundSegments(msgspec.Struct, frozen=True):
 class Segments(Protocol):
     """The segments of one shard."""
 
-    def recover(self, lengths: Mapping[str, int]) -> Recovery:
+    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """Drops what no commit names; ``lengths`` are those of the last commits. Raises
         ``StoreDamaged`` when something is missing that a commit names.
         """
         ...
 
-    def find(self, term: int) -> FoundSegments:
+    def find_segments(self, term: int) -> FoundSegments:
         """What the owner of this term finds after the recovery."""
         ...
 
-    def put(self, pending: PendingWrite) -> None:
+    def put_records(self, pending: PendingWrite) -> None:
         """Returns when everything is safe, and says so to ``pending``. May be repeated. Raises
         ``NotStored`` or ``OSError``.
         """
         ...
 
-    def close(self, name: str) -> None:
+    def close_segment(self, name: str) -> None:
         """Gives a segment its final form, with all that is derived from it. Everything in it is
         committed. May be repeated. Raises ``NotStored`` or ``OSError``.
         """
         ...
 
-    def read(self, segment: str, offset: int) -> StoredRecord:
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
         """The record that begins there, of a closed segment or an open one. Raises
         ``RecordError`` or ``OSError``.
         """
@@ -92,18 +92,18 @@ class SegmentReader(Protocol):
     is changed.
     """
 
-    def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+    def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         """All closed segments, and the open ones that the last commits name by these
         ``lengths``; by name. Raises ``OSError``.
         """
         ...
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """The committed rows of a segment in the order of their records; with ``having`` those
         whose line contains these bytes. Raises ``JournalError`` or ``OSError``.
         """
         ...
 
-    def read(self, segment: str, offset: int) -> StoredRecord:
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
         ...

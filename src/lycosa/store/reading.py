@@ -15,7 +15,7 @@ import msgspec
 
 from lycosa.model.capture import Location
 from lycosa.store import journal, layout
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 
 _GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 256 * 1024
@@ -114,12 +114,14 @@ def _header_end(block: bytes) -> int:
     return len(block)
 
 
-def location_of(row: Row) -> Location:
+def location_of(row: JournalRow) -> Location:
     """Where the response or revisit record of a row stands."""
     return Location(layout.warc_name(row.segment), row.offset, row.length, row.record_id)
 
 
-def committed_rows(path: Path, lengths: Mapping[str, int], having: bytes = b"") -> Iterator[Row]:
+def committed_rows(
+    path: Path, lengths: Mapping[str, int], having: bytes = b""
+) -> Iterator[JournalRow]:
     """The committed rows of one journal beside a running crawl, whether or not it is closed
     meanwhile; ``lengths`` as in ``crawl_rows``, ``having`` as in ``journal.read_rows``. Raises
     ``JournalError`` or ``OSError``.

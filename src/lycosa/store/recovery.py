@@ -31,10 +31,10 @@ from pathlib import Path
 import msgspec
 
 from lycosa.store import journal, layout
+from lycosa.store.closed_lengths import check_closed_lengths, complete_closed_lengths
 from lycosa.store.closing import build_derived, give_final_names, wanted_or_certain
 from lycosa.store.damage import StoreDamaged
-from lycosa.store.derived import KINDS
-from lycosa.store.ledger import check_closed, complete
+from lycosa.store.derived import DERIVED_KINDS
 from lycosa.store.removed import removed_files
 from lycosa.system.durable import cut_back, sync_folder
 
@@ -71,7 +71,7 @@ def recover(
     changed, when a file is shorter than its committed length or gone, or a closed one has not its
     length.
     """
-    check(folder, lengths, only)
+    check_lengths(folder, lengths, only)
     report = Recovery()
     for name, committed in sorted(lengths.items()):
         if (folder / name).exists() and (dropped := cut_back(folder / name, committed)):
@@ -79,7 +79,7 @@ def recover(
     _remove_uncommitted(folder, lengths, report, only)
     _finish_closings(folder, workers, report, only)
     _remove_temporary(folder, report, only)
-    complete(folder, only)
+    complete_closed_lengths(folder, only)
     built, unbuildable = rebuild(folder, only)
     report.built.extend(built)
     report.unbuildable.update(unbuildable)
@@ -109,12 +109,12 @@ def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str,
     return built, unbuildable
 
 
-def check(folder: Path, lengths: Mapping[str, int], only: int | None = None) -> None:
+def check_lengths(folder: Path, lengths: Mapping[str, int], only: int | None = None) -> None:
     """Compares the files with their committed lengths, and changes nothing. Parameters as for
     ``recover``. Raises ``StoreDamaged``.
     """
     _check_open(folder, lengths)
-    check_closed(folder, only)
+    check_closed_lengths(folder, only)
 
 
 def _check_open(folder: Path, lengths: Mapping[str, int]) -> None:
@@ -138,7 +138,7 @@ def _check_open(folder: Path, lengths: Mapping[str, int]) -> None:
 
 def _is_meant(name: str, only: int | None) -> bool:
     """Whether a segment is one to look at."""
-    return only is None or layout.worker_of(name) == only
+    return only is None or layout.segment_worker(name) == only
 
 
 def _remove_uncommitted(
@@ -164,14 +164,14 @@ def _finish_closings(folder: Path, workers: int | None, report: Recovery, only: 
             (folder / layout.file_name(kind, name)).exists()
             for kind in (layout.WARC, layout.JOURNAL)
         )
-        is_nobodys = workers is not None and layout.worker_of(name) >= workers
+        is_nobodys = workers is not None and layout.segment_worker(name) >= workers
         if is_closing or is_nobodys:
             give_final_names(folder, name)
             report.closed.append(layout.file_name(layout.WARC, name))
 
 
 def _remove_temporary(folder: Path, report: Recovery, only: int | None) -> None:
-    for kind in KINDS:
+    for kind in DERIVED_KINDS:
         for path in sorted((folder / kind).glob(".*.tmp")):
             if not _is_meant(layout.stem_of(path), only):
                 continue

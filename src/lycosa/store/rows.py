@@ -20,7 +20,7 @@ from lycosa.model.parsed import Directives, Link, Parsed
 from lycosa.reasons import Reason
 
 UNCHANGED = "server-not-modified"
-FORMAT = 1
+JOURNAL_FORMAT = 1
 """Version of the journal: header and rows together."""
 
 Suffixes = Callable[[str], tuple[str, str]]
@@ -61,7 +61,7 @@ class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
     nofollow: list[int] = []
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One capture.
 
     ``date_us`` is the start of the request in microseconds since 1970. ``segment`` is the stem of
@@ -136,7 +136,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     is_cut: bool = False
 
 
-class Place(msgspec.Struct, frozen=True):
+class RecordPlace(msgspec.Struct, frozen=True):
     """Where the records of one capture stand: of the response or revisit its offset, of all
     three their lengths.
     """
@@ -161,14 +161,14 @@ class RowBuilder:
     ) -> None:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
 
-    def row(self, capture: Capture, place: Place) -> Row:
+    def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
         """The row of a capture that stands at ``place``."""
         fetched = capture.fetched
         parsed = capture.parsed or _UNPARSED  # what was not parsed has the fields' defaults
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
-        return Row(
+        return JournalRow(
             url=fetched.url,
             surt=self._surt(fetched.url),
             host=capture.host,

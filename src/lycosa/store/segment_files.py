@@ -13,15 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from lycosa.store import journal, layout
+from lycosa.store.closed_lengths import record_closed_lengths
 from lycosa.store.closing import build_derived, give_final_names
 from lycosa.store.damage import StoreDamaged
-from lycosa.store.ledger import note_closed
 from lycosa.store.pending import PendingWrite, pieces
 from lycosa.store.port import FoundSegments, OpenSegment, StoredSegment
 from lycosa.store.reading import StoredRecord, committed_rows, read_record_at
 from lycosa.store.recovery import Recovery, recover
 from lycosa.store.removed import removed_files
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 from lycosa.system.durable import named, sync_data, sync_folder, write_all
 
 
@@ -35,34 +35,34 @@ class SegmentFiles:
     def __init__(self, folder: Path, worker: int = -1, workers: int | None = None) -> None:
         self._folder, self._worker, self._workers = folder, worker, workers
 
-    def recover(self, lengths: Mapping[str, int]) -> Recovery:
+    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged`` before anything is changed."""
         return recover(
             self._folder, lengths, self._workers, None if self._worker < 0 else self._worker
         )
 
-    def find(self, term: int = 0) -> FoundSegments:
+    def find_segments(self, term: int = 0) -> FoundSegments:
         """See ``Segments``; the names have no term. An open segment is committed to its last
-        byte, because ``recover`` came before.
+        byte, because ``recover_segments`` came before.
         """
         number, found = 0, []
         for kind in (layout.WARC, layout.JOURNAL):
             for path in (self._folder / kind).glob("*"):
-                if layout.worker_of(layout.stem_of(path)) == self._worker:
-                    number = max(number, layout.number_of(layout.stem_of(path)))
+                if layout.segment_worker(layout.stem_of(path)) == self._worker:
+                    number = max(number, layout.segment_number(layout.stem_of(path)))
         for name in layout.removed_names(self._folder, layout.WARC, layout.JOURNAL):
-            if layout.worker_of(name) == self._worker:
-                number = max(number, layout.number_of(name))
+            if layout.segment_worker(name) == self._worker:
+                number = max(number, layout.segment_number(name))
         for path in layout.open_files(self._folder):
             name = layout.stem_of(path)
-            if path.parent.name == layout.WARC and layout.worker_of(name) == self._worker:
+            if path.parent.name == layout.WARC and layout.segment_worker(name) == self._worker:
                 rows = self._folder / (layout.file_name(layout.JOURNAL, name) + layout.OPEN)
                 found.append(
                     OpenSegment(journal.read_header(rows), path.stat().st_size, rows.stat().st_size)
                 )
         return FoundSegments(number, found)
 
-    def put(self, pending: PendingWrite) -> None:
+    def put_records(self, pending: PendingWrite) -> None:
         """See ``Segments``. WARC bytes to disk, then journal lines to disk.
 
         Raises ``DiskFull`` or another ``OSError``; then it may be called again. Raises
@@ -75,14 +75,14 @@ class SegmentFiles:
         for part, _ in pending.parts:
             lengths[self._write(layout.WARC, part.name, part.start, pieces(part))] = part.end
         for part, journal_length in pending.parts:
-            frame = journal.encode_frame(part.lines) if part.lines else b""
+            frame = journal.encode_journal_frame(part.lines) if part.lines else b""
             journal_lengths[part.name] = journal_length + len(frame)
             lengths[self._write(layout.JOURNAL, part.name, journal_length, iter((frame,)))] = (
                 journal_length + len(frame)
             )
         pending.written(lengths, journal_lengths)
 
-    def close(self, name: str) -> None:
+    def close_segment(self, name: str) -> None:
         """See ``Segments``. Final names, then the derived files. About a minute per gigabyte; may
         be repeated.
 
@@ -91,27 +91,27 @@ class SegmentFiles:
         another process instead.
         """
         give_final_names(self._folder, name)
-        note_closed(self._folder, name)
+        record_closed_lengths(self._folder, name)
         with suppress(journal.JournalError, ValueError, OverflowError):
             # The captures are safe in the WARC, and no row stops a crawl: ``lacking_files`` tells
             # what is missing, and ``rebuild`` tries again at the next start and says why it cannot.
             build_derived(self._folder, name)
 
-    def read(self, segment: str, offset: int) -> StoredRecord:
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
         return read_record_at(self._folder, segment, offset)
 
-    def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+    def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         """See ``SegmentReader``."""
         names = sorted(layout.segment_names(self._folder, layout.WARC, layout.JOURNAL))
         found = (
             self._listed(name, lengths)
             for name in names
-            if self._worker < 0 or layout.worker_of(name) == self._worker
+            if self._worker < 0 or layout.segment_worker(name) == self._worker
         )
         return [segment for segment in found if segment is not None]
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``. The segment may be closed meanwhile."""
         path = layout.existing(self._folder, layout.JOURNAL, segment.name)
         name = layout.file_name(layout.JOURNAL, segment.name) + layout.OPEN

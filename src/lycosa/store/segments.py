@@ -1,11 +1,11 @@
 """The store as the pipeline sees it: append captures, freeze what was appended, write it, roll the
 segment.
 
-``append`` makes bytes and decides where they will stand, without touching a disk. ``freeze`` takes
-all that was appended since the last one, for the ``Segments`` port to make safe; only then may a
-commit name it. Appending goes on meanwhile. A segment is sealed (nothing more is appended to it) by
-size or age, and closed once everything in it is committed; so the final form of a segment is never
-cut back.
+``append_capture`` makes bytes and decides where they will stand, without touching a disk.
+``freeze`` takes all that was appended since the last one, for the ``Segments`` port to make safe;
+only then may a commit name it. Appending goes on meanwhile. A segment is sealed (nothing more is
+appended to it) by size or age, and closed once everything in it is committed; so the final form of
+a segment is never cut back.
 
 A later run continues a worker's open segment at its committed length, unless the crawl's
 description changed; then it is sealed and closed.
@@ -23,10 +23,17 @@ from lycosa.model.capture import Capture, Location
 from lycosa.store import journal, layout, records
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.derived import options_of, wanted_kinds
-from lycosa.store.pending import Part, PendingWrite
+from lycosa.store.pending import PendingWrite, SegmentPart
 from lycosa.store.port import FoundSegments
 from lycosa.store.records import CrawlInfo, Draft, Member, Packed
-from lycosa.store.rows import FORMAT, Place, RowBuilder, SegmentHeader, Suffixes, date_us
+from lycosa.store.rows import (
+    JOURNAL_FORMAT,
+    RecordPlace,
+    RowBuilder,
+    SegmentHeader,
+    Suffixes,
+    date_us,
+)
 
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Offsets are 32-bit integers in Common Crawl's columns, whatever the settings say."""
@@ -54,18 +61,18 @@ class _Open:
     def __init__(self, header: SegmentHeader, length: int, journal_length: int) -> None:
         self.name, self.header = header.segment, header
         self.length, self.journal_length = length, journal_length
-        self.part = Part(self.name, length)
+        self.part = SegmentPart(self.name, length)
         self.has_news = False
 
-    def add(self, member: Member, line: bytes) -> None:
+    def add_record(self, member: Member, line: bytes) -> None:
         """Records, at the end."""
-        self.part.add(member, line)
+        self.part.add_record(member, line)
         self.length += member.length
         self.has_news = True
 
-    def take(self) -> tuple[Part, int]:
+    def take_part(self) -> tuple[SegmentPart, int]:
         """The part to be written, and where in the journal; a new one begins behind it."""
-        part, self.part, self.has_news = self.part, Part(self.name, self.length), False
+        part, self.part, self.has_news = self.part, SegmentPart(self.name, self.length), False
         return part, self.journal_length
 
     def lengths(self) -> dict[str, int]:
@@ -82,8 +89,8 @@ class _Open:
 class SegmentStore:
     """The segments of one worker.
 
-    ``found`` is what ``Segments.find`` gave. ``surt`` gives SURT keys, ``suffixes`` (may be absent:
-    the columns stay empty) public suffixes; ``chance`` makes record ids.
+    ``found`` is what ``Segments.find_segments`` gave. ``surt`` gives SURT keys, ``suffixes`` (may
+    be absent: the columns stay empty) public suffixes; ``chance`` makes record ids.
     """
 
     def __init__(
@@ -112,13 +119,13 @@ class SegmentStore:
 
     # Appending.
 
-    def append(self, capture: Capture, packed: Packed | None = None) -> Location:
+    def append_capture(self, capture: Capture, packed: Packed | None = None) -> Location:
         """Takes a capture in; gives where its response or revisit record will stand.
 
         No disk is touched, except for a spooled body, which is read and compressed into a file
         beside it. That, and compressing any large body, takes tens of milliseconds for ten
-        megabytes: then ``draft`` and ``Draft.pack``, on another thread, come before this, and
-        ``packed`` is what that gave. Raises ``ValueError`` for a capture without a response.
+        megabytes: then ``draft_capture`` and ``Draft.pack``, on another thread, come before this,
+        and ``packed`` is what that gave. Raises ``ValueError`` for a capture without a response.
         """
         if (
             packed is not None
@@ -126,12 +133,12 @@ class SegmentStore:
             == self._segment_for(0, date_us(capture.fetched.started)).header.warcinfo_id
         ):
             draft = msgspec.structs.replace(packed.draft, capture=capture)
-            return self.place(draft, draft.build(packed))
+            return self.place_records(draft, draft.build(packed))
         # Also when the segment was sealed meanwhile: a record names its own segment's warcinfo.
-        draft = self.draft(capture)
-        return self.place(draft, draft.build())
+        draft = self.draft_capture(capture)
+        return self.place_records(draft, draft.build())
 
-    def draft(self, capture: Capture) -> Draft:
+    def draft_capture(self, capture: Capture) -> Draft:
         """A capture with its record ids. Captures drafted in the same order get the same ids,
         whatever threads do with the drafts.
         """
@@ -143,12 +150,12 @@ class SegmentStore:
             capture, ids[0], ids[1], ids[2], segment.header.warcinfo_id, self._section.gzip_level
         )
 
-    def place(self, draft: Draft, built: Member) -> Location:
+    def place_records(self, draft: Draft, built: Member) -> Location:
         """Gives the records of a draft their place."""
         capture = draft.capture
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
         offset = segment.length + built.request_length
-        place = Place(
+        place = RecordPlace(
             segment.name,
             offset,
             built.main_length,
@@ -156,8 +163,8 @@ class SegmentStore:
             built.metadata_length,
             draft.record_id,
         )
-        line = journal.encode_line(self._rows.row(capture, place))
-        segment.add(built, line)
+        line = journal.encode_line(self._rows.build_row(capture, place))
+        segment.add_record(built, line)
         return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
@@ -175,7 +182,7 @@ class SegmentStore:
             self._section.gzip_level,
         )
         offset = segment.length
-        segment.add(Member((data,), len(data), 0, len(data), 0), b"")
+        segment.add_record(Member((data,), len(data), 0, len(data), 0), b"")
         return Location(layout.warc_name(segment.name), offset, len(data), record_id)
 
     # Committing.
@@ -193,15 +200,15 @@ class SegmentStore:
         parts = []
         for segment in self._all_open():
             if segment.has_news:
-                parts.append(segment.take())
+                parts.append(segment.take_part())
             else:
                 steady.update(segment.lengths())
         self._in_flight = PendingWrite(parts, steady)
         return self._in_flight
 
-    def roll(self, now: float, force: bool = False) -> ClosedSegment | None:
+    def roll_segment(self, now: float, force: bool = False) -> ClosedSegment | None:
         """Call after a commit, until it gives ``None``: a segment that is to be closed, by
-        ``Segments.close`` or at the latest by the next recovery.
+        ``Segments.close_segment`` or at the latest by the next recovery.
 
         ``force`` seals the current one whatever its size and age, for the clean end of a crawl. A
         segment with captures that are not committed yet is given by a later call.
@@ -219,8 +226,8 @@ class SegmentStore:
                 return ClosedSegment(segment.name)
         return None
 
-    def closed(self, closed: ClosedSegment) -> None:
-        """``Segments.close`` is done with this segment: commits do not name it any more."""
+    def note_closed(self, closed: ClosedSegment) -> None:
+        """``Segments.close_segment`` is done with this segment: commits do not name it any more."""
         self._closing.pop(closed.name, None)
 
     @property
@@ -274,7 +281,7 @@ class SegmentStore:
             self._info, warcinfo_id, moment_us, layout.warc_name(name), self._section.gzip_level
         )
         header = SegmentHeader(
-            format=FORMAT,
+            format=JOURNAL_FORMAT,
             segment=name,
             crawl=self._info.crawl,
             created_us=moment_us,
@@ -284,7 +291,9 @@ class SegmentStore:
             options=options_of(self._section),
         )
         segment = _Open(header, 0, 0)
-        segment.add(Member((data,), len(data), 0, len(data), 0), journal.encode_header(header))
+        segment.add_record(
+            Member((data,), len(data), 0, len(data), 0), journal.encode_header(header)
+        )
         segment.has_news = False
         return segment
 
@@ -308,7 +317,7 @@ class SegmentStore:
 
     def _may_continue(self, segment: _Open) -> bool:
         header, section = segment.header, self._section
-        same = header.info == self._info.digest() and header.format == FORMAT
+        same = header.info == self._info.digest() and header.format == JOURNAL_FORMAT
         return (
             same
             and wanted_kinds(header.options) == wanted_kinds(options_of(section))

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from lycosa.store import languages, warc
 from lycosa.store.layout import file_name
-from lycosa.store.rows import Row, SegmentHeader
+from lycosa.store.rows import JournalRow, SegmentHeader
 
 _LEVEL = 2
 
 
-def has_text(row: Row) -> bool:
+def has_text(row: JournalRow) -> bool:
     """Whether a capture gets a record: it has text of its own (a revisit's text stands with the
     original).
     """
     return bool(row.text) and not row.revisit
 
 
-def conversion(row: Row, warcinfo_id: str) -> bytes:
+def conversion(row: JournalRow, warcinfo_id: str) -> bytes:
     """The text record of a capture, one gzip member."""
     fields = (
         ("WARC-Warcinfo-ID", warc.bracketed(warcinfo_id)),
@@ -63,7 +63,7 @@ class WetBuilder:
             warc.record("warcinfo", self._info_id, header.created_us, fields, (block,), _LEVEL)
         )
 
-    def add(self, row: Row) -> None:
+    def add_row(self, row: JournalRow) -> None:
         """One more capture; those without text of their own are passed over."""
         if has_text(row):
             self._file.write(conversion(row, self._info_id))

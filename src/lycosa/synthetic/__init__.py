@@ -4,7 +4,7 @@ It also provides virtual time and faults.
 """
 
 from lycosa.synthetic.clock import (
-    EPOCH,
+    VIRTUAL_EPOCH,
     Crash,
     Deadlock,
     VirtualClock,
@@ -15,10 +15,10 @@ from lycosa.synthetic.clock import (
 from lycosa.synthetic.faults import FaultRates, Faults, FaultyFetcher, FaultyOffload
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.hosts import Hosts, host_name
-from lycosa.synthetic.misbehaviours import Misbehaviour, Outcome
-from lycosa.synthetic.oracle import Rules, Truth, Verdict
+from lycosa.synthetic.misbehaviours import ExpectedOutcome, Misbehaviour
+from lycosa.synthetic.oracle import Obstacle, OracleRules, Truth
 from lycosa.synthetic.plan import WebPlan
-from lycosa.synthetic.request_log import Exchange, RequestLog, read_log
+from lycosa.synthetic.request_log import LoggedRequest, RequestLog, read_log
 from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.robots import RobotsVariant
 from lycosa.synthetic.server import SyntheticServer
@@ -26,28 +26,28 @@ from lycosa.synthetic.web import Responder, SyntheticWeb
 from lycosa.synthetic.wire import Response
 
 __all__ = [
-    "EPOCH",
+    "VIRTUAL_EPOCH",
     "Crash",
     "Deadlock",
-    "Exchange",
+    "ExpectedOutcome",
     "FaultRates",
     "Faults",
     "FaultyFetcher",
     "FaultyOffload",
     "Hosts",
+    "LoggedRequest",
     "Misbehaviour",
-    "Outcome",
+    "Obstacle",
+    "OracleRules",
     "RequestLog",
     "Responder",
     "Response",
     "RobotsVariant",
-    "Rules",
     "SyntheticFetcher",
     "SyntheticResolver",
     "SyntheticServer",
     "SyntheticWeb",
     "Truth",
-    "Verdict",
     "VirtualClock",
     "VirtualLoop",
     "VirtualOffload",

@@ -1,7 +1,7 @@
 """Misbehaviours in valid HTTP: statuses, redirects, encodings, charsets, documents, endless URLs.
 
-Every handler is a function of a ``Visit``. Links that a correct crawler follows are in ``LINKS``,
-which the oracle and the handler share, so that they cannot disagree.
+Every handler is a function of a ``MisbehaviourRequest``. Links that a correct crawler follows are
+in ``LINKS``, which the oracle and the handler share, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ else:
     from backports import zstd
 
 
-class Visit(msgspec.Struct, frozen=True):
+class MisbehaviourRequest(msgspec.Struct, frozen=True):
     """One request below ``/bad/``.
 
     ``origin`` is ``http://host:port``, ``arg`` the rest of the path after the name, ``earlier`` the
@@ -41,7 +41,7 @@ class Visit(msgspec.Struct, frozen=True):
     at: float = 0.0
 
 
-Handler = Callable[[Visit], Response]
+Handler = Callable[[MisbehaviourRequest], Response]
 HTML = ("Content-Type", "text/html; charset=utf-8")
 _TEXT = "An answer that is not as it should be, kept long enough to be a page of its own. " * 6
 _BOMB_BYTES = 40_000_000
@@ -74,7 +74,7 @@ def _redirect(location: str, status: int = 302) -> Response:
     return Response(status, [HTML, ("Location", location)], document())
 
 
-def _step(visit: Visit) -> int:
+def _step(visit: MisbehaviourRequest) -> int:
     """The number at the end of the rest of the path, 0 without one."""
     last = visit.arg.rstrip("/").rpartition("/")[2]
     return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0
@@ -83,11 +83,11 @@ def _step(visit: Visit) -> int:
 # Redirects
 
 
-def _redirect_cycle(visit: Visit) -> Response:
+def _redirect_cycle(visit: MisbehaviourRequest) -> Response:
     return _redirect("/bad/redirect-cycle" if visit.arg else "/bad/redirect-cycle/back")
 
 
-def _redirect_chain(visit: Visit) -> Response:
+def _redirect_chain(visit: MisbehaviourRequest) -> Response:
     left = _step(visit) if visit.arg else 3
     return (
         _redirect(f"/bad/redirect-chain/{left - 1}", 301)
@@ -96,7 +96,7 @@ def _redirect_chain(visit: Visit) -> Response:
     )
 
 
-def _redirect_no_location(visit: Visit) -> Response:
+def _redirect_no_location(visit: MisbehaviourRequest) -> Response:
     return Response(302, [HTML], document())
 
 
@@ -104,7 +104,10 @@ def _redirect_no_location(visit: Visit) -> Response:
 
 
 def _at_first(
-    status: int, times: int, retry: Callable[[Visit], str] | None, visit: Visit
+    status: int,
+    times: int,
+    retry: Callable[[MisbehaviourRequest], str] | None,
+    visit: MisbehaviourRequest,
 ) -> Response:
     if visit.earlier >= times:
         return page(title="Now it works")
@@ -112,11 +115,11 @@ def _at_first(
     return Response(status, [HTML, *extra], document(title="Not now"))
 
 
-def _seconds(seconds: int) -> Callable[[Visit], str]:
+def _seconds(seconds: int) -> Callable[[MisbehaviourRequest], str]:
     return lambda visit: str(seconds)
 
 
-def _date(visit: Visit) -> str:
+def _date(visit: MisbehaviourRequest) -> str:
     return formatdate(visit.at + 90, usegmt=True)
 
 
@@ -128,7 +131,7 @@ def _encoded(label: str, body: bytes) -> Response:
 
 
 @lru_cache(maxsize=8)
-def bomb(label: str) -> bytes:
+def packed_spaces(label: str) -> bytes:
     """Forty million spaces, compressed to at most 40 KB.
 
     ``label`` is ``gzip``, ``deflate``, ``br`` or ``zstd``.
@@ -141,7 +144,7 @@ def bomb(label: str) -> bytes:
     return gzip.compress(plain, 9, mtime=0) if label == "gzip" else zlib.compress(plain, 9)
 
 
-def _gzip(visit: Visit, *, spoil: Callable[[bytes], bytes] = bytes) -> Response:
+def _gzip(visit: MisbehaviourRequest, *, spoil: Callable[[bytes], bytes] = bytes) -> Response:
     return _encoded("gzip", spoil(gzip.compress(document(title="Packed"), 6, mtime=0)))
 
 
@@ -149,7 +152,7 @@ def _garble(packed: bytes) -> bytes:
     return packed[:60] + bytes(byte ^ 0x5A for byte in packed[60:90]) + packed[90:]
 
 
-def _raw_deflate(visit: Visit) -> Response:
+def _raw_deflate(visit: MisbehaviourRequest) -> Response:
     packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
     return _encoded("deflate", packer.compress(document()) + packer.flush())
 
@@ -162,7 +165,9 @@ _FOREIGN = {
 }
 
 
-def _charset(declared: str, actual: str, text: str, visit: Visit, *, meta: str = "") -> Response:
+def _charset(
+    declared: str, actual: str, text: str, visit: MisbehaviourRequest, *, meta: str = ""
+) -> Response:
     head = f'<meta charset="{meta}">' if meta else ""
     body = (
         "<!DOCTYPE"
@@ -172,7 +177,7 @@ def _charset(declared: str, actual: str, text: str, visit: Visit, *, meta: str =
     return Response(200, [("Content-Type", kind)], body.encode(actual))
 
 
-def _broken_utf8(visit: Visit) -> Response:
+def _broken_utf8(visit: MisbehaviourRequest) -> Response:
     body = document(title="Broken UTF-8").replace(
         b"answer", b"\xff\xfe\xc3(\xf0\x9f\x98answer\xed\xa0\x80"
     )
@@ -182,18 +187,18 @@ def _broken_utf8(visit: Visit) -> Response:
 # Documents
 
 
-def _binary(visit: Visit) -> Response:
+def _binary(visit: MisbehaviourRequest) -> Response:
     return Response(200, [HTML], bytes((i * i * 31 + i * 7) & 0xFF for i in range(20_000)))
 
 
-def _many_attributes(visit: Visit) -> Response:
+def _many_attributes(visit: MisbehaviourRequest) -> Response:
     return page(
         "<p " + " ".join(f"a{i}=1" for i in range(5_000)) + ">x</p>",
         title="Forty kilobytes of attributes",
     )
 
 
-def _parser_bomb(visit: Visit) -> Response:
+def _parser_bomb(visit: MisbehaviourRequest) -> Response:
     content = "<b><i><u><s>" * 1_500 + "<p>" * 1_500 + "<table><a>" * 1_500
     return page(content, title="Misnested formatting, quadratic in some parsers")
 
@@ -201,7 +206,7 @@ def _parser_bomb(visit: Visit) -> Response:
 # Endless URL spaces
 
 
-def _calendar(visit: Visit) -> Response:
+def _calendar(visit: MisbehaviourRequest) -> Response:
     month = _step(visit) or 24_300
     later, before = month + 1, month - 1
     ahead = f"/bad/calendar/{later // 12}/{later % 12 + 1:02d}/{later}"
@@ -209,7 +214,7 @@ def _calendar(visit: Visit) -> Response:
     return page(_links(ahead, back), title=f"Events of {month % 12 + 1}/{month // 12}")
 
 
-def _growing_path(visit: Visit) -> Response:
+def _growing_path(visit: MisbehaviourRequest) -> Response:
     return page(
         _links(
             f"{visit.origin}/bad/growing-path/{visit.arg}a/",
@@ -218,11 +223,11 @@ def _growing_path(visit: Visit) -> Response:
     )
 
 
-def _repeating_path(visit: Visit) -> Response:
+def _repeating_path(visit: MisbehaviourRequest) -> Response:
     return page(_links("/bad/repeating-path/" + visit.arg.rstrip("/") + "/list/item/"))
 
 
-def _session_ids(visit: Visit) -> Response:
+def _session_ids(visit: MisbehaviourRequest) -> Response:
     fresh = zlib.crc32(f"{visit.query}{visit.at}".encode())
     return page(
         _links(
@@ -234,7 +239,7 @@ def _session_ids(visit: Visit) -> Response:
     )
 
 
-def _query_permutations(visit: Visit) -> Response:
+def _query_permutations(visit: MisbehaviourRequest) -> Response:
     some = itertools.islice(
         itertools.permutations(("size=1", "colour=red", "sort=up", "page=1", "view=list")),
         _step(visit),
@@ -243,13 +248,13 @@ def _query_permutations(visit: Visit) -> Response:
     return page(_links(*("/bad/query-permutations?" + "&amp;".join(order) for order in some)))
 
 
-def _numbers(name: str, visit: Visit) -> Response:
+def _numbers(name: str, visit: MisbehaviourRequest) -> Response:
     return page(
         _links(*(f"/bad/{name}/{_step(visit) * 2 + i}" for i in (1, 2))), title="The same again"
     )
 
 
-def _sitemap_index(visit: Visit) -> Response:
+def _sitemap_index(visit: MisbehaviourRequest) -> Response:
     inner = "".join(
         f"<sitemap><loc>{visit.origin}/bad/sitemap-index/{_step(visit) * 2 + i}</loc></sitemap>"
         for i in (1, 2)
@@ -266,15 +271,15 @@ def _sitemap_index(visit: Visit) -> Response:
 
 def _anchors(
     path: str, kind: LinkKind = LinkKind.A, *, nofollow: bool = False
-) -> Callable[[Visit], tuple[Anchor, ...]]:
+) -> Callable[[MisbehaviourRequest], tuple[Anchor, ...]]:
     return lambda visit: (Anchor(visit.origin + path, path, kind, nofollow),)
 
 
-def _leaves(visit: Visit) -> tuple[Anchor, ...]:
+def _leaves(visit: MisbehaviourRequest) -> tuple[Anchor, ...]:
     return tuple(Anchor(f"{visit.origin}/bad/leaf/{i}", f"/bad/leaf/{i}") for i in range(2_000))
 
 
-LINKS: dict[str, Callable[[Visit], tuple[Anchor, ...]]] = {
+LINKS: dict[str, Callable[[MisbehaviourRequest], tuple[Anchor, ...]]] = {
     "meta-refresh": _anchors("/bad/leaf/refreshed", LinkKind.REFRESH),
     "base-href": _anchors("/bad/leaf/below-base"),
     "many-links": _leaves,
@@ -284,13 +289,13 @@ LINKS: dict[str, Callable[[Visit], tuple[Anchor, ...]]] = {
 }
 
 
-def _many_links(visit: Visit) -> Response:
+def _many_links(visit: MisbehaviourRequest) -> Response:
     return page(
         "".join(f'<a href="{link.written}">{i}</a>\n' for i, link in enumerate(_leaves(visit)))
     )
 
 
-def _leaf(visit: Visit) -> Response:
+def _leaf(visit: MisbehaviourRequest) -> Response:
     return page(title=f"Leaf {visit.arg}") if visit.arg else page(title="Leaf")
 
 
@@ -323,13 +328,13 @@ HANDLERS: dict[str, Handler] = {
     "gzip-trailing": partial(_gzip, spoil=lambda packed: packed + b"\0" * 100),
     "gzip-mislabelled": lambda visit: _encoded("gzip", document(title="Not packed")),
     "gzip-unlabelled": lambda visit: Response(200, [HTML], gzip.compress(document(), 6, mtime=0)),
-    "gzip-bomb": lambda visit: _encoded("gzip", bomb("gzip")),
+    "gzip-bomb": lambda visit: _encoded("gzip", packed_spaces("gzip")),
     "br": lambda visit: _encoded(
         "br", brotli.compress(document(title="Packed by Brotli"), quality=4)
     ),
-    "br-bomb": lambda visit: _encoded("br", bomb("br")),
+    "br-bomb": lambda visit: _encoded("br", packed_spaces("br")),
     "zstd": lambda visit: _encoded("zstd", zstd.compress(document(title="Packed by Zstandard"), 3)),
-    "zstd-bomb": lambda visit: _encoded("zstd", bomb("zstd")),
+    "zstd-bomb": lambda visit: _encoded("zstd", packed_spaces("zstd")),
     "deflate": lambda visit: _encoded("deflate", zlib.compress(document(title="Packed by zlib"))),
     "deflate-raw": _raw_deflate,
     "encoding-unknown": lambda visit: _encoded("x-packed", document(title="Who knows")),

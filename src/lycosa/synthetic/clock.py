@@ -20,10 +20,10 @@ from concurrent.futures import Executor
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
-EPOCH = 1_750_000_000.0  # default wall time at virtual time 0
+VIRTUAL_EPOCH = 1_750_000_000.0  # default wall time at virtual time 0
 
 
 class Deadlock(RuntimeError):
@@ -106,8 +106,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         if self._chance:
@@ -115,8 +115,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
-    ) -> asyncio.Future[T]:
+        self, executor: Executor | None, func: Callable[[Unpack[_Ts]], _T], *args: *_Ts
+    ) -> asyncio.Future[_T]:
         raise RuntimeError("virtual time has no threads: give blocking work to an Offload")
 
 
@@ -126,7 +126,7 @@ class VirtualClock:
     ``jump`` moves only the wall clock, as a time server does.
     """
 
-    def __init__(self, epoch: float = EPOCH) -> None:
+    def __init__(self, epoch: float = VIRTUAL_EPOCH) -> None:
         self._epoch = epoch
 
     def monotonic(self) -> float:
@@ -156,10 +156,10 @@ class VirtualOffload:
         self._chance = chance
         self._mean_s = mean_s
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], _T]) -> _T:
         return await asyncio.shield(asyncio.create_task(self._work(work)))
 
-    async def _work(self, work: Callable[[], T]) -> T:
+    async def _work(self, work: Callable[[], _T]) -> _T:
         await self._pause()
         result = work()
         await self._pause()
@@ -172,12 +172,12 @@ class VirtualOffload:
 
 
 def run_virtual(
-    main: Coroutine[Any, Any, T],
+    main: Coroutine[Any, Any, _T],
     *,
     seed: int | None = 0,
     start: float = 0.0,
     on_turn: Callable[[], None] | None = None,
-) -> T:
+) -> _T:
     """Run a coroutine in virtual time and return its result.
 
     ``start`` is the loop's first time in seconds. Raises ``Deadlock``, or ``Crash`` by a fault
@@ -197,7 +197,7 @@ def run_virtual(
             raise
 
 
-async def _watched(main: Coroutine[Any, Any, T], loop: VirtualLoop) -> T:
+async def _watched(main: Coroutine[Any, Any, _T], loop: VirtualLoop) -> _T:
     try:
         return await main
     finally:

@@ -19,7 +19,7 @@ import msgspec
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import Config
 from lycosa.frontier.counters import Counters, count
-from lycosa.kv.memory import MemoryStores
+from lycosa.kv.memory import MemoryTables
 from lycosa.kv.port import KeyValue, Opener, SavedTable
 from lycosa.kv.read_only import table_reader
 from lycosa.model.end import End
@@ -34,7 +34,7 @@ from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.web import Responder, SyntheticWeb
 from lycosa.worker.assembly import Assembled, Ports, assemble
-from lycosa.worker.capturing import PageSink
+from lycosa.worker.capture_builder import PageSink
 from lycosa.worker.job import Extensions, WorkerJob
 
 Meanwhile = Callable[[Assembled], None]
@@ -83,7 +83,7 @@ class VirtualCrawl:
         self.sinks: tuple[PageSink, ...] = ()
         self.lease: Callable[[], ShardLease] = folder_lease
         self.told: Callable[[WorkerJob], WorkerJob] = lambda job: job
-        self.open_table: Opener = open_table or in_memory(MemoryStores())
+        self.open_table: Opener = open_table or in_memory(MemoryTables())
         self.longest_s = 366 * 86400.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runs = 0
@@ -142,7 +142,7 @@ class VirtualCrawl:
             try:
                 if meanwhile is not None:
                     meanwhile(assembled)
-                refused = assembled.intake.seeds(seeds)
+                refused = assembled.intake.take_seeds(seeds)
                 async with asyncio.timeout(self.longest_s):
                     end = await assembled.worker.run()
             except Exception:  # but not after a crash, when nothing is closed
@@ -192,7 +192,7 @@ class VirtualCrawl:
         )
 
 
-def in_memory(stores: MemoryStores) -> Opener:
+def in_memory(stores: MemoryTables) -> Opener:
     """Tables in memory, each with a folder, because recovery finds partitions by their folders."""
 
     def open_table(folder: Path) -> KeyValue:

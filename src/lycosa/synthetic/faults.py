@@ -22,7 +22,7 @@ from lycosa.ports import Clock, Fetcher, Offload
 from lycosa.reasons import Reason
 from lycosa.synthetic.clock import Crash
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,13 +126,13 @@ class FaultyOffload:
     def __init__(self, inner: Offload, clock: Clock, faults: Faults) -> None:
         self._inner, self._clock, self._faults = inner, clock, faults
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], _T]) -> _T:
         rates = self._faults.rates
         if self._faults.happens(rates.disk_slow):
             await self._clock.sleep(rates.disk_slow_s)
         is_full = self._faults.happens(rates.disk_full)
 
-        def enclosed() -> T:
+        def enclosed() -> _T:
             self._faults.reach("before:offload")
             if is_full:
                 raise OSError(errno.ENOSPC, "no space left on device (injected)")

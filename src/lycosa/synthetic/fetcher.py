@@ -20,7 +20,7 @@ from lycosa.synthetic.bad_wire import steps
 from lycosa.synthetic.reader import ReplyReader
 from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.web import Responder
-from lycosa.synthetic.wire import End, Response
+from lycosa.synthetic.wire import Response, WireEnd
 
 _FOLD = re.compile(rb"\r?\n[ \t]+")  # libcurl joins folded lines
 
@@ -70,7 +70,7 @@ class SyntheticFetcher:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         fields = self._request_headers(request, parts.netloc)
         start, wall = self._clock.monotonic(), self._clock.wall()
-        exchange = self.log.begin(parts.netloc, request.address, path, start, wall)
+        exchange = self.log.begin_request(parts.netloc, request.address, path, start, wall)
         reader = ReplyReader(request.limits)
         meter = _Meter(self._clock, request.limits)
         try:
@@ -80,7 +80,7 @@ class SyntheticFetcher:
             exchange.status = response.status
             await _play(response, reader, meter)
         finally:
-            self.log.finish(exchange, self._clock.monotonic())
+            self.log.finish_request(exchange, self._clock.monotonic())
         lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields), "", ""]
         spool, body = self._spool(reader, request.limits)
         return Fetched(
@@ -198,9 +198,9 @@ async def _play(response: Response, reader: ReplyReader, meter: _Meter) -> None:
             reason = await meter.pause(step)
             if reason:
                 return reader.fail(reason, reason.meaning, "time")
-        elif step is End.HANG:
+        elif step is WireEnd.HANG:
             reason = await meter.pause(float("inf"))
             return reader.fail(reason, reason.meaning, "time")
         else:
-            return reader.close(is_reset=step is End.RESET)
+            return reader.close(is_reset=step is WireEnd.RESET)
     return reader.close()

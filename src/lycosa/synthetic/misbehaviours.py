@@ -11,13 +11,13 @@ from enum import Enum
 from urllib.parse import urljoin
 
 from lycosa.reasons import Reason
-from lycosa.synthetic.bad_answers import HANDLERS, HTML, LINKS, Visit, document
+from lycosa.synthetic.bad_answers import HANDLERS, HTML, LINKS, MisbehaviourRequest, document
 from lycosa.synthetic.bad_wire import BEHAVIOURS
 from lycosa.synthetic.pages import Sketch
 from lycosa.synthetic.wire import Response
 
 
-class Outcome(Enum):
+class ExpectedOutcome(Enum):
     """The result of a misbehaviour, after retries, for a correct crawler."""
 
     PAGE = "a page: status 200 and HTML that arrives"
@@ -29,8 +29,8 @@ class Outcome(Enum):
     ENDLESS = "pages without end"
 
 
-_P, _R, _E, _F, _O, _C, _N = Outcome
-_Row = tuple[Outcome, Reason, str]
+_P, _R, _E, _F, _O, _C, _N = ExpectedOutcome
+_Row = tuple[ExpectedOutcome, Reason, str]
 _OK = Reason.NONE
 
 
@@ -137,7 +137,7 @@ class Misbehaviour(Enum):
     EARLY_HINTS = "early-hints"
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ExpectedOutcome:
         """The result for a correct crawler."""
         return TABLE[self.value][0]
 
@@ -267,7 +267,7 @@ def _split(path: str) -> tuple[str, str]:
     return name, arg
 
 
-def answer(path: str, visit: Visit) -> Response | None:
+def misbehaviour_answer(path: str, visit: MisbehaviourRequest) -> Response | None:
     """The response below ``/bad/``; ``None`` for an unknown misbehaviour.
 
     ``visit.arg`` is set here.
@@ -277,7 +277,9 @@ def answer(path: str, visit: Visit) -> Response | None:
         return Response(200, [HTML], document(title=name), behaviour=name)
     handler = HANDLERS.get(name)
     return (
-        handler(Visit(visit.origin, arg, visit.query, visit.earlier, visit.at)) if handler else None
+        handler(MisbehaviourRequest(visit.origin, arg, visit.query, visit.earlier, visit.at))
+        if handler
+        else None
     )
 
 
@@ -286,11 +288,17 @@ def sketch(path: str, origin: str) -> Sketch:
     name, arg = _split(path)
     if name not in TABLE:
         return Sketch(status=404)
-    found = answer(path, Visit(origin, earlier=1))
+    found = misbehaviour_answer(path, MisbehaviourRequest(origin, earlier=1))
     assert found is not None
-    location = dict(found.headers).get("Location", "") if TABLE[name][0] is Outcome.REDIRECT else ""
-    links = LINKS[name](Visit(origin, arg)) if name in LINKS else ()
-    is_page = TABLE[name][0] is Outcome.PAGE or (name == "redirect-chain" and found.status == 200)
+    location = (
+        dict(found.headers).get("Location", "")
+        if TABLE[name][0] is ExpectedOutcome.REDIRECT
+        else ""
+    )
+    links = LINKS[name](MisbehaviourRequest(origin, arg)) if name in LINKS else ()
+    is_page = TABLE[name][0] is ExpectedOutcome.PAGE or (
+        name == "redirect-chain" and found.status == 200
+    )
     return Sketch(
         status=found.status,
         links=links,

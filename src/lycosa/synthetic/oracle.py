@@ -3,7 +3,7 @@
 It says which URLs a correct crawler must fetch, and how each of the others must end. It walks
 sketches, not bytes, in order of depth (a redirect keeps the depth of its source), so it shares
 neither parser nor queue with the crawler under test. Outcomes in which correct crawlers may differ
-(``Outcome.CHOICE``), and endless ones, are collected in ``bad`` and not followed.
+(``ExpectedOutcome.CHOICE``), and endless ones, are collected in ``bad`` and not followed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 from lycosa.synthetic.pages import Sketch
 
 
-class Verdict(Enum):
+class Obstacle(Enum):
     """Whether a crawler may fetch a URL, and if not, why."""
 
     ALLOWED = "robots.txt allows it"
@@ -29,13 +29,13 @@ class Atlas(Protocol):
     """What the oracle needs from a web."""
 
     def sketch(self, url: str) -> Sketch: ...
-    def verdict(self, url: str) -> Verdict: ...
+    def verdict(self, url: str) -> Obstacle: ...
     def feed_entries(self, url: str) -> list[str]: ...
     def sitemap_of(self, url: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class OracleRules:
     """The crawler's rules.
 
     ``scope`` says whether a URL belongs to the crawl (``None`` = all do); ``max_depth`` -1 is no
@@ -83,7 +83,7 @@ class Truth:
 @dataclass(slots=True)
 class _Walk:
     atlas: Atlas
-    rules: Rules
+    rules: OracleRules
     truth: Truth = field(default_factory=Truth)
     queue: deque[tuple[str, int, int]] = field(default_factory=deque)
     origins: set[str] = field(default_factory=set)
@@ -124,9 +124,9 @@ class _Walk:
         if hops > rules.max_hops:
             return truth.too_many_hops
         verdict = self.atlas.verdict(url)
-        if verdict is Verdict.ALLOWED:
+        if verdict is Obstacle.ALLOWED:
             return None
-        return truth.disallowed if verdict is Verdict.DISALLOWED else truth.unreachable
+        return truth.disallowed if verdict is Obstacle.DISALLOWED else truth.unreachable
 
     def _follow(self, found: Sketch, depth: int) -> None:
         for link in found.links:
@@ -148,7 +148,7 @@ class _Walk:
                 )
 
 
-def survey(atlas: Atlas, seeds: Iterable[str], rules: Rules) -> Truth:
+def survey(atlas: Atlas, seeds: Iterable[str], rules: OracleRules) -> Truth:
     """Walk everything that the seeds lead to.
 
     The web must be finite under these rules (no endless entry in ``WebPlan.misbehaviours``).

@@ -16,7 +16,7 @@ from typing import TextIO
 import msgspec
 
 
-class Exchange(msgspec.Struct):
+class LoggedRequest(msgspec.Struct):
     """One request.
 
     ``host`` and ``path`` are as requested, ``address`` is where it was received, ``status`` is the
@@ -41,7 +41,7 @@ class RequestLog:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[LoggedRequest] = []
         self._out: TextIO | None = file.open("a", buffering=1, encoding="utf-8") if file else None
 
     def __repr__(self) -> str:
@@ -50,13 +50,15 @@ class RequestLog:
     def __len__(self) -> int:
         return len(self.exchanges)
 
-    def begin(self, host: str, address: str, path: str, start: float, wall: float) -> Exchange:
+    def begin_request(
+        self, host: str, address: str, path: str, start: float, wall: float
+    ) -> LoggedRequest:
         """Record that a request has arrived."""
-        exchange = Exchange(host.lower(), address, path, start, wall)
+        exchange = LoggedRequest(host.lower(), address, path, start, wall)
         self.exchanges.append(exchange)
         return exchange
 
-    def finish(self, exchange: Exchange, end: float) -> None:
+    def finish_request(self, exchange: LoggedRequest, end: float) -> None:
         """Record that its response was sent, or that its connection is gone."""
         exchange.end = end
         if self._out:
@@ -78,7 +80,7 @@ class RequestLog:
             self._out.close()
             self._out = None
 
-    def of_host(self, host: str) -> list[Exchange]:
+    def of_host(self, host: str) -> list[LoggedRequest]:
         """The requests to one host (without port), including robots.txt."""
         return [exchange for exchange in self.exchanges if exchange.host.partition(":")[0] == host]
 
@@ -119,7 +121,7 @@ class RequestLog:
         return [later - earlier for earlier, later in pairwise(sorted(starts))]
 
 
-def _gaps(exchanges: list[Exchange]) -> list[float]:
+def _gaps(exchanges: list[LoggedRequest]) -> list[float]:
     gaps, busy_until = [], None
     for exchange in sorted(exchanges, key=lambda each: each.start):
         if busy_until is not None:
@@ -128,7 +130,7 @@ def _gaps(exchanges: list[Exchange]) -> list[float]:
     return gaps
 
 
-def _max_parallel(exchanges: Iterable[Exchange]) -> int:
+def _max_parallel(exchanges: Iterable[LoggedRequest]) -> int:
     # at the same instant, ends come first
     events = sorted(event for each in exchanges for event in ((each.start, 1), (each.end, -1)))
     most = now = 0
@@ -145,7 +147,7 @@ def read_log(file: Path) -> RequestLog:
         start_us, end_us, host, address, status, path = line.split("\t", 5)
         start = int(start_us) / 1e6
         log.exchanges.append(
-            Exchange(host, address, path, start, start, int(end_us) / 1e6, int(status))
+            LoggedRequest(host, address, path, start, start, int(end_us) / 1e6, int(status))
         )
     log.exchanges.sort(key=lambda each: each.start)
     return log

@@ -147,7 +147,7 @@ _HOPS = re.compile(r"/robots-moved-(\d)\.txt")
 _KEPT = re.compile(r"/robots-(of|by)-(\d+)\.txt")
 
 
-def answer(
+def robots_answer(
     variant: RobotsVariant, path: str, earlier: int, sitemap: str, elsewhere: str = ""
 ) -> Response | None:
     """The response for ``/robots.txt`` or its new location, ``None`` for other paths.

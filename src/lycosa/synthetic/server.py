@@ -19,7 +19,7 @@ import msgspec
 from lycosa.synthetic.bad_wire import steps
 from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.web import Responder
-from lycosa.synthetic.wire import End, Response, Step
+from lycosa.synthetic.wire import Response, WireEnd, WireStep
 
 _HEAD_LIMIT = 65536
 _TURN = 1 << 17  # bytes that one connection sends before it yields to others
@@ -126,7 +126,7 @@ class SyntheticServer:
                 b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
             )
             return False
-        exchange = self.log.begin(
+        exchange = self.log.begin_request(
             asked.host, writer.get_extra_info("sockname")[0], asked.target, start, wall
         )
         try:
@@ -134,7 +134,7 @@ class SyntheticServer:
             exchange.status = response.status
             return await self._play(response, asked, reader, writer)
         finally:
-            self.log.finish(exchange, time.monotonic())
+            self.log.finish_request(exchange, time.monotonic())
 
     def _respond(self, asked: _Asked, wall: float) -> Response:
         if asked.method not in ("GET", "HEAD"):
@@ -183,12 +183,12 @@ class SyntheticServer:
             left -= _SLICE_S
 
     async def _end(
-        self, end: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, end: WireStep, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if end is End.HANG:
+        if end is WireEnd.HANG:
             while await reader.read(4096):
                 pass
-        elif end is End.RESET:
+        elif end is WireEnd.RESET:
             connection = writer.get_extra_info("socket")
             # makes close send RST
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from lycosa.synthetic import misbehaviours, oracle, robots
-from lycosa.synthetic.bad_answers import Visit
+from lycosa.synthetic.bad_answers import MisbehaviourRequest
 from lycosa.synthetic.hosts import Hosts, host_name, number, share
 from lycosa.synthetic.pages import Pages, Sketch
 from lycosa.synthetic.plan import WebPlan
@@ -34,7 +34,7 @@ class Responder(Protocol):
     def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response: ...
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class UrlParts(msgspec.Struct, frozen=True, gc=False):
     """The parts of a URL: host number, ``:port`` or empty, path, query."""
 
     host: int
@@ -66,14 +66,14 @@ class SyntheticWeb:
         """The front page of a host."""
         return f"http://{host_name(host)}{'' if port == 80 else f':{port}'}/"
 
-    def place(self, url: str) -> Place | None:
+    def place(self, url: str) -> UrlParts | None:
         """The parts of a URL, ``None`` outside this web."""
         parts = urlsplit(url)
         host = self.hosts.find(parts.hostname or "")
         if host is None or parts.scheme != "http":
             return None
         port = parts.netloc.partition(":")[2]
-        return Place(host, f":{port}" if port else "", parts.path or "/", parts.query)
+        return UrlParts(host, f":{port}" if port else "", parts.path or "/", parts.query)
 
     def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
         """The response to a GET at a time (seconds since 1970).
@@ -97,10 +97,12 @@ class SyntheticWeb:
             response.chunked,
         )
 
-    def _answer(self, place: Place, url: str, at: float, headers: Mapping[str, str]) -> Response:
+    def _answer(self, place: UrlParts, url: str, at: float, headers: Mapping[str, str]) -> Response:
         if place.path.startswith("/bad/"):
-            visit = Visit(place.origin, query=place.query, earlier=self._count(url), at=at)
-            found = misbehaviours.answer(place.path, visit)
+            visit = MisbehaviourRequest(
+                place.origin, query=place.query, earlier=self._count(url), at=at
+            )
+            found = misbehaviours.misbehaviour_answer(place.path, visit)
         elif place.path.startswith(("/robots", "/static/", "/sitemap.xml", "/feed.xml")):
             found = self._file(place, url)
         else:
@@ -114,7 +116,7 @@ class SyntheticWeb:
         self._requests[url] = earlier + 1
         return earlier
 
-    def _file(self, place: Place, url: str) -> Response | None:
+    def _file(self, place: UrlParts, url: str) -> Response | None:
         if place.path == "/static/style.css":
             return _text(200, "body { margin: 2em auto; max-width: 40em }\n", "text/css")
         if place.path == "/static/logo.png":
@@ -155,7 +157,7 @@ class SyntheticWeb:
             if place.host % 2
             else f"{near}/robots-by-{place.host}.txt"
         )
-        return robots.answer(
+        return robots.robots_answer(
             variant,
             place.path,
             earlier,
@@ -173,7 +175,7 @@ class SyntheticWeb:
         return [self.pages.path(host, page) for page in range(max(0, count - 20), count)]
 
     def _page(
-        self, place: Place, url: str, at: float, headers: Mapping[str, str]
+        self, place: UrlParts, url: str, at: float, headers: Mapping[str, str]
     ) -> Response | None:
         page = self.pages.find(place.host, place.path)
         if page is None or place.query not in ("", "view=print"):
@@ -217,7 +219,7 @@ class SyntheticWeb:
         earlier = self._count(url)
         return earlier < 2 and share(self.plan.seed, "error", url, earlier) < self.plan.error_rate
 
-    def _sketch_page(self, place: Place, page: int) -> Sketch:
+    def _sketch_page(self, place: UrlParts, page: int) -> Sketch:
         make = self.pages.variant if place.query else self.pages.sketch
         return make(place.host, page, place.port)
 
@@ -254,24 +256,26 @@ class SyntheticWeb:
         variant = robots.RobotsVariant(self.hosts.robots_variant(place.host))
         return f"{place.origin}/sitemap.xml" if robots.has_sitemap_line(variant) else ""
 
-    def verdict(self, url: str) -> oracle.Verdict:
+    def verdict(self, url: str) -> oracle.Obstacle:
         """Whether the host answers at all, and whether its robots.txt allows a URL."""
         place = self.place(url)
         if place is None or self.hosts.is_dead(place.host):
-            return oracle.Verdict.UNREACHABLE
+            return oracle.Obstacle.UNREACHABLE
         variant = robots.RobotsVariant(self.hosts.robots_variant(place.host))
         if not variant.is_reachable:
-            return oracle.Verdict.UNREACHABLE
+            return oracle.Obstacle.UNREACHABLE
         path = f"{place.path}?{place.query}" if place.query else place.path
         return (
-            oracle.Verdict.ALLOWED if robots.may_fetch(variant, path) else oracle.Verdict.DISALLOWED
+            oracle.Obstacle.ALLOWED
+            if robots.may_fetch(variant, path)
+            else oracle.Obstacle.DISALLOWED
         )
 
-    def survey(self, seeds: Iterable[str], rules: oracle.Rules | None = None) -> oracle.Truth:
+    def survey(self, seeds: Iterable[str], rules: oracle.OracleRules | None = None) -> oracle.Truth:
         """The required results of a correct crawl from these seeds."""
-        return oracle.survey(self, seeds, rules or oracle.Rules())
+        return oracle.survey(self, seeds, rules or oracle.OracleRules())
 
-    def reachable(self, seeds: Iterable[str], rules: oracle.Rules | None = None) -> set[str]:
+    def reachable(self, seeds: Iterable[str], rules: oracle.OracleRules | None = None) -> set[str]:
         """The URLs that a correct crawl fetches as pages (status 200, HTML)."""
         return set(self.survey(seeds, rules).pages)
 

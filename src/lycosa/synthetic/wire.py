@@ -32,7 +32,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     program: Program | None = None
 
 
-class End(Enum):
+class WireEnd(Enum):
     """How a misbehaving transfer ends."""
 
     CLOSE = "the connection is closed"
@@ -40,12 +40,12 @@ class End(Enum):
     HANG = "nothing more is sent, the connection stays open"
 
 
-Step = bytes | float | End
+WireStep = bytes | float | WireEnd
 """Bytes to send, seconds to wait, or the end.
 
-A program without ``End`` leaves a connection that can be used again.
+A program without ``WireEnd`` leaves a connection that can be used again.
 """
-Program = Callable[[Response], Iterator[Step]]
+Program = Callable[[Response], Iterator[WireStep]]
 
 _CHUNK = 4096
 
@@ -89,7 +89,7 @@ def chunks(body: bytes) -> Iterator[bytes]:
     yield b"0\r\n\r\n"
 
 
-def frames(response: Response, *, head_only: bool = False) -> Iterator[Step]:
+def response_steps(response: Response, *, head_only: bool = False) -> Iterator[WireStep]:
     """The steps of a well-behaved response, without its latency."""
     yield head(response)
     if head_only or not has_body(response.status):

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def _suspension_counting_clock() -> Callable[[], float]:
@@ -70,7 +70,7 @@ class ThreadOffload:
             together.abort()
             raise
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], _T]) -> _T:
         """The result of ``work``, or its exception.
 
         Cancelling the caller does not stop work that has started.

@@ -74,7 +74,9 @@ class _BrokenError(Exception):
     """A stream that cannot be decoded further; the output before the error is kept."""
 
 
-def decode(body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_ratio: int) -> Decoded:
+def decode_content(
+    body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_ratio: int
+) -> Decoded:
     """Undo ``encodings``, with at most ``max_bytes`` of output.
 
     ``encodings`` is one Content-Encoding value or several, in the order in which they were applied

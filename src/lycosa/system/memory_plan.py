@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.config.sections import Config, SeenUrls
+from lycosa.config.sections import Config, SeenUrlsKind
 from lycosa.config.units import show_bytes
 
 MB = 1_000_000
@@ -200,7 +200,7 @@ def _parts(config: Config, owned: int) -> dict[str, _Part]:
     fetch, host = config.fetch, _host_cost(config)
     parser = _PARSER + (_LANGUAGE if config.parse.language else 0)
     document = max(_TREE * config.parse.max_bytes, _DOCUMENT)
-    seen = _bloom_bytes(config, owned) if config.seen.urls is SeenUrls.BLOOM else 0
+    seen = _bloom_bytes(config, owned) if config.seen.urls is SeenUrlsKind.BLOOM else 0
     deltas = [_SAVING + owned * (_YOUNG + delta * _DELTA_ENTRY) for delta in _DELTAS]
     return {
         "parser": _Part(parser + _DOCUMENT, parser + document, 4),

@@ -17,7 +17,7 @@ _STALLED_S = 10.0
 _HIGH = 0.8  # of a worker's share; a worker above it is among those that act first
 
 
-class Relief(IntEnum):
+class ReliefStep(IntEnum):
     """The steps; each includes those before it."""
 
     NONE = 0  # far from the bound
@@ -35,13 +35,13 @@ class Relief(IntEnum):
 
 
 _MEANING = {
-    Relief.NONE: "",
-    Relief.TRIM: "returns free memory to the system",
-    Relief.CACHES: "drops caches",
-    Relief.WORKBENCH: "takes fewer hosts",
-    Relief.PARSER: "starts a fresh parse child",
-    Relief.STOP: "fetches nothing until there is more room",
-    Relief.NARROW: (
+    ReliefStep.NONE: "",
+    ReliefStep.TRIM: "returns free memory to the system",
+    ReliefStep.CACHES: "drops caches",
+    ReliefStep.WORKBENCH: "takes fewer hosts",
+    ReliefStep.PARSER: "starts a fresh parse child",
+    ReliefStep.STOP: "fetches nothing until there is more room",
+    ReliefStep.NARROW: (
         "has no memory left to free, and fetches one page at a time; --memory is too little for"
         " this crawl"
     ),
@@ -57,31 +57,31 @@ class MemoryGuard:
     def __init__(self, bound: int, share: int) -> None:
         self._bound, self._share = bound, share
         self._since = 0.0
-        self.relief = Relief.NONE
+        self.relief = ReliefStep.NONE
 
     def __repr__(self) -> str:
         return f"<MemoryGuard {self.relief.name} bound={self._bound}>"
 
-    def judge(self, now: float, total: int, mine: int, running: int) -> Relief:
+    def choose_step(self, now: float, total: int, mine: int, running: int) -> ReliefStep:
         """The step to take now.
 
         ``total`` bytes are held by all processes, ``mine`` by this worker and its parser;
         ``running`` is the number of its visits.
         """
         if total < FAR * self._bound:
-            self.relief, self._since = Relief.NONE, 0.0
-        elif self.relief >= Relief.STOP:
+            self.relief, self._since = ReliefStep.NONE, 0.0
+        elif self.relief >= ReliefStep.STOP:
             if not running and now - self._since >= _STALLED_S:
-                self._go(Relief.NARROW, now)  # the remaining memory cannot be freed
+                self._go(ReliefStep.NARROW, now)  # the remaining memory cannot be freed
         elif total >= CLOSE * self._bound:
-            self._go(Relief.STOP, now)
+            self._go(ReliefStep.STOP, now)
         elif (
             total >= NEAR * self._bound
             and mine >= _HIGH * self._share
             and (not self.relief or now - self._since >= _STEP_S)
         ):
-            self._go(Relief(self.relief + 1), now)
+            self._go(ReliefStep(self.relief + 1), now)
         return self.relief
 
-    def _go(self, relief: Relief, now: float) -> None:
+    def _go(self, relief: ReliefStep, now: float) -> None:
         self.relief, self._since = relief, now

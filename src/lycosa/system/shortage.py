@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 _PASSING = frozenset({errno.EAGAIN, errno.ENOMEM})
@@ -33,7 +33,7 @@ def pause_s(attempt: int) -> float:
     return min(FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 30), LONGEST_PAUSE_S)
 
 
-async def in_thread(work: Callable[[], T], on_wait: Callable[[], None] = lambda: None) -> T:
+async def in_thread(work: Callable[[], _T], on_wait: Callable[[], None] = lambda: None) -> _T:
     """The result of blocking work, run in a new thread, or its exception.
 
     While no thread can be started, waits and tries again; ``on_wait`` is called once then. An
@@ -41,9 +41,9 @@ async def in_thread(work: Callable[[], T], on_wait: Callable[[], None] = lambda:
     attempt could do the work twice.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+    done: asyncio.Future[_T] = loop.create_future()
 
-    def tell(result: T | None, error: BaseException | None) -> None:
+    def tell(result: _T | None, error: BaseException | None) -> None:
         if done.done():
             return  # the caller was cancelled
         if error is not None:
@@ -53,7 +53,7 @@ async def in_thread(work: Callable[[], T], on_wait: Callable[[], None] = lambda:
 
     def run() -> None:
         try:
-            outcome: tuple[T | None, BaseException | None] = (work(), None)
+            outcome: tuple[_T | None, BaseException | None] = (work(), None)
         except BaseException as error:  # raised again in the caller
             outcome = (None, error)
         if not loop.is_closed():

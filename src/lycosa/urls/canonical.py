@@ -25,7 +25,7 @@ import msgspec
 from lycosa.config.sections import CanonicalSection
 from lycosa.reasons import Reason
 from lycosa.urls.query_charset import with_charset
-from lycosa.urls.session_ids import dropper, without_path_sessions
+from lycosa.urls.session_parameters import dropper, without_path_sessions
 
 CANONICAL_VERSION = 1
 _SHOWN = 50  # maximum characters of a scheme shown in a message

@@ -22,7 +22,7 @@ from lycosa.urls.parts import (
     scheme_of,
     target_of,
 )
-from lycosa.urls.session_ids import find_session, may_have_session
+from lycosa.urls.session_parameters import find_session, may_have_session
 from lycosa.urls.sites import BUNDLED_LIST, Sites
 from lycosa.urls.surt import surt
 

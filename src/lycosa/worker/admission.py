@@ -13,7 +13,7 @@ from lycosa.config.sections import BudgetSection, SitemapSection
 from lycosa.model.discovered import Discovered
 from lycosa.model.parsed import Link
 
-Rule = Callable[[Discovered], Refusal | None]
+UserRule = Callable[[Discovered], Refusal | None]
 """A rule of the user's own: why a URL is refused, or ``None``."""
 
 
@@ -24,15 +24,15 @@ class Admission(msgspec.Struct, frozen=True):
 
     scope: Scope
     traps: Traps
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[UserRule, ...] = ()
     budgets: BudgetSection = BudgetSection()
     sitemaps: SitemapSection = SitemapSection()
 
-    def judge(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
+    def judge_url(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
         """Why a URL is refused, or ``None``."""
-        refusal = self.scope.judge(
+        refusal = self.scope.judge_url(
             found.url, found.kind, found.depth, nofollow
-        ) or self.traps.judge(found.url)
+        ) or self.traps.judge_url(found.url)
         if refusal is None and self.rules:
             return next(
                 (refusal for rule in self.rules if (refusal := rule(found)) is not None), None
@@ -41,6 +41,6 @@ class Admission(msgspec.Struct, frozen=True):
 
     def judge_link(self, link: Link, depth: int) -> Refusal | None:
         """The same for a link, where there are no rules of the user's."""
-        return self.scope.judge(link.url, link.kind, depth, link.nofollow) or self.traps.judge(
-            link.url
-        )
+        return self.scope.judge_url(
+            link.url, link.kind, depth, link.nofollow
+        ) or self.traps.judge_url(link.url)

@@ -14,7 +14,7 @@ import msgspec
 
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.attempts import Settling
+from lycosa.attempts import StoringMark
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -35,27 +35,27 @@ from lycosa.store.segments import SegmentStore
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.urls.identity import Canonicalizer, surt
 from lycosa.worker.admission import Admission
-from lycosa.worker.arrivals import Arrivals, Takers
-from lycosa.worker.capturing import Capturing
-from lycosa.worker.committing import Books, Reach
+from lycosa.worker.capture_builder import CaptureBuilder
+from lycosa.worker.committer import FaultPoint, WorkerFiles
 from lycosa.worker.delivery import Delivery
-from lycosa.worker.departures import Departures
-from lycosa.worker.errands import Ends, Errands
+from lycosa.worker.errands import ErrandRoutes, Errands
 from lycosa.worker.folder_shard import open_folder_shard
+from lycosa.worker.incoming_parcels import IncomingParcels, ParcelReceivers
 from lycosa.worker.intake import Intake
 from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.outgoing_parcels import OutgoingParcels
 from lycosa.worker.owned import Owned, open_owned
 from lycosa.worker.owners import Addressing
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.permits import GrantedPermits, LocalPermits
 from lycosa.worker.pipeline import Pipeline
-from lycosa.worker.reparsing import Reparsing
+from lycosa.worker.reparser import Reparser
+from lycosa.worker.request_sender import RequestSender
 from lycosa.worker.robots import Robots
-from lycosa.worker.robots_reading import RobotsReader
-from lycosa.worker.sender import Sender
+from lycosa.worker.robots_reader import RobotsReader
 from lycosa.worker.slicing import Slices
 from lycosa.worker.stages import Stages
 from lycosa.worker.worker import Worker
@@ -70,7 +70,7 @@ class Ports(msgspec.Struct, frozen=True):
     resolver: Resolver
     parser: Parser
     open_table: Opener
-    reach: Reach
+    reach: FaultPoint
     free_bytes: Callable[[], int] = lambda: sys.maxsize
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
     addresses: Callable[[WorkerJob], Addresses] | None = None
@@ -87,7 +87,7 @@ class Assembled(msgspec.Struct, frozen=True):
     worker: Worker
     intake: Intake
     pipeline: Pipeline
-    sender: Sender
+    sender: RequestSender
     store: SegmentStore
     delivery: Delivery
     permits: LocalPermits | GrantedPermits
@@ -135,10 +135,10 @@ def assemble(
         worker.fail(error)  # the worker is made later
 
     departures = _departures(owned, ports, fail)
-    settling = Settling(attempts_folder(job.folder), job.number)
+    settling = StoringMark(attempts_folder(job.folder), job.number)
     stages = _stages(owned, ports, sender, departures, Slices(clock, settling), extensions)
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
-    pipeline = Pipeline(stages, config, clock, permits, owned.crashes.suspicion)
+    pipeline = Pipeline(stages, config, clock, permits, owned.crashes.suspicion_of)
     books = _books(owned, ports, stages.store)
     if job.plan is not None:
         _bound(job.plan, stages)
@@ -146,7 +146,7 @@ def assemble(
     if job.is_careful:
         worker.start_carefully(max(clock.monotonic(), job.held_until))
     delivery = Delivery(departures, _arrivals(owned, ports, stages, worker))
-    delivery.arrivals.take_own(departures.outboxes)
+    delivery.arrivals.take_own_parcels(departures.outboxes)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
     since = shard.last.settings if shard.last else 0
@@ -163,41 +163,45 @@ def assemble(
     )
 
 
-def _departures(owned: Owned, ports: Ports, fail: Callable[[BaseException], None]) -> Departures:
+def _departures(
+    owned: Owned, ports: Ports, fail: Callable[[BaseException], None]
+) -> OutgoingParcels:
     tables, number = owned.shard.tables, owned.job.config.frontier.partitions
-    return Departures(owned.partitions, tables, ports.exchange, owned.clock.sleep, fail, number)
+    return OutgoingParcels(
+        owned.partitions, tables, ports.exchange, owned.clock.sleep, fail, number
+    )
 
 
-def _arrivals(owned: Owned, ports: Ports, stages: Stages, worker: Worker) -> Arrivals:
-    shard, takers = owned.shard, Takers(stages.intake, stages.duplicates, stages.errands)
+def _arrivals(owned: Owned, ports: Ports, stages: Stages, worker: Worker) -> IncomingParcels:
+    shard, takers = owned.shard, ParcelReceivers(stages.intake, stages.duplicates, stages.errands)
     inbound = ports.exchange.inbound if ports.exchange is not None else None
     inbox = shard.last.inbox if shard.last else 0
-    return Arrivals(owned.partitions, shard.tables, takers, worker, inbound, inbox)
+    return IncomingParcels(owned.partitions, shard.tables, takers, worker, inbound, inbox)
 
 
-def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> Sender:
+def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> RequestSender:
     limits, clock = limits_of(owned.job.config.fetch), owned.clock
-    sender = Sender(
+    sender = RequestSender(
         ports.fetcher, ports.resolver, addresses, owned.attempts, clock, limits, ports.lease
     )
-    owned.frontier.on_benched = sender.prefetch
+    owned.frontier.on_benched = sender.prefetch_addresses
     return sender
 
 
 def _stages(
     owned: Owned,
     ports: Ports,
-    sender: Sender,
-    departures: Departures,
+    sender: RequestSender,
+    departures: OutgoingParcels,
     slices: Slices,
     extensions: Extensions,
 ) -> Stages:
     config, clock, frontier = owned.job.config, owned.clock, owned.frontier
-    partitions, suspicion = owned.partitions, owned.crashes.suspicion
+    partitions, suspicion = owned.partitions, owned.crashes.suspicion_of
     intake, store = _intake(owned, departures, extensions), _store(owned)
     robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
     pacing = Pacing(config.politeness, clock, owned.chance)
-    ends = Ends(frontier, departures.post_errand)
+    ends = ErrandRoutes(frontier, departures.post_errand)
     errands = Errands(robots, intake, store, pacing, slices, clock, ends)
     near = config.seen.max_distance if config.seen.near_duplicates else -1
     tables = {number: partition.table for number, partition in partitions.items()}
@@ -211,12 +215,12 @@ def _stages(
         pacing=pacing,
         parser=ports.parser,
         duplicates=duplicates,
-        capturing=Capturing(
+        capturing=CaptureBuilder(
             config, clock, duplicates, store, intake, ports.offload, extensions.sinks
         ),
         store=store,
         intake=intake,
-        reparsing=Reparsing(segments, partitions, intake, ports.parser, ports.offload, clock),
+        reparsing=Reparser(segments, partitions, intake, ports.parser, ports.offload, clock),
         slices=slices,
         errands=errands,
     )
@@ -232,7 +236,7 @@ def _store(owned: Owned) -> SegmentStore:
     sites.site_of("www.example.org")
     sites.public_suffixes("www.example.org")
     return SegmentStore(
-        shard.ground.segments.find(shard.term),
+        shard.ground.segments.find_segments(shard.term),
         job.config.store,
         _crawl_info(job),
         job.number,
@@ -242,9 +246,9 @@ def _store(owned: Owned) -> SegmentStore:
     )
 
 
-def _books(owned: Owned, ports: Ports, store: SegmentStore) -> Books:
+def _books(owned: Owned, ports: Ports, store: SegmentStore) -> WorkerFiles:
     job = owned.job
-    books = Books(
+    books = WorkerFiles(
         job.manifest.crawl,
         owned.shard,
         store,
@@ -282,7 +286,7 @@ def _bound(plan: MemoryPlan, stages: Stages) -> None:
         partition.bounds.capacity = min(partition.bounds.capacity, plan.note_hosts // plan.owned)
 
 
-def _intake(owned: Owned, departures: Departures, extensions: Extensions) -> Intake:
+def _intake(owned: Owned, departures: OutgoingParcels, extensions: Extensions) -> Intake:
     config, clock, sites = owned.job.config, owned.clock, owned.sites
     scope, year = Scope(config.scope, sites.site_of), 1970 + int(clock.wall() // 31_556_952)
     traps = Traps(config.traps, year)
@@ -295,12 +299,12 @@ def _intake(owned: Owned, departures: Departures, extensions: Extensions) -> Int
         admission,
         recent,
         clock,
-        departures.post,
+        departures.post_urls,
         departures.post_place,
     )
-    intake.join(owned.job.places)
+    intake.add_places(owned.job.places)
     for table in owned.shard.tables.values():
-        intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
+        intake.add_places(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     return intake
 
 

@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
-from lycosa.worker.arrivals import Arrivals
-from lycosa.worker.committing import Cut
-from lycosa.worker.departures import Departures
+from lycosa.worker.committer import Cut
+from lycosa.worker.incoming_parcels import IncomingParcels
+from lycosa.worker.outgoing_parcels import OutgoingParcels
 
 
 class Delivery:
-    """One per worker of several. ``cut`` and ``send`` are called by the worker around a commit."""
+    """One per worker of several. ``cut_parcels`` and ``send_parcels`` are called by the worker
+    around a commit.
+    """
 
-    def __init__(self, departures: Departures, arrivals: Arrivals) -> None:
+    def __init__(self, departures: OutgoingParcels, arrivals: IncomingParcels) -> None:
         self.departures, self.arrivals = departures, arrivals
 
     def __repr__(self) -> str:
@@ -31,7 +33,7 @@ class Delivery:
         return self.departures.is_idle and self.arrivals.is_idle
 
     def stalled(self) -> str:
-        """See ``Departures``."""
+        """See ``OutgoingParcels``."""
         return self.departures.stalled()
 
     def start(self) -> None:
@@ -39,14 +41,14 @@ class Delivery:
         self.departures.start()
         self.arrivals.start()
 
-    def cut(self) -> Cut:
+    def cut_parcels(self) -> Cut:
         """A commit is being cut: what is in it."""
-        return Cut(self.departures.cut(), self.arrivals.position)
+        return Cut(self.departures.cut_parcels(), self.arrivals.position)
 
-    def send(self, cut: Cut) -> None:
+    def send_parcels(self, cut: Cut) -> None:
         """The commit is on disk."""
-        self.departures.send(cut.posted)
-        self.arrivals.committed(cut.inbox)
+        self.departures.send_parcels(cut.posted)
+        self.arrivals.note_committed(cut.inbox)
 
     async def close(self) -> None:
         """Stops both halves."""

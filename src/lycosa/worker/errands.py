@@ -41,15 +41,15 @@ from lycosa.model.errand import MOST_URL_CHARS, Answer, Asker, Errand, Question
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_cache import RobotsAnswer
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import REDIRECTS
+from lycosa.schedule.fetch_outcome import REDIRECTS
 from lycosa.store.segments import SegmentStore
 from lycosa.urls.identity import InvalidUrl, hash8, host_of
-from lycosa.worker.hosts import snooze
 from lycosa.worker.intake import LINKS_AT_ONCE, Intake
-from lycosa.worker.pacing import Pacing, Rest
+from lycosa.worker.pacing import HostRest, Pacing
+from lycosa.worker.request_sender import Slot
 from lycosa.worker.robots import Learned, Robots, robots_capture, robots_url
-from lycosa.worker.robots_reading import earlier
-from lycosa.worker.sender import Slot
+from lycosa.worker.robots_reader import earlier
+from lycosa.worker.set_aside import snooze
 from lycosa.worker.slicing import Slices
 
 MOST_HOPS = 5
@@ -68,7 +68,7 @@ what it is.
 """
 
 
-class Ends(msgspec.Struct, frozen=True):
+class ErrandRoutes(msgspec.Struct, frozen=True):
     """Where errands and answers go: to hosts of this worker, or by ``post`` to partitions that
     are not owned here.
     """
@@ -88,7 +88,7 @@ class Errands:
         pacing: Pacing,
         slices: Slices,
         clock: CrawlClock,
-        ends: Ends,
+        ends: ErrandRoutes,
     ) -> None:
         self._frontier, self._post_away = ends.frontier, ends.post
         self._robots = robots
@@ -107,7 +107,7 @@ class Errands:
         """Questions of this worker's hosts whose answer is waited for."""
         return sum(partition.counters.asking for partition in self._frontier.partitions.values())
 
-    def take(self, destination: int, item: Errand | Answer) -> None:
+    def deliver_item(self, destination: int, item: Errand | Answer) -> None:
         """An errand for a host of a partition that is owned here, or an answer for one that
         asked.
         """
@@ -119,21 +119,21 @@ class Errands:
 
     def _post(self, source: Partition, destination: int, item: Errand | Answer) -> None:
         if destination in self._frontier.partitions:
-            self.take(destination, item)
+            self.deliver_item(destination, item)
         else:
             self._post_away(source.number, destination, item)
 
     # -- the host that asks
 
-    def question(self, visit: VisitState, secure: bool) -> Question | None:
+    def open_question(self, host: VisitState, secure: bool) -> Question | None:
         """What an origin waits for; ``None`` when nothing, or when it was waited for long
         enough.
         """
-        question = find_question(visit.record.questions, secure)
+        question = find_question(host.record.questions, secure)
         return None if question is None or question.is_late else question
 
-    def follow(
-        self, visit: VisitState, secure: bool, answer: Fetched | Answer, hops: int = 0
+    def follow_redirect(
+        self, host: VisitState, secure: bool, answer: Fetched | Answer, hops: int = 0
     ) -> RobotsAnswer | None:
         """The robots.txt of an origin redirects, after ``hops`` redirects: asks for the target.
         Gives what it means instead when it leads nowhere.
@@ -150,32 +150,32 @@ class Errands:
                 reason=Reason.BAD_REDIRECT,
                 detail="longer than an errand may be" if url else "",
             )
-        partition = self._frontier.partitions[visit.partition]
+        partition = self._frontier.partitions[host.partition]
         partition.counters.asked += 1
         question = Question(
             secure, partition.counters.asked, url, hops + 1, self._time() + PATIENCE_S
         )
-        put_question(partition, visit, question)
-        self.wait(visit, question)
-        asker = Asker(partition.number, visit.host8, secure, question.number)
+        put_question(partition, host, question)
+        self.wait_for_answer(host, question)
+        asker = Asker(partition.number, host.host8, secure, question.number)
         self._post(partition, self._intake.partition_of_host(host_of(url)), Errand(url, (asker,)))
         return None
 
-    def wait(self, visit: VisitState, question: Question) -> None:
+    def wait_for_answer(self, host: VisitState, question: Question) -> None:
         """The host waits for an answer."""
         detail = f"robots.txt redirects to {question.url}, which waits for its turn"
-        self._set_wait(visit, question.deadline, Reason.ROBOTS_ELSEWHERE, detail)
+        self._set_wait(host, question.deadline, Reason.ROBOTS_ELSEWHERE, detail)
 
     def _hear(self, partition: Partition, answer: Answer) -> None:
         """An answer came. The next redirect is asked for at once; anything else is taken in by
         the host's next turn.
         """
         for asker in answer.askers:
-            visit = partition.visits.find(asker.host8)
+            host = partition.visits.find_host(asker.host8)
             question = (
-                find_question(visit.record.questions, asker.secure) if visit is not None else None
+                find_question(host.record.questions, asker.secure) if host is not None else None
             )
-            if visit is None or question is None or question.number != asker.number:
+            if host is None or question is None or question.number != asker.number:
                 continue  # it was answered, or the origin has asked anew
             # Times ahead of ours would look like those of a clock that was set back; times behind
             # ours only end their use earlier.
@@ -184,152 +184,156 @@ class Errands:
             heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
             if answer.robots:
                 robots = earlier(answer.robots, ahead_s) if ahead_s else answer.robots
-                self._robots.adopt(partition, visit, asker.secure, robots)
+                self._robots.adopt_file(partition, host, asker.secure, robots)
             elif answer.status in REDIRECTS:
-                means = self.follow(visit, asker.secure, answer, question.hops)
+                means = self.follow_redirect(host, asker.secure, answer, question.hops)
                 if means is None:
                     continue
                 heard = msgspec.structs.replace(
                     heard, status=means.status, reason=means.reason, detail=means.detail
                 )
             put_question(
-                partition, visit, msgspec.structs.replace(question, heard=heard, is_late=True)
+                partition, host, msgspec.structs.replace(question, heard=heard, is_late=True)
             )
-            if visit.record.state is HostState.SNOOZED and visit.record.reason in _WAITS:
-                self._set_wait(visit, 0.0)
+            if host.record.state is HostState.SNOOZED and host.record.reason in _WAITS:
+                self._set_wait(host, 0.0)
 
-    async def attend(self, visit: VisitState) -> None:
+    async def take_in_answer(self, host: VisitState) -> None:
         """Before anything else in a host's turn: takes in the answers that came, and gives up
         what was waited for long enough.
         """
-        partition = self._frontier.partitions[visit.partition]
-        for question in visit.record.questions:
+        partition = self._frontier.partitions[host.partition]
+        for question in host.record.questions:
             if question.heard is not None:
-                await self._take_in(partition, visit, question, question.heard)
+                await self._take_in(partition, host, question, question.heard)
             # Times further ahead than any that we set come from a clock that was wrong.
             elif (
                 0 < question.deadline - self._time() <= (LATE_S if question.is_late else PATIENCE_S)
             ):
                 continue
             elif question.is_late:
-                drop_question(partition, visit, question.secure)
+                drop_question(partition, host, question.secure)
             else:
                 detail = f"{question.url}: no answer within {PATIENCE_S:.0f} s"
-                await self._give_up(partition, visit, question, detail)
+                await self._give_up(partition, host, question, detail)
 
     async def _take_in(
-        self, partition: Partition, visit: VisitState, question: Question, heard: Answer
+        self, partition: Partition, host: VisitState, question: Question, heard: Answer
     ) -> None:
         secure = question.secure
         if heard.until:
             await self._give_up(
-                partition, visit, question, f"{question.url}: its host rests", heard.until
+                partition, host, question, f"{question.url}: its host rests", heard.until
             )
             return
         learned: Learned | None
         if heard.reason or heard.status in REDIRECTS:
             means = RobotsAnswer(heard.status, reason=heard.reason, detail=heard.detail)
-            learned = await self._robots.judge(partition, visit, secure, means)
+            learned = await self._robots.judge_failure(partition, host, secure, means)
         else:
-            learned = await self._robots.adopted(partition, visit, secure)
-        if not has_question(visit, question):
+            learned = await self._robots.adopted_file(partition, host, secure)
+        if not has_question(host, question):
             return
-        drop_question(partition, visit, secure)
+        drop_question(partition, host, secure)
         if learned is not None:
-            self._robots.keep(partition, visit, secure, learned)
-            self._pacing.heed_crawl_delay(visit)
-            await self._take_sitemaps(visit, secure, learned)
+            self._robots.keep_learned(partition, host, secure, learned)
+            self._pacing.heed_crawl_delay(host)
+            await self._take_sitemaps(host, secure, learned)
 
     async def _give_up(
         self,
         partition: Partition,
-        visit: VisitState,
+        host: VisitState,
         question: Question,
         detail: str,
         until: float = 0.0,
     ) -> None:
         """The answer takes too long: the origin counts as unreachable for now."""
         answer = RobotsAnswer(0, reason=Reason.TOTAL_TIMEOUT, detail=detail)
-        learned = await self._robots.judge(partition, visit, question.secure, answer, until)
-        if has_question(visit, question):
+        learned = await self._robots.judge_failure(partition, host, question.secure, answer, until)
+        if has_question(host, question):
             late = msgspec.structs.replace(
                 question, is_late=True, deadline=self._time() + LATE_S, heard=None
             )
-            put_question(partition, visit, late)
-            self._robots.keep(partition, visit, question.secure, learned)
+            put_question(partition, host, late)
+            self._robots.keep_learned(partition, host, question.secure, learned)
 
-    async def _take_sitemaps(self, visit: VisitState, secure: bool, learned: Learned) -> None:
+    async def _take_sitemaps(self, host: VisitState, secure: bool, learned: Learned) -> None:
         """The sitemaps that a file names are found."""
-        url = robots_url(visit.host, secure)
-        start = partial(self._intake.sitemap_steps, visit, learned.sitemaps, url)
+        url = robots_url(host.name, secure)
+        start = partial(self._intake.sitemap_steps, host, learned.sitemaps, url)
         await self._slices.take(url, start, is_long=len(learned.sitemaps) > LINKS_AT_ONCE)
 
     def _set_wait(
-        self, visit: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = ""
+        self, host: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = ""
     ) -> None:
         """The host's own URLs wait until a crawl time, or only for its rest."""
-        partition, record = self._frontier.partitions[visit.partition], visit.record
-        if not visit.may_wait:
+        partition, record = self._frontier.partitions[host.partition], host.record
+        if not host.may_wait:
             return
-        record.next_at, visit.next_time = record.rests_until, visit.rest_time
+        record.next_at, host.next_time = record.rests_until, host.rest_time
         if until:
-            snooze(partition, visit, until, (reason, detail), self._clock)
+            snooze(partition, host, until, (reason, detail), self._clock)
         else:
-            partition.aside.wake(visit)
-        partition.visits.touch(visit)
-        self._frontier.recall(visit)
+            partition.aside.wake(host)
+        partition.visits.mark_changed(host)
+        self._frontier.recall_host(host)
 
     # -- the host that is asked
 
     def _receive(self, partition: Partition, errand: Errand) -> None:
         host8, time = hash8(host_of(errand.url)), self._time()
-        visit = partition.visits.find(host8)
-        stored = self._robots.fresh(partition, visit, errand.url) if visit is not None else None
+        host = partition.visits.find_host(host8)
+        stored = (
+            self._robots.fresh_answer(partition, host, errand.url) if host is not None else None
+        )
         if stored is not None:
             self._reply(partition, errand, Answer((), errand.url, robots=stored))
             return
-        visit = visit or partition.meet(host8, errand.url)
+        host = host or partition.meet_host(host8, errand.url)
         for asker in errand.askers:
-            waiting = with_asker(visit.record.errands, errand.url, asker)
+            waiting = with_asker(host.record.errands, errand.url, asker)
             if waiting is None:
-                detail = f"{MOST_WAITING} requests of others wait at {visit.host}"
+                detail = f"{MOST_WAITING} requests of others wait at {host.name}"
                 self._reply(
                     partition,
                     Errand(errand.url, (asker,)),
                     Answer((), errand.url, reason=Reason.ERRAND_LIMIT, detail=detail),
                 )
                 continue
-            visit.record.errands = waiting
-            if visit.record.rests_until - time > PATIENCE_S:
+            host.record.errands = waiting
+            if host.record.rests_until - time > PATIENCE_S:
                 self._reply(
                     partition,
                     Errand(errand.url, (asker,)),
-                    Answer((), errand.url, until=visit.record.rests_until),
+                    Answer((), errand.url, until=host.record.rests_until),
                 )
-        partition.visits.touch(visit)
-        self._frontier.recall(visit)
+        partition.visits.mark_changed(host)
+        self._frontier.recall_host(host)
 
-    async def next(self, visit: VisitState) -> Errand | None:
+    async def next_errand(self, host: VisitState) -> Errand | None:
         """The errand that is run now, when one needs a request: what became known meanwhile is
         answered without one.
         """
-        partition = self._frontier.partitions[visit.partition]
-        for errand in visit.record.errands:
+        partition = self._frontier.partitions[host.partition]
+        for errand in host.record.errands:
             secure = errand.url.startswith("https:")
-            if errand.url == robots_url(visit.host, secure):
-                await self._robots.load(partition, visit, secure)
-            stored = self._robots.fresh(partition, visit, errand.url)
+            if errand.url == robots_url(host.name, secure):
+                await self._robots.load_origin(partition, host, secure)
+            stored = self._robots.fresh_answer(partition, host, errand.url)
             if stored is None:
                 return errand
-            self.answer(visit, Answer((), errand.url, robots=stored))
+            self.answer_askers(host, Answer((), errand.url, robots=stored))
         return None
 
-    async def run(self, visit: VisitState, errand: Errand, slot: Slot, rest: Rest) -> bool:
+    async def run_errand(
+        self, host: VisitState, errand: Errand, slot: Slot, rest: HostRest
+    ) -> bool:
         """One request, its record, and the answer to all who wait for it. ``slot`` is taken.
         False when it was not sent, and is sent later.
         """
-        partition, url = self._frontier.partitions[visit.partition], errand.url
-        fetched = await self._robots.fetch(url, slot, rest)
+        partition, url = self._frontier.partitions[host.partition], errand.url
+        fetched = await self._robots.fetch_file(url, slot, rest)
         if fetched.reason is Reason.LEASE_EXPIRED:
             return False
         answer = Answer((), url, fetched.status, fetched.reason, fetched.detail, fetched.location)
@@ -341,33 +345,33 @@ class Errands:
                 answer = msgspec.structs.replace(answer, reason=record.error, detail=record.detail)
             else:
                 answer = msgspec.structs.replace(answer, reason=Reason.NONE, robots=stored)
-                if url == robots_url(visit.host, secure):  # it is this host's own file as well
-                    learned = await self._robots.read(partition, visit, secure, fetched)
+                if url == robots_url(host.name, secure):  # it is this host's own file as well
+                    learned = await self._robots.read_response(partition, host, secure, fetched)
         # No await from here to the answer: the record, what is known by it and the answer are in
         # one commit.
         if fetched.status:
             capture = msgspec.structs.replace(
-                robots_capture(fetched), site=self._intake.site_of(visit.host)
+                robots_capture(fetched), site=self._intake.site_of(host.name)
             )
             answer = msgspec.structs.replace(
-                answer, record_id=self._store.append(capture).record_id
+                answer, record_id=self._store.append_capture(capture).record_id
             )
         if learned is not None:
-            self._robots.keep(partition, visit, secure, learned)
-            rest.decide()
-        self.answer(visit, answer)
+            self._robots.keep_learned(partition, host, secure, learned)
+            rest.decide_delay()
+        self.answer_askers(host, answer)
         if learned is not None:
-            await self._take_sitemaps(visit, secure, learned)
+            await self._take_sitemaps(host, secure, learned)
         return True
 
-    def answer(self, visit: VisitState, answer: Answer) -> None:
-        """The errand for ``answer.url`` is over: all who wait for it hear of it."""
-        errand = find_errand(visit.record.errands, answer.url)
+    def answer_askers(self, host: VisitState, answer: Answer) -> None:
+        """The errand for ``answer_askers.url`` is over: all who wait for it hear of it."""
+        errand = find_errand(host.record.errands, answer.url)
         if errand is None:
             return  # who asked has asked anew, for something else
-        visit.record.errands = tuple(each for each in visit.record.errands if each is not errand)
-        partition = self._frontier.partitions[visit.partition]
-        partition.visits.touch(visit)
+        host.record.errands = tuple(each for each in host.record.errands if each is not errand)
+        partition = self._frontier.partitions[host.partition]
+        partition.visits.mark_changed(host)
         self._reply(partition, errand, answer)
 
     def _reply(self, partition: Partition, errand: Errand, answer: Answer) -> None:

@@ -15,7 +15,7 @@ from lycosa.worker.job import WorkerJob
 
 def open_folder_shard(job: WorkerJob, open_table: Opener) -> Shard:
     """The shard of one worker of a run. Blocks. Raises ``LogDamaged``, ``StoreDamaged``,
-    ``StoreLocked`` or ``OSError``.
+    ``TableLocked`` or ``OSError``.
     """
     log = CommitLog(
         log_folder(job.folder),
@@ -24,7 +24,7 @@ def open_folder_shard(job: WorkerJob, open_table: Opener) -> Shard:
     )
     delta = job.plan.delta if job.plan else DEFAULT_DELTA
     snapshots = FolderSnapshots(job.folder, job.config, open_table, job.owned, delta)
-    data = {number: snapshots.restore(number) for number in job.owned}
+    data = {number: snapshots.restore_partition(number) for number in job.owned}
     for each in data.values():
         stamp = stamp_of(mark_of(each.table))
         assert each.seen.stamp in (-1, stamp) or each.seen.stamp > stamp, (
@@ -33,6 +33,6 @@ def open_folder_shard(job: WorkerJob, open_table: Opener) -> Shard:
         if each.seen.stamp < 0:
             each.seen.rebuild((), stamp)
     ground = Ground(
-        FileLog(log, job.manifest.runs), SegmentFiles(job.folder, job.number), snapshots
+        FileLog(log, job.manifest.term), SegmentFiles(job.folder, job.number), snapshots
     )
-    return Shard(job.number, job.manifest.runs, ground, data, log.last)
+    return Shard(job.number, job.manifest.term, ground, data, log.last)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lycosa.admit.refusal import Refusal
 from lycosa.frontier.counters import count
-from lycosa.frontier.discovery import Origin
+from lycosa.frontier.discovery import LinkSource
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
@@ -35,8 +35,8 @@ from lycosa.urls.identity import (
 )
 from lycosa.worker.admission import Admission
 from lycosa.worker.owners import Addressing, Owners
+from lycosa.worker.site_records import SiteRecords
 from lycosa.worker.sitemaps import Sitemaps
-from lycosa.worker.standing import Standing
 
 MANY_LINKS = 1000
 """A page with more is taken in by steps of ``LINKS_AT_ONCE``, between which the loop has a turn."""
@@ -55,7 +55,7 @@ class _Page(NamedTuple):
 
     lease: Lease
     parsed: Parsed
-    origin: Origin
+    origin: LinkSource
     refused: Counter[Reason]
     vouching: tuple[str, ...]
 
@@ -83,7 +83,7 @@ class Intake:
         self._clock = clock
         self._outbox, self._spread = outbox, spread
         self._sitemaps = Sitemaps(admission.sitemaps)
-        self._standing = Standing(admission.budgets, addressing.sites.site_of)
+        self._standing = SiteRecords(admission.budgets, addressing.sites.site_of)
         self.owners = Owners(addressing)
 
     def shed(self) -> None:
@@ -93,7 +93,7 @@ class Intake:
 
     # -- what was found
 
-    def seed(self, raw: str) -> Refusal | None:
+    def take_seed(self, raw: str) -> Refusal | None:
         """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``.
         One that another worker owns widens the scope, and is left to its owner. All workers are
         given all seeds, so nothing is passed on.
@@ -104,12 +104,12 @@ class Intake:
         if owner is None:
             return None
         found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
-        refusal = self.admission.judge(found)
+        refusal = self.admission.judge_url(found)
         if refusal is None:
             self._discover(owner, [found])
         return refusal
 
-    def join(self, urls: Iterable[str]) -> None:
+    def add_places(self, urls: Iterable[str]) -> None:
         """Places that belong to the crawl, which tables remember."""
         for url in urls:
             self._widen(url)
@@ -137,12 +137,12 @@ class Intake:
             self._recent.clear()
         return is_new
 
-    def seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
+    def take_seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
         """Takes seeds; gives those that were refused, with the reason in words."""
         refused: list[tuple[str, str]] = []
         for raw in raws:
             try:
-                refusal = self.seed(raw)
+                refusal = self.take_seed(raw)
             except InvalidUrl as error:
                 if _FIRST not in self._partitions:
                     continue  # of several workers, the owner of the first partition says so
@@ -154,7 +154,7 @@ class Intake:
                     refused.append((raw, str(refusal)))
         return refused
 
-    def outlinks(self, lease: Lease, parsed: Parsed) -> None:
+    def take_outlinks(self, lease: Lease, parsed: Parsed) -> None:
         """The links of a page, all at once."""
         deque(self.outlink_steps(lease, parsed), maxlen=0)
 
@@ -162,17 +162,23 @@ class Intake:
         """The links of a page, so many with each step. All steps are taken before the next
         commit is cut.
         """
-        source, record = lease.visit, lease.record
+        source, record = lease.host, lease.record
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
             return
         partition = self._partitions[source.partition]
         is_sitemap = parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE
-        listing = self._sitemaps.listing(partition, lease, parsed) if is_sitemap else None
+        listing = self._sitemaps.listing_of(partition, lease, parsed) if is_sitemap else None
         importance = link_importance(source.record.importance, len(parsed.links))
-        vouching = self._sitemaps.vouching(partition, lease) if parsed.is_sitemap_index else ()
+        vouching = (
+            self._sitemaps.vouching_hosts(partition, lease) if parsed.is_sitemap_index else ()
+        )
         page = _Page(
-            lease, parsed, self.origin(lease.url, record.depth + 1, importance), Counter(), vouching
+            lease,
+            parsed,
+            self.link_source(lease.url, record.depth + 1, importance),
+            Counter(),
+            vouching,
         )
         page.refused.update(
             {Reason(reason): number for reason, number in parsed.refused_links.items()}
@@ -182,7 +188,7 @@ class Intake:
         for start in range(0, len(parsed.links), size):
             links: Sequence[Link] = parsed.links[start : start + size]
             if listing is not None:
-                links, unlisted = listing.take(links)
+                links, unlisted = listing.take_links(links)
                 page.refused.update(unlisted)
             self._take_links(page, links)
             if has_many:
@@ -199,7 +205,7 @@ class Intake:
         """Some links of a page: those that pass the pure rules go to their owners, the others
         are counted in ``page.refused``.
         """
-        origin, source = page.origin, page.lease.visit
+        origin, source = page.origin, page.lease.host
         hints, changes = page.parsed.hints, page.parsed.changes
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
         counts_links = self._standing.counts_links
@@ -220,7 +226,7 @@ class Intake:
             if one_by_one:
                 vouching = page.vouching if is_vouched else ()
                 found = origin.found(link, lastmod, hint, changes.get(link.url, 0), vouching)
-                refusal = self.admission.judge(found, link.nofollow)
+                refusal = self.admission.judge_url(found, link.nofollow)
             else:
                 refusal = self.admission.judge_link(link, origin.depth)
             if refusal is None and one_by_one:
@@ -233,24 +239,24 @@ class Intake:
                     self._standing.forget(source.host8, link.host8)
         self._give(fresh, self._partitions[source.partition])
         if passed:
-            self.gather(origin, passed, self._partitions[source.partition])
+            self.gather_links(origin, passed, self._partitions[source.partition])
 
-    def origin(self, via: str, depth: int, importance: float) -> Origin:
+    def link_source(self, via: str, depth: int, importance: float) -> LinkSource:
         """What the links of a page have in common."""
-        return Origin(via, depth, importance)
+        return LinkSource(via, depth, importance)
 
-    def gather(self, origin: Origin, links: list[Link], source: Partition) -> None:
+    def gather_links(self, origin: LinkSource, links: list[Link], source: Partition) -> None:
         """Links of a page, that passed the pure rules, to their owners."""
         now = self._clock.wall()
         for owner in self.owners.deal(links):
             partition = self._partitions.get(owner.partition)
             if partition is not None:
-                partition.gather(origin, owner.links, now)
+                partition.gather_links(origin, owner.links, now)
             else:
                 self._outbox(source, owner.partition, [origin.found(link) for link in owner.links])
             owner.links.clear()
 
-    def redirect(self, lease: Lease, target: str) -> None:
+    def take_redirect(self, lease: Lease, target: str) -> None:
         """A page answered with a redirect. The target of a seed's redirect belongs to the crawl:
         the operator meant it.
         """
@@ -263,21 +269,21 @@ class Intake:
             record.depth,
             lease.url,
             record.hops + 1,
-            importance=1.0 if record.depth == 0 else lease.visit.record.importance,
+            importance=1.0 if record.depth == 0 else lease.host.record.importance,
             chain=lease.chain,
-            vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
+            vouching=self._sitemaps.vouching_hosts(self._partitions[lease.host.partition], lease),
         )
         if (
             record.depth == 0
             and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
-            and self._join(target, self._partitions[lease.visit.partition])
+            and self._join(target, self._partitions[lease.host.partition])
         ):
             self._spread(target)
-        refusal = self.admission.judge(found)
+        refusal = self.admission.judge_url(found)
         if refusal is not None:
-            self._refuse(lease.visit, refusal.reason, 1)
+            self._refuse(lease.host, refusal.reason, 1)
         else:
-            self._give([found], self._partitions[lease.visit.partition])
+            self._give([found], self._partitions[lease.host.partition])
 
     def sitemap_steps(
         self, source: VisitState, lines: Sequence[str], robots_url: str
@@ -286,9 +292,9 @@ class Intake:
         of such a file is. A host that is only asked because another's sitemaps are there has none
         of its own to offer. All steps are taken before the next commit is cut.
         """
-        if not self.admission.scope.holds(source.host):
+        if not self.admission.scope.holds(source.name):
             return
-        named = self._sitemaps.named(lines)
+        named = self._sitemaps.sitemaps_named(lines)
         for start in range(0, len(named), LINKS_AT_ONCE):
             fresh = []
             for raw in named[start : start + LINKS_AT_ONCE]:
@@ -305,7 +311,7 @@ class Intake:
                     robots_url,
                     importance=0.5,
                 )
-                refusal = self.admission.judge(found)
+                refusal = self.admission.judge_url(found)
                 if refusal is None:
                     fresh.append(found)
                 else:
@@ -316,9 +322,9 @@ class Intake:
 
     def is_sitemap(self, lease: Lease) -> bool:
         """Whether a URL was found as a sitemap."""
-        return self._sitemaps.is_sitemap(self._partitions[lease.visit.partition], lease)
+        return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)
 
-    def receive(self, partition: Partition, found: Sequence[Discovered]) -> None:
+    def receive_urls(self, partition: Partition, found: Sequence[Discovered]) -> None:
         """A parcel of another worker's; its URLs passed the pure rules where they were found."""
         self._discover(partition, found)
 
@@ -345,9 +351,9 @@ class Intake:
         """Counts an exchange against the host's site."""
         self._standing.note_usage(partition, host, fetched, is_capture)
 
-    def over_budget(self, partition: Partition, visit: VisitState) -> Refusal | None:
+    def over_budget(self, partition: Partition, host: VisitState) -> Refusal | None:
         """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
-        return self._standing.over_budget(partition, visit)
+        return self._standing.over_budget(partition, host)
 
     def _give(self, found: list[Discovered], source: Partition) -> None:
         by_owner: dict[int, list[Discovered]] = {}
@@ -364,9 +370,9 @@ class Intake:
         now = self._clock.wall()
 
         def discover(found: Sequence[Discovered]) -> list[bool]:
-            return partition.discover(found, now)
+            return partition.discover_urls(found, now)
 
-        self._sitemaps.note(partition, batch)
+        self._sitemaps.note_sitemaps(partition, batch)
         if self._standing.counts_links:
             self._standing.note_links(partition, batch)
         files: dict[bytes, list[Discovered]] = {}
@@ -378,9 +384,9 @@ class Intake:
         discover(batch)
         for host8, group in files.items():
             left_out = self._sitemaps.take_in(partition, group, discover)
-            if left_out and (visit := partition.visits.find(host8)) is not None:
-                self._refuse(visit, Reason.SITEMAP_LIMIT, left_out)
-                partition.visits.touch(visit)
+            if left_out and (host := partition.visits.find_host(host8)) is not None:
+                self._refuse(host, Reason.SITEMAP_LIMIT, left_out)
+                partition.visits.mark_changed(host)
 
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
         """Refusals by pure rules are counted per rule and host of the page, and judged again

@@ -17,8 +17,8 @@ from lycosa.system.memory_plan import MemoryPlan
 from lycosa.system.plugins import Plugins
 
 if TYPE_CHECKING:  # the types of what only a worker holds
-    from lycosa.worker.admission import Rule
-    from lycosa.worker.capturing import PageSink
+    from lycosa.worker.admission import UserRule
+    from lycosa.worker.capture_builder import PageSink
 
 
 class WorkerJob(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class WorkerJob(msgspec.Struct, frozen=True):
 class Extensions(msgspec.Struct, frozen=True):
     """The user's own code: rules that are asked about each URL, and sinks that get each capture."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[UserRule, ...] = ()
     sinks: tuple[PageSink, ...] = ()
 
 

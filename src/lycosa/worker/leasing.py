@@ -77,14 +77,14 @@ class Leasing:
     async def judge_robots(self, visit: Visit, step: JudgeRobots) -> RobotsJudged | RobotsUnread:
         """What robots.txt of the URL's origin says."""
         host, secure = visit.host, visit.is_secure
-        state = self._robots.state(visit.partition, host, secure, self._clock.time())
+        state = self._robots.origin_state(visit.partition, host, secure, self._clock.time())
         if state is None:
             return RobotsUnread()
         if state.is_needed:
             return RobotsJudged(
                 is_needed=True,
-                is_asked_elsewhere=self._errands.question(host, secure) is not None,
-                is_hopeless=self._suspicion(robots_url(host.host, secure)) is Suspicion.HOPELESS,
+                is_asked_elsewhere=self._errands.open_question(host, secure) is not None,
+                is_hopeless=self._suspicion(robots_url(host.name, secure)) is Suspicion.HOPELESS,
             )
         if state.wait_until:
             return RobotsJudged(wait_until=state.wait_until, detail=state.detail)
@@ -95,7 +95,7 @@ class Leasing:
 
     async def read_robots(self, visit: Visit, step: ReadRobots) -> UrlPassed:
         """Reads the robots.txt of the URL's origin away from the loop."""
-        await self._robots.load(visit.partition, visit.host, visit.is_secure)
+        await self._robots.load_origin(visit.partition, visit.host, visit.is_secure)
         return UrlPassed(visit.passed)
 
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Leasing:
         )
         try:
             for number in range(1, MOST_JUDGED + 1):
-                lease = partition.lease(host)
+                lease = partition.lease_next(host)
                 if lease is None:
                     break
                 passed.append(lease)
@@ -117,7 +117,7 @@ class Leasing:
                     continue
                 state = await self._robots.ready_state(partition, host, lease.record.secure, time)
                 if state.is_needed:
-                    return robots_url(host.host, lease.record.secure), lease.url
+                    return robots_url(host.name, lease.record.secure), lease.url
                 if state.wait_until or state.decide(lease.record.target).allowed:
                     return (lease.url,)
                 if gives_way(state.is_costly, number):
@@ -125,18 +125,18 @@ class Leasing:
             return ()
         finally:
             for lease in passed:
-                partition.restore(lease)
+                partition.restore_lease(lease)
 
     async def _refill(self, visit: Visit) -> None:
         """Reads the rows of the host's back queue that its next lease needs, away from the loop
         when they are many.
         """
-        keys, table = visit.host.queue.wants(), visit.partition.table
+        keys, table = visit.host.queue.rows_wanted(), visit.partition.table
         if keys:
             rows = table.pending(keys)
             missing = [key for key in keys if key not in rows]
             rows.update(await self._offload.run(lambda: table.committed(missing)))
-            visit.host.queue.supply(rows)
+            visit.host.queue.supply_rows(rows)
 
 
 def _why(decision: RobotsDecision) -> str:

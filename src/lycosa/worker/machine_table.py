@@ -17,8 +17,8 @@ from pathlib import Path
 from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 
-VARIABLE = "LYCOSA_RUNTIME_DIR"
-NAME = "addresses-2"
+MACHINE_TABLE_VARIABLE = "LYCOSA_RUNTIME_DIR"
+MACHINE_TABLE_NAME = "addresses-2"
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -31,7 +31,7 @@ def machine_table(section: PolitenessSection) -> Path:
     folder = machine_folder()
     try:
         _make_private(folder)
-        path = folder / NAME
+        path = folder / MACHINE_TABLE_NAME
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         open_machine_table(path, section).close()
     except (OSError, ValueError) as error:
@@ -47,7 +47,7 @@ def open_machine_table(path: Path, section: PolitenessSection) -> AddressTable:
 
 def machine_folder() -> Path:
     """The folder of this user."""
-    if named := os.environ.get(VARIABLE):
+    if named := os.environ.get(MACHINE_TABLE_VARIABLE):
         return Path(named)
     # Not XDG_RUNTIME_DIR: a crawl that cron starts has none, and would not find the table of one
     # that was started by hand.

@@ -20,13 +20,13 @@ from lycosa.attempts import (
     last_contacts,
     suspects,
 )
-from lycosa.config.sections import SeenUrls as SeenChoice
+from lycosa.config.sections import SeenUrlsKind as SeenChoice
 from lycosa.folder.names import attempts_folder, suffix_list
 from lycosa.frontier.crawl_clock import CrawlClock, ahead_s
-from lycosa.frontier.forward import Forward
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import Rules
+from lycosa.frontier.rules import FrontierRules
+from lycosa.frontier.sitemap_news import SitemapNews
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.overlay import Overlay
 from lycosa.politeness.delay import delay_s, hosts_of_address, longest_delay, longest_wait
@@ -35,7 +35,7 @@ from lycosa.schedule.priority import priority
 from lycosa.shard.opening import PartitionData, Shard
 from lycosa.urls.identity import Sites, partition_of
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.reopening import reopen_allowed
+from lycosa.worker.reopen_hosts import reopen_allowed
 
 _COMMIT_MARGIN_S = 60.0
 
@@ -71,7 +71,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
     crashes.after_restart(blamed, job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
     frontier = _frontier(job, partitions, clock, chance)
-    log = AttemptLog(attempts, job.number, clock.wall(), clock.monotonic(), session=shard.term)
+    log = AttemptLog(attempts, job.number, clock.wall(), clock.monotonic(), term=shard.term)
     # After the log is open: a request without an end counts as one that lasted until then.
     frontier.hold_back(_recent_hosts(job, clock))
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
@@ -84,10 +84,10 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
         Overlay(data.table),
         data.seen,
         config.frontier,
-        Rules(
+        FrontierRules(
             over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
             prioritize=lambda factors: priority(factors, config.priority),
-            forward=Forward(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
+            forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
     )
@@ -109,9 +109,7 @@ def _frontier(
     if job.held_until:
         frontier.hold_all(
             job.held_until,
-            lambda visit: (
-                delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds
-            ),
+            lambda host: delay_s(host.record.pace, config.politeness, clock.time(), chance).seconds,
         )
     return frontier
 

@@ -1,6 +1,6 @@
 """The one place that decides how long a host rests after an exchange.
 
-The rules are ``politeness.delay``'s; here they meet the host's visit state. A ``Rest`` is made
+The rules are ``politeness.delay``'s; here they meet the host's visit state. A ``HostRest`` is made
 before a request and asked when it has ended; one that is never asked (the request was cancelled)
 leaves the host the longest ordinary delay.
 """
@@ -15,11 +15,11 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.fetched import Fetched
-from lycosa.politeness.delay import after_exchange, clamp, delay_s, in_seconds, longest_delay
+from lycosa.politeness.delay import clamp, delay_s, in_seconds, longest_delay, pace_after_request
 from lycosa.reasons import Reason
 
 
-class Rest:
+class HostRest:
     """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic
     clock, ``time_until`` in crawl time.
 
@@ -29,13 +29,13 @@ class Rest:
 
     def __init__(
         self,
-        visit: VisitState,
+        host: VisitState,
         section: PolitenessSection,
         clock: CrawlClock,
         chance: random.Random,
         on_asked: Callable[[], None],
     ) -> None:
-        self._visit = visit
+        self._visit = host
         self._on_asked = on_asked
         self._section = section
         self._clock = clock
@@ -45,7 +45,7 @@ class Rest:
         self.until, self.time_until = (ended + longest for ended in self._ended)
         self.is_asked = False
 
-    def __enter__(self) -> Rest:
+    def __enter__(self) -> HostRest:
         return self
 
     def __exit__(
@@ -74,13 +74,13 @@ class Rest:
         )
         # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
-        record.pace = after_exchange(
+        record.pace = pace_after_request(
             pace, self._section, status, asked, fetched.duration_s, time, is_robots=is_robots
         )
         self._ended = self.until, self.time_until = now, time
-        return self.decide()
+        return self.decide_delay()
 
-    def decide(self) -> float:
+    def decide_delay(self) -> float:
         """The delay in seconds by the pace as it is now: again when the answer itself, a
         robots.txt, asked for one.
 
@@ -110,25 +110,25 @@ class Pacing:
         it is committed.
         """
 
-    def heed_crawl_delay(self, visit: VisitState) -> None:
+    def heed_crawl_delay(self, host: VisitState) -> None:
         """The host's robots.txt became known some time after its last exchange: a Crawl-delay
         counts from now.
         """
-        record, section = visit.record, self.section
+        record, section = host.record, self.section
         if record.pace.crawl_delay_s > section.delay_s:
             now, time = self._clock.monotonic(), self._clock.time()
             delay = delay_s(record.pace, section, time, self._chance).seconds
-            visit.rest_time, record.rest_at = (
-                max(visit.rest_time, now + delay),
+            host.rest_time, record.rest_at = (
+                max(host.rest_time, now + delay),
                 max(record.rests_until, time + delay),
             )
-            visit.next_time, record.next_at = (
-                max(visit.next_time, visit.rest_time),
+            host.next_time, record.next_at = (
+                max(host.next_time, host.rest_time),
                 max(record.next_at, record.rest_at),
             )
 
-    def rest_of(self, visit: VisitState) -> Rest:
-        return Rest(visit, self.section, self._clock, self._chance, self._note_asked)
+    def rest_of(self, host: VisitState) -> HostRest:
+        return HostRest(host, self.section, self._clock, self._chance, self._note_asked)
 
     def _note_asked(self) -> None:
         self.was_asked = True

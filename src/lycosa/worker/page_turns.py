@@ -12,7 +12,7 @@ from lycosa.attempts import Suspicion
 from lycosa.frontier.lease import Lease
 from lycosa.model.fetched import MAX_SITEMAP_BYTES, FetchKind, FetchRequest, Limits
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import is_connection_failure
+from lycosa.schedule.fetch_outcome import is_connection_failure
 from lycosa.schedule.steps import PageAnswered, TurnOver
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
@@ -30,7 +30,7 @@ class PageTurns:
         assert slot is not None
         visit.request = self._request(visit.lease, slot.address)
         with self._stages.pacing.rest_of(host) as rest:
-            fetched = await sender.send(visit.request, rest, slot, visit.others)
+            fetched = await sender.send_request(visit.request, rest, slot, visit.others)
         if fetched.reason is Reason.LEASE_EXPIRED:
             return TurnOver()  # it is for the shard's owner to fetch, us if we are
         visit.answer = fetched
@@ -52,8 +52,8 @@ class PageTurns:
             limits, kind = msgspec.structs.replace(limits, body_bytes=most), FetchKind.SITEMAP
         if self._suspicion(lease.url) is Suspicion.POISON:
             limits = _tightened(limits)
-        partition = stages.frontier.partitions[lease.visit.partition]
-        is_unparsed = lease.visit.host8 + lease.entry.url8 in partition.unparsed
+        partition = stages.frontier.partitions[lease.host.partition]
+        is_unparsed = lease.host.host8 + lease.entry.url8 in partition.unparsed
         # Of a body without links an answer without a body is of no use.
         if history is None or history.status != 200 or is_unparsed:
             return FetchRequest(lease.url, address, kind, limits=limits)

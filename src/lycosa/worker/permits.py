@@ -11,14 +11,14 @@ from lycosa.config.sections import LimitSection
 
 
 class Permits(Protocol):
-    """Whether another capture may be made. A permit that was taken ends in ``used`` or
-    ``give_back``.
+    """Whether another capture may be made. A permit that was taken ends in ``use_permit`` or
+    ``return_permit``.
     """
 
     def may_take(self) -> bool: ...
-    def take(self) -> bool: ...
-    def give_back(self) -> None: ...
-    def used(self, body_bytes: int) -> None: ...
+    def take_permit(self) -> bool: ...
+    def return_permit(self) -> None: ...
+    def use_permit(self, body_bytes: int) -> None: ...
 
 
 class GrantedPermits:
@@ -52,13 +52,13 @@ class GrantedPermits:
         return self.may - self._captures - self._open
 
     def may_take(self) -> bool:
-        """Whether ``take`` would give one; asks for more when none is left."""
+        """Whether ``take_permit`` would give one; asks for more when none is left."""
         if self._is_limited and self._left <= 0 and not self.is_waiting:
             self.is_waiting = True
             self._want()
         return not self._is_limited or self._left > 0
 
-    def take(self) -> bool:
+    def take_permit(self) -> bool:
         if not self._is_limited:
             return True
         if not self.may_take():
@@ -66,16 +66,16 @@ class GrantedPermits:
         self._open += 1
         return True
 
-    def give_back(self) -> None:
+    def return_permit(self) -> None:
         if self._is_limited:
             self._open -= 1
 
-    def used(self, body_bytes: int) -> None:
+    def use_permit(self, body_bytes: int) -> None:
         if self._is_limited:
             self._open -= 1
             self._captures += 1
 
-    def permitted(self, serial: int, captures: int) -> None:
+    def set_permit(self, serial: int, captures: int) -> None:
         """The coordinator's word."""
         if serial > self.serial:
             self.serial, self.may = serial, captures
@@ -106,26 +106,26 @@ class LocalPermits:
         return f"<LocalPermits captures={self._captures} open={self._open} bytes={self._bytes}>"
 
     def may_take(self) -> bool:
-        """Whether ``take`` would give one. What is in flight may still fail and give its permit
-        back.
+        """Whether ``take_permit`` would give one. What is in flight may still fail and give its
+        permit back.
         """
         if self._is_reached():
             self._on_limit()
             return False
         return not self._section.max_pages or self._captures + self._open < self._section.max_pages
 
-    def take(self) -> bool:
-        """A permit for one capture; it ends in ``used`` or ``give_back``."""
+    def take_permit(self) -> bool:
+        """A permit for one capture; it ends in ``use_permit`` or ``return_permit``."""
         if not self.may_take():
             return False
         self._open += 1
         return True
 
-    def give_back(self) -> None:
+    def return_permit(self) -> None:
         """The permit was not needed: nothing was captured."""
         self._open -= 1
 
-    def used(self, body_bytes: int) -> None:
+    def use_permit(self, body_bytes: int) -> None:
         """A capture was made."""
         self._open -= 1
         self._captures += 1

@@ -25,7 +25,7 @@ from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.completed import Completed
 from lycosa.model.fetched import Fetched, FetchKind
-from lycosa.schedule.outcome import REDIRECTS, Meaning
+from lycosa.schedule.fetch_outcome import REDIRECTS, Meaning
 from lycosa.schedule.steps import (
     AskPermit,
     AttendQuestions,
@@ -49,7 +49,6 @@ from lycosa.schedule.steps import (
     Retire,
     SendRequest,
     Snooze,
-    Step,
     StoreCapture,
     TakeIn,
     TakeUrl,
@@ -57,17 +56,18 @@ from lycosa.schedule.steps import (
     TurnOver,
     UrlPassed,
     VisitRules,
+    VisitStep,
 )
 from lycosa.schedule.visit import decide
 from lycosa.store.records import packed_file
 from lycosa.urls.identity import InvalidUrl
-from lycosa.worker.hosts import set_aside
+from lycosa.worker.address_finder import AddressFinder
 from lycosa.worker.intake import MANY_LINKS
 from lycosa.worker.page_turns import PageTurns
-from lycosa.worker.parsing import Parsing
+from lycosa.worker.parser_queue import ParserQueue
 from lycosa.worker.permits import Permits
-from lycosa.worker.reaching import Reaching
 from lycosa.worker.robots_turns import RobotsTurns
+from lycosa.worker.set_aside import set_aside
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
 
@@ -91,11 +91,11 @@ class Pipeline:
         self.pacing = stages.pacing
         self._permits = permits
         delay_s = config.politeness.address_delay_s
-        self._reaching = Reaching(stages.frontier, stages.sender, stages.store, clock, delay_s)
+        self._reaching = AddressFinder(stages.frontier, stages.sender, stages.store, clock, delay_s)
         self._pages = PageTurns(stages, suspicion)
         self._robots = RobotsTurns(stages, clock, suspicion, self._note_settled)
         leasing, aside = stages.leasing, self._set_aside
-        self._acts: dict[type[Step], Callable[[Visit, Any], Awaitable[Event]]] = {
+        self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
             AttendQuestions: self._attend,
             FindErrand: self._robots.find_errand,
             TakeUrl: leasing.take_url,
@@ -115,7 +115,7 @@ class Pipeline:
         }
         """What performs each step, in the order of the stages."""
         self.reparsing = stages.reparsing
-        self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
+        self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []
         """URLs whose lease ended since the worker last took this list."""
 
@@ -125,11 +125,11 @@ class Pipeline:
         it."""
         return self.parsing.may_start and self._permits.may_take()
 
-    async def finished(self) -> None:
+    async def wait_until_stored(self) -> None:
         """Waits until no page is taken in by half: then a commit may be cut, before anything else
         is awaited.
         """
-        await self._stages.slices.finished()
+        await self._stages.slices.wait_until_done()
 
     @property
     def has_answer(self) -> bool:
@@ -165,7 +165,7 @@ class Pipeline:
         return TurnBegan(host.ready_time - now, has_questions, host.has_errands_turn(now))
 
     async def _attend(self, visit: Visit, step: AttendQuestions) -> TurnBegan:
-        await self._stages.errands.attend(visit.host)
+        await self._stages.errands.take_in_answer(visit.host)
         return self._turn(visit.host, has_questions=False)
 
     async def _end_url(self, visit: Visit, step: EndUrl) -> UrlPassed:
@@ -181,7 +181,7 @@ class Pipeline:
         if step.purpose is Purpose.PAGE:
             return await self._pages.fetch(visit)
         if step.purpose is Purpose.ROBOTS:
-            return await self._robots.fetch(visit)
+            return await self._robots.fetch_robots(visit)
         return await self._robots.run_errand(visit)
 
     async def _set_aside(
@@ -193,9 +193,9 @@ class Pipeline:
         return HostSetAside(visit.answer is not None)
 
     async def _await_answer(self, visit: Visit, step: AwaitAnswer) -> HostSetAside:
-        question = self._stages.errands.question(visit.host, visit.is_secure)
+        question = self._stages.errands.open_question(visit.host, visit.is_secure)
         assert question is not None
-        self._stages.errands.wait(visit.host, question)
+        self._stages.errands.wait_for_answer(visit.host, question)
         return HostSetAside(False)
 
     # -- what came of a page: the host is not needed any more
@@ -205,12 +205,12 @@ class Pipeline:
         fetched, request, capturing = visit.answer, visit.request, self._stages.capturing
         assert fetched is not None and request is not None
         if fetched.status != 200 or not fetched.body_bytes:
-            visit.body = await capturing.examine(fetched, None)
+            visit.body = await capturing.examine_body(fetched, None)
         else:
             is_sitemap = request.kind is FetchKind.SITEMAP
             with self.parsing.counted(fetched):
-                parsed = await self.parsing.parse(fetched, is_sitemap=is_sitemap)
-                visit.body = await capturing.examine(fetched, parsed)
+                parsed = await self.parsing.parse_body(fetched, is_sitemap=is_sitemap)
+                visit.body = await capturing.examine_body(fetched, parsed)
         record = visit.lease.record
         old = record.history
         is_conditional = old is not None and bool(old.etag or old.last_modified)
@@ -240,10 +240,10 @@ class Pipeline:
         lease, body, fetched = visit.lease, visit.body, self._count_answer(visit, is_capture=True)
         assert body is not None and visit.decision is not None
         visit.use_permit(fetched.body_bytes)
-        capture = self._stages.capturing.capture
+        capture = self._stages.capturing.make_capture
         self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
         if step.target:
-            self._stages.intake.redirect(lease, step.target)
+            self._stages.intake.take_redirect(lease, step.target)
         elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:
             return self._stages.intake.outlink_steps(lease, body.parsed)
         return iter(())
@@ -271,7 +271,7 @@ class Pipeline:
             is_page=fetched.status == 200 and parsed is not None and parsed.media_type in _HTML,
             is_capture=is_capture,
         )
-        site, host = self._stages.intake, visit.host.host
+        site, host = self._stages.intake, visit.host.name
         site.note_usage(visit.partition, host, fetched, is_capture)
         return fetched
 
@@ -284,5 +284,5 @@ class Pipeline:
 
 def _completed(lease: Lease, step: EndUrl | RejectAnswer, due: int = 0) -> Completed:
     """The end of a lease without a capture."""
-    host8, url8 = lease.visit.host8, lease.entry.url8
+    host8, url8 = lease.host.host8, lease.entry.url8
     return Completed(host8, url8, lease.number, step.state, step.reason, step.detail, due)

@@ -11,7 +11,7 @@ from lycosa.config.sections import Config
 from lycosa.folder.run_cost import cpu_s
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.crawl_clock import CrawlClock
-from lycosa.frontier.due import NEVER
+from lycosa.frontier.due import NEVER_DUE
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.model.completed import UrlState
 from lycosa.politeness.delay import delay_s
@@ -48,7 +48,7 @@ class ProgressReport:
         self._slowest: list[HostNote] = []
         self._next_look = 0.0
 
-    def make(self) -> Progress:
+    def make_report(self) -> Progress:
         memory = memory_of(self._parser_pid())
         now = self._clock.monotonic()
         frontier = self._worker.frontier
@@ -97,7 +97,9 @@ class ProgressReport:
         """
         frontier, time = self._worker.frontier, self._clock.time()
         times = [
-            float(due) - time for p in frontier.partitions.values() if (due := p.next_due()) < NEVER
+            float(due) - time
+            for p in frontier.partitions.values()
+            if (due := p.next_due()) < NEVER_DUE
         ]
         ready = frontier.next_time()
         if ready is not None:
@@ -108,11 +110,11 @@ class ProgressReport:
         frontier = self._worker.frontier
         hosts = [*frontier.workbench.hosts(), *frontier.in_process.values()]
         return heapq.nlargest(
-            _SLOWEST, (self._note(visit, now) for visit in hosts), key=lambda note: note.need_s
+            _SLOWEST, (self._note(host, now) for host in hosts), key=lambda note: note.need_s
         )
 
-    def _note(self, visit: VisitState, now: float) -> HostNote:
-        record = visit.record
+    def _note(self, host: VisitState, now: float) -> HostNote:
+        record = host.record
         delay = delay_s(record.pace, self._politeness, self._clock.time(), self._no_jitter).seconds
         reason = (
             record.detail
@@ -124,7 +126,7 @@ class ProgressReport:
             record.host,
             record.waiting + record.retrying,
             delay,
-            max(visit.next_time - now, 0.0),
+            max(host.next_time - now, 0.0),
             reason,
         )
 

@@ -17,7 +17,7 @@ from lycosa.system.clock import SystemClock, ThreadOffload
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Ports
-from lycosa.worker.committing import Reach
+from lycosa.worker.committer import FaultPoint
 from lycosa.worker.job import WorkerJob
 
 
@@ -29,7 +29,7 @@ def cache_of(plan: MemoryPlan) -> SharedCache:
 def real_ports(
     job: WorkerJob,
     open_table: Opener | None = None,
-    reach: Reach = lambda _: None,
+    reach: FaultPoint = lambda _: None,
     lease: ShardLease | None = None,
 ) -> Ports:
     """``lease`` is that of the worker's shard; a crawl of one machine has none. Raises

@@ -25,7 +25,7 @@ from lycosa.store import SegmentFiles
 def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int) -> Recovered:
     """The whole crawl, before its ``workers`` workers start.
 
-    Blocks. Raises ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``, each before
+    Blocks. Raises ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``, each before
     anything is lost.
     """
     snapshots = FolderSnapshots(folder, config, open_table, range(config.frontier.partitions))

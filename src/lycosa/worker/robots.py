@@ -3,8 +3,8 @@
 The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is
 stored per origin (scheme and host with port, RFC 9309 §2.3) and compiled matchers are kept for the
 origins in use. Long files are read and compiled away from the loop (``robots_reading``), so a
-caller asks ``state`` first, and awaits ``load`` when that says that the file is not ready. Where a
-file redirects to is ``errands``' to ask for.
+caller asks ``origin_state`` first, and awaits ``load_origin`` when that says that the file is not
+ready. Where a file redirects to is ``errands``' to ask for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
-from lycosa.kv.records import encode, robots_key
+from lycosa.kv.records import encode_record, robots_key
 from lycosa.model.capture import Capture, RobotsDecision
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
@@ -34,9 +34,9 @@ from lycosa.politeness.robots_cache import (
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of
-from lycosa.worker.pacing import Rest
-from lycosa.worker.robots_reading import Ready, RobotsReader, whole_body
-from lycosa.worker.sender import Sender, Slot
+from lycosa.worker.pacing import HostRest
+from lycosa.worker.request_sender import RequestSender, Slot
+from lycosa.worker.robots_reader import Ready, RobotsReader, whole_body
 
 _MATCHERS = 20_000
 _RULES = 1_000_000  # about half a kilobyte each, rule and matcher
@@ -72,7 +72,7 @@ class OriginState(msgspec.Struct, frozen=True):
     def decide(self, target: str) -> RobotsDecision:
         """The verdict on a path and query."""
         assert self.record is not None and self.matcher is not None
-        return decision(self.record, self.matcher.judge(target))
+        return decision(self.record, self.matcher.judge_target(target))
 
 
 class Learned(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class Robots:
     def __init__(
         self,
         reader: RobotsReader,
-        sender: Sender,
+        sender: RequestSender,
         clock: CrawlClock,
     ) -> None:
         self._reader = reader
@@ -114,13 +114,13 @@ class Robots:
         self._known.clear()
         self._rules = 0
 
-    def state(
-        self, partition: Partition, visit: VisitState, secure: bool, time: float
+    def origin_state(
+        self, partition: Partition, host: VisitState, secure: bool, time: float
     ) -> OriginState | None:
         """What is known of the origin at a crawl time; ``None`` when its file is long and not
-        ready: ``load`` it first.
+        ready: ``load_origin`` it first.
         """
-        key = robots_key(visit.host8, secure)
+        key = robots_key(host.host8, secure)
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
@@ -137,53 +137,55 @@ class Robots:
         )
 
     async def ready_state(
-        self, partition: Partition, visit: VisitState, secure: bool, time: float
+        self, partition: Partition, host: VisitState, secure: bool, time: float
     ) -> OriginState:
-        """``state``, after the file was made ready where it has to be."""
-        while (state := self.state(partition, visit, secure, time)) is None:
-            await self.load(partition, visit, secure)
+        """``origin_state``, after the file was made ready where it has to be."""
+        while (state := self.origin_state(partition, host, secure, time)) is None:
+            await self.load_origin(partition, host, secure)
         return state
 
-    async def load(self, partition: Partition, visit: VisitState, secure: bool) -> Ready | None:
-        """What is stored of the origin, ready to judge by; ``state`` knows it when this returns,
-        until something else is awaited.
+    async def load_origin(
+        self, partition: Partition, host: VisitState, secure: bool
+    ) -> Ready | None:
+        """What is stored of the origin, ready to judge by; ``origin_state`` knows it when this
+        returns, until something else is awaited.
         """
-        key = robots_key(visit.host8, secure)
+        key = robots_key(host.host8, secure)
         known = self._known.get(key)
         if known is None and (stored := partition.table.get(key)) is not None:
-            known = await self._reader.load(stored)
+            known = await self._reader.load_record(stored)
             self._keep(key, known)
         return known
 
-    async def fetch(self, url: str, slot: Slot, rest: Rest) -> Fetched:
+    async def fetch_file(self, url: str, slot: Slot, rest: HostRest) -> Fetched:
         """One request for a robots.txt, or for where one redirects to. ``slot`` is taken; ``rest``
         decides the host's rest.
         """
         most = self._reader.section.max_bytes + 1
         request = self._sender.robots_request(url, slot.address, most)
-        return await self._sender.send(request, rest, slot)
+        return await self._sender.send_request(request, rest, slot)
 
-    async def read(
-        self, partition: Partition, visit: VisitState, secure: bool, fetched: Fetched
+    async def read_response(
+        self, partition: Partition, host: VisitState, secure: bool, fetched: Fetched
     ) -> Learned:
         """What the last response to a request for an origin's file means, all redirects
         followed.
         """
-        old = await self.load(partition, visit, secure)
-        ready, stored = await self._reader.read(
+        old = await self.load_origin(partition, host, secure)
+        ready, stored = await self._reader.read_answer(
             fetched, old.record if old else None, self._clock.time()
         )
-        return await self._learned(partition, visit, secure, ready, stored, fetched.reason)
+        return await self._learned(partition, host, secure, ready, stored, fetched.reason)
 
     async def read_foreign(self, fetched: Fetched) -> tuple[RobotsRecord, bytes]:
         """What the response to an errand means for those who asked; and how it is stored."""
-        ready, stored = await self._reader.read(fetched, None, self._clock.time())
+        ready, stored = await self._reader.read_answer(fetched, None, self._clock.time())
         return ready.record, stored
 
-    async def judge(
+    async def judge_failure(
         self,
         partition: Partition,
-        visit: VisitState,
+        host: VisitState,
         secure: bool,
         answer: RobotsAnswer,
         until: float = 0.0,
@@ -191,63 +193,67 @@ class Robots:
         """What follows when there was no file at the end of the redirects; after a failure it is
         asked for again no earlier than at ``until`` (crawl time).
         """
-        old, time = await self.load(partition, visit, secure), self._clock.time()
-        ready = self._reader.judge(answer, old, time)
+        old, time = await self.load_origin(partition, host, secure), self._clock.time()
+        ready = self._reader.judge_failure(answer, old, time)
         if ready.record.failures and until > ready.record.next_try:
             record = msgspec.structs.replace(
                 ready.record, next_try=min(until, time + LONGEST_USE_S)
             )
             ready = Ready(record, ready.matcher)
         return await self._learned(
-            partition, visit, secure, ready, encode(ready.record), answer.reason
+            partition, host, secure, ready, encode_record(ready.record), answer.reason
         )
 
-    async def adopted(
-        self, partition: Partition, visit: VisitState, secure: bool
+    async def adopted_file(
+        self, partition: Partition, host: VisitState, secure: bool
     ) -> Learned | None:
-        """What ``adopt`` stored, if it is there still."""
+        """What ``adopt_file`` stored, if it is there still."""
         stored, ready = (
-            partition.table.get(robots_key(visit.host8, secure)),
-            await self.load(partition, visit, secure),
+            partition.table.get(robots_key(host.host8, secure)),
+            await self.load_origin(partition, host, secure),
         )
         return (
-            await self._learned(partition, visit, secure, ready, stored, Reason.NONE)
+            await self._learned(partition, host, secure, ready, stored, Reason.NONE)
             if stored and ready
             else None
         )
 
-    def adopt(self, partition: Partition, visit: VisitState, secure: bool, stored: bytes) -> None:
+    def adopt_file(
+        self, partition: Partition, host: VisitState, secure: bool, stored: bytes
+    ) -> None:
         """Stores the file of another host as an origin's."""
-        self._drop(robots_key(visit.host8, secure))
-        partition.table.put(robots_key(visit.host8, secure), stored)
+        self._drop(robots_key(host.host8, secure))
+        partition.table.put(robots_key(host.host8, secure), stored)
 
-    def keep(self, partition: Partition, visit: VisitState, secure: bool, learned: Learned) -> None:
+    def keep_learned(
+        self, partition: Partition, host: VisitState, secure: bool, learned: Learned
+    ) -> None:
         """Remembers what was learnt."""
         record = learned.ready.record
-        visit.record.last_error = record.error if record.failures else learned.reason
-        partition.table.put(robots_key(visit.host8, secure), learned.stored)
-        self._keep(robots_key(visit.host8, secure), learned.ready)
-        visit.record.pace = msgspec.structs.replace(
-            visit.record.pace, crawl_delay_s=learned.crawl_delay_s
+        host.record.last_error = record.error if record.failures else learned.reason
+        partition.table.put(robots_key(host.host8, secure), learned.stored)
+        self._keep(robots_key(host.host8, secure), learned.ready)
+        host.record.pace = msgspec.structs.replace(
+            host.record.pace, crawl_delay_s=learned.crawl_delay_s
         )
-        partition.visits.touch(visit)
+        partition.visits.mark_changed(host)
 
-    def fresh(self, partition: Partition, visit: VisitState, url: str) -> bytes | None:
+    def fresh_answer(self, partition: Partition, host: VisitState, url: str) -> bytes | None:
         """What robots.txt at a URL of this host says, as it is stored, when it was fetched, may
         be used still, and is ready.
         """
         secure = url.startswith("https:")
-        if url != robots_url(visit.host, secure):
+        if url != robots_url(host.name, secure):
             return None
-        state = self.state(partition, visit, secure, self._clock.time())
+        state = self.origin_state(partition, host, secure, self._clock.time())
         if state is None or state.record is None or state.is_needed or state.record.failures:
             return None
-        return partition.table.get(robots_key(visit.host8, secure))
+        return partition.table.get(robots_key(host.host8, secure))
 
     async def _learned(
         self,
         partition: Partition,
-        visit: VisitState,
+        host: VisitState,
         secure: bool,
         ready: Ready,
         stored: bytes,
@@ -255,16 +261,16 @@ class Robots:
     ) -> Learned:
         # The delay is the host's, the file an origin's: where http and https ask for different
         # ones, the longer holds.
-        other = await self.load(partition, visit, not secure)
+        other = await self.load_origin(partition, host, not secure)
         crawl_delay_s = max(
             ready.record.rules.crawl_delay_s, other.record.rules.crawl_delay_s if other else -1.0
         )
         return Learned(ready, stored, crawl_delay_s, reason)
 
-    def forget(self, partition: Partition, visit: VisitState, secure: bool) -> None:
+    def forget_origin(self, partition: Partition, host: VisitState, secure: bool) -> None:
         """What was learnt of the origin does not count: nobody was asked."""
-        partition.table.delete(robots_key(visit.host8, secure))
-        self._drop(robots_key(visit.host8, secure))
+        partition.table.delete(robots_key(host.host8, secure))
+        self._drop(robots_key(host.host8, secure))
 
     def _drop(self, key: bytes) -> None:
         known = self._known.pop(key, None)

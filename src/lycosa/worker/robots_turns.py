@@ -19,7 +19,7 @@ from lycosa.model.errand import Answer
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_cache import RobotsState, robots_state
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import REDIRECTS, is_connection_failure
+from lycosa.schedule.fetch_outcome import REDIRECTS, is_connection_failure
 from lycosa.schedule.steps import (
     ErrandFound,
     FindErrand,
@@ -51,30 +51,30 @@ class RobotsTurns:
 
     # -- the host's own file
 
-    async def fetch(self, visit: Visit) -> RobotsAnswered | TurnOver:
+    async def fetch_robots(self, visit: Visit) -> RobotsAnswered | TurnOver:
         """Requests the file of an origin."""
         host, secure, robots = visit.host, visit.is_secure, self._stages.robots
         assert visit.slot is not None
-        url, learned = robots_url(host.host, secure), None
+        url, learned = robots_url(host.name, secure), None
         with self._stages.pacing.rest_of(host) as rest:
-            fetched = await robots.fetch(url, visit.slot, rest)
+            fetched = await robots.fetch_file(url, visit.slot, rest)
             if fetched.reason is Reason.LEASE_EXPIRED:
                 return TurnOver()
             if fetched.status not in REDIRECTS:
-                learned = await robots.read(visit.partition, host, secure, fetched)
+                learned = await robots.read_response(visit.partition, host, secure, fetched)
                 host.record.pace = msgspec.structs.replace(
                     host.record.pace, crawl_delay_s=learned.crawl_delay_s
                 )
-                rest.decide()
+                rest.decide_delay()
         if learned is None:
             # No await between the two: the record and the question to the target's host are in one
             # commit.
             self._store(host, fetched)
-            means = self._stages.errands.follow(host, secure, fetched)
+            means = self._stages.errands.follow_redirect(host, secure, fetched)
             if means is None:
                 self._settled(url)
                 return TurnOver()
-            learned = await robots.judge(visit.partition, host, secure, means)
+            learned = await robots.judge_failure(visit.partition, host, secure, means)
         await self._take_in(visit, url, learned, fetched)
         self._settled(url)
         return self._meaning(visit, learned, is_answered=fetched.status > 0)
@@ -92,13 +92,15 @@ class RobotsTurns:
         host, secure = visit.host, visit.is_secure
         if fetched is not None and fetched.status:
             self._store(host, fetched)
-        self._stages.robots.keep(visit.partition, host, secure, learned)
-        url = robots_url(host.host, secure)
+        self._stages.robots.keep_learned(visit.partition, host, secure, learned)
+        url = robots_url(host.name, secure)
         return self._stages.intake.sitemap_steps(host, learned.sitemaps, url)
 
     def _store(self, host: VisitState, fetched: Fetched) -> None:
-        site = self._stages.intake.site_of(host.host)
-        self._stages.store.append(msgspec.structs.replace(robots_capture(fetched), site=site))
+        site = self._stages.intake.site_of(host.name)
+        self._stages.store.append_capture(
+            msgspec.structs.replace(robots_capture(fetched), site=site)
+        )
         host.record.failures = 0
 
     def _meaning(self, visit: Visit, learned: Learned, is_answered: bool) -> RobotsAnswered:
@@ -119,14 +121,14 @@ class RobotsTurns:
 
     def forget(self, visit: Visit) -> None:
         """What was learned does not count: a host that is reopened is asked at once."""
-        self._stages.robots.forget(visit.partition, visit.host, visit.is_secure)
+        self._stages.robots.forget_origin(visit.partition, visit.host, visit.is_secure)
 
     # -- errands
 
     async def find_errand(self, visit: Visit, step: FindErrand) -> ErrandFound | TurnOver:
         """The errand that needs a request, if one does."""
         visit.host.ran_errand = True
-        errand = visit.errand = await self._stages.errands.next(visit.host)
+        errand = visit.errand = await self._stages.errands.next_errand(visit.host)
         if errand is None:
             return TurnOver()
         return ErrandFound(self._suspicion(errand.url) is Suspicion.HOPELESS)
@@ -135,7 +137,7 @@ class RobotsTurns:
         """Answers the errand without a request."""
         assert visit.errand is not None
         answer = Answer((), visit.errand.url, reason=step.reason, detail=step.detail)
-        self._stages.errands.answer(visit.host, answer)
+        self._stages.errands.answer_askers(visit.host, answer)
         return HostSetAside(False)
 
     async def run_errand(self, visit: Visit) -> TurnOver:
@@ -143,6 +145,6 @@ class RobotsTurns:
         errand = visit.errand
         assert errand is not None and visit.slot is not None
         with self._stages.pacing.rest_of(visit.host) as rest:
-            if await self._stages.errands.run(visit.host, errand, visit.slot, rest):
+            if await self._stages.errands.run_errand(visit.host, errand, visit.slot, rest):
                 self._settled(errand.url)
         return TurnOver()

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from lycosa.admit.submission import may_list, may_name
+from lycosa.admit.sitemap_scope import may_list, may_name
 from lycosa.config.sections import SitemapSection
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
-from lycosa.kv.records import encode, sitemap_count_key, sitemap_key
+from lycosa.kv.records import encode_record, sitemap_count_key, sitemap_key
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.parsed import Link, Parsed
 from lycosa.reasons import Reason
@@ -62,7 +62,7 @@ class Listing:
         self.is_counted = is_counted
         self.listed = 0
 
-    def take(self, links: Sequence[Link]) -> tuple[list[Link], dict[Reason, int]]:
+    def take_links(self, links: Sequence[Link]) -> tuple[list[Link], dict[Reason, int]]:
         """Of the next links those that may be followed, and how many are refused for which
         reason.
         """
@@ -91,7 +91,7 @@ class Sitemaps:
     def __init__(self, section: SitemapSection) -> None:
         self._section = section
 
-    def named(self, lines: Sequence[str]) -> Sequence[str]:
+    def sitemaps_named(self, lines: Sequence[str]) -> Sequence[str]:
         """Of the Sitemap lines of a robots.txt those that are followed; where there is none, the
         usual place if that is asked for.
         """
@@ -101,7 +101,7 @@ class Sitemaps:
             ("/sitemap.xml",) if self._section.guess else ()
         )
 
-    def note(self, partition: Partition, batch: Iterable[Discovered]) -> None:
+    def note_sitemaps(self, partition: Partition, batch: Iterable[Discovered]) -> None:
         """Sitemaps of this partition were found: remembers who vouches for them."""
         for found in batch:
             if found.kind is LinkKind.SITEMAP_FILE and target_of(found.via) == "/robots.txt":
@@ -128,11 +128,11 @@ class Sitemaps:
             part, files = files[:room], files[room:]
             if new := sum(discover(part)):
                 partition.table.put(
-                    sitemap_count_key(host8), encode(Counts(counts.files + new, counts.urls))
+                    sitemap_count_key(host8), encode_record(Counts(counts.files + new, counts.urls))
                 )
         return len(files)
 
-    def vouching(self, partition: Partition, lease: Lease) -> tuple[str, ...]:
+    def vouching_hosts(self, partition: Partition, lease: Lease) -> tuple[str, ...]:
         """The hosts that vouch for a sitemap, which it passes on to what it lists or redirects
         to; none for other URLs.
         """
@@ -149,7 +149,7 @@ class Sitemaps:
             kind is LinkKind.REDIRECT and bool(self._vouching(partition, lease.entry.url8))
         )
 
-    def listing(self, partition: Partition, lease: Lease, parsed: Parsed) -> Listing:
+    def listing_of(self, partition: Partition, lease: Lease, parsed: Parsed) -> Listing:
         """What a sitemap lists, to be judged some links at a time."""
         record = lease.record
         if (
@@ -161,7 +161,7 @@ class Sitemaps:
         vouching = frozenset(self._vouching(partition, lease.entry.url8))
         # What is fetched again lists mostly what is known; only its first reading counts.
         is_first = record.history is None or record.history.fetches <= 1
-        counts = self._counts(partition, lease.visit.host8)
+        counts = self._counts(partition, lease.host.host8)
         return Listing(
             lease.url,
             vouching,
@@ -174,7 +174,8 @@ class Sitemaps:
         if listing.is_counted and listing.listed:
             counts = self._counts(partition, host8)
             partition.table.put(
-                sitemap_count_key(host8), encode(Counts(counts.files, counts.urls + listing.listed))
+                sitemap_count_key(host8),
+                encode_record(Counts(counts.files, counts.urls + listing.listed)),
             )
 
     def _vouching(self, partition: Partition, url8: bytes) -> list[str]:
@@ -188,7 +189,7 @@ class Sitemaps:
         before = self._vouching(partition, url8)
         after = list(dict.fromkeys([*before, *hosts]))[:MOST_VOUCHING]
         if after != before:
-            partition.table.put(sitemap_key(url8), encode(after))
+            partition.table.put(sitemap_key(url8), encode_record(after))
 
     def _counts(self, partition: Partition, host8: bytes) -> Counts:
         value = partition.table.get(sitemap_count_key(host8))

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from lycosa.attempts import Settling
+from lycosa.attempts import StoringMark
 from lycosa.ports import Clock
 
 
 class Slices:
     """One per worker."""
 
-    def __init__(self, clock: Clock, settling: Settling) -> None:
+    def __init__(self, clock: Clock, settling: StoringMark) -> None:
         self._clock = clock
         self._settling = settling
         self._lock = asyncio.Lock()
@@ -38,28 +38,28 @@ class Slices:
         is not to be left half done: when it is cancelled the rest follows at once.
         """
         async with self._lock:
-            self._settling.begin(url)
+            self._settling.begin_storing(url)
             steps = start()
             try:
                 for _ in steps:
-                    self._settling.end()
+                    self._settling.end_storing()
                     await self._clock.sleep(0)
-                    self._settling.begin(url)
+                    self._settling.begin_storing(url)
             except asyncio.CancelledError:
                 for _ in steps:
                     pass
                 raise
             finally:
-                self._settling.end()
+                self._settling.end_storing()
 
     def run_at_once(self, url: str, start: Callable[[], Iterator[None]]) -> None:
         """The same in one step, for what is short."""
-        self._settling.begin(url)
+        self._settling.begin_storing(url)
         for _ in start():
             pass
-        self._settling.end()
+        self._settling.end_storing()
 
-    async def finished(self) -> None:
+    async def wait_until_done(self) -> None:
         """Waits until nothing is half done; until something else is awaited that stays so."""
         await self._lock.acquire()
         self._lock.release()

@@ -8,14 +8,14 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.ports import Parser
 from lycosa.seen.duplicates import Duplicates
 from lycosa.store.segments import SegmentStore
-from lycosa.worker.capturing import Capturing
+from lycosa.worker.capture_builder import CaptureBuilder
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.pacing import Pacing
-from lycosa.worker.reparsing import Reparsing
+from lycosa.worker.reparser import Reparser
+from lycosa.worker.request_sender import RequestSender
 from lycosa.worker.robots import Robots
-from lycosa.worker.sender import Sender
 from lycosa.worker.slicing import Slices
 
 
@@ -25,13 +25,13 @@ class Stages(msgspec.Struct, frozen=True):
     frontier: Frontier
     robots: Robots
     leasing: Leasing
-    sender: Sender
+    sender: RequestSender
     pacing: Pacing
     parser: Parser
     duplicates: Duplicates
-    capturing: Capturing
+    capturing: CaptureBuilder
     store: SegmentStore
     intake: Intake
-    reparsing: Reparsing
+    reparsing: Reparser
     slices: Slices
     errands: Errands

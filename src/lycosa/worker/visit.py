@@ -20,9 +20,9 @@ from lycosa.model.completed import Completed
 from lycosa.model.errand import Errand
 from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.schedule.steps import Keeps
-from lycosa.worker.capturing import Body
+from lycosa.worker.capture_builder import ExaminedBody
 from lycosa.worker.permits import Permits
-from lycosa.worker.sender import Slot
+from lycosa.worker.request_sender import Slot
 
 _NOTHING = Keeps(host=False)
 
@@ -52,7 +52,7 @@ class Visit:
         self.errand: Errand | None = None
         self.request: FetchRequest | None = None
         self.answer: Fetched | None = None  # of the URL
-        self.body: Body | None = None
+        self.body: ExaminedBody | None = None
 
     def __repr__(self) -> str:
         held = {
@@ -62,7 +62,7 @@ class Visit:
             "permit": self._has_permit,
         }
         return (
-            f"<Visit {self.host.host} holds {' '.join(name for name, has in held.items() if has)}>"
+            f"<Visit {self.host.name} holds {' '.join(name for name, has in held.items() if has)}>"
         )
 
     # -- taking
@@ -70,12 +70,12 @@ class Visit:
     def take_url(self) -> Lease | None:
         """Leases the host's next URL, if it has one."""
         self.passed += 1
-        self._lease = self.partition.lease(self.host)
+        self._lease = self.partition.lease_next(self.host)
         return self._lease
 
     def take_permit(self) -> bool:
         """Takes a permit for a capture, if there is one."""
-        self._has_permit = self._permits.take()
+        self._has_permit = self._permits.take_permit()
         return self._has_permit
 
     @property
@@ -89,13 +89,13 @@ class Visit:
     def end_lease(self, done: Completed) -> str:
         """The lease ends with what came of the URL, which is given."""
         lease, self._lease = self.lease, None
-        self.partition.complete(lease, done)
+        self.partition.complete_lease(lease, done)
         return lease.url
 
     def use_permit(self, body_bytes: int) -> None:
         """A capture was made."""
         self._has_permit = False
-        self._permits.used(body_bytes)
+        self._permits.use_permit(body_bytes)
 
     # -- giving back
 
@@ -103,10 +103,10 @@ class Visit:
         """Gives back all that is not kept, but for a slot."""
         if self._lease is not None and not kept.lease:
             lease, self._lease = self._lease, None
-            self.partition.restore(lease)
+            self.partition.restore_lease(lease)
         if self._has_permit and not kept.permit:
             self._has_permit = False
-            self._permits.give_back()
+            self._permits.return_permit()
         if self._has_host and not kept.host:
             self._has_host = False
             self._frontier.give_back(self.host)

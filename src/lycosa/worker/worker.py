@@ -19,10 +19,10 @@ from lycosa.frontier.visit_state import VisitState
 from lycosa.model.end import End
 from lycosa.model.parsed import ParserHealth
 from lycosa.ports import Offload
-from lycosa.schedule.outcome import is_unreached
-from lycosa.worker.committing import Books, Committer, Reach
+from lycosa.schedule.fetch_outcome import is_unreached
+from lycosa.worker.committer import Committer, FaultPoint, WorkerFiles
 from lycosa.worker.pipeline import Pipeline
-from lycosa.worker.reparsing import Reparsing
+from lycosa.worker.reparser import Reparser
 from lycosa.worker.visit import Visit
 
 _IDLE_S = 1.0
@@ -39,10 +39,10 @@ class Worker:
         config: Config,
         frontier: Frontier,
         pipeline: Pipeline,
-        books: Books,
+        books: WorkerFiles,
         clock: CrawlClock,
         offload: Offload,
-        reach: Reach = lambda _: None,
+        reach: FaultPoint = lambda _: None,
     ) -> None:
         self._config = config
         self.frontier = frontier
@@ -96,7 +96,7 @@ class Worker:
         return self._pipeline.parsing.health
 
     @property
-    def reparsing(self) -> Reparsing:
+    def reparsing(self) -> Reparser:
         """Stored bodies that were never parsed."""
         return self._pipeline.reparsing
 
@@ -223,10 +223,10 @@ class Worker:
         says whether there may be more.
         """
         for _ in range(_STARTED_AT_ONCE):
-            visit = self.frontier.acquire(now, time) if self._may_start else None
-            if visit is None:
+            host = self.frontier.acquire(now, time) if self._may_start else None
+            if host is None:
                 return False
-            self._start(visit)
+            self._start(host)
         return True
 
     @property
@@ -265,7 +265,7 @@ class Worker:
         if any(partition.counters.captures for partition in self.frontier.partitions.values()):
             return True
         return not all(
-            is_unreached(visit.record.last_error) for visit in self.frontier.workbench.hosts()
+            is_unreached(host.record.last_error) for host in self.frontier.workbench.hosts()
         )
 
     async def _pause(self) -> None:
@@ -286,9 +286,9 @@ class Worker:
 
     # -- visits
 
-    def _start(self, visit: VisitState) -> None:
+    def _start(self, host: VisitState) -> None:
         self._has_visited = True
-        self._begin(self._visit(visit))
+        self._begin(self._visit(host))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -329,7 +329,7 @@ class Worker:
         died.
         """
         return any(
-            self._books.crashes.suspicion(url) is not Suspicion.NONE
+            self._books.crashes.suspicion_of(url) is not Suspicion.NONE
             for url in await self._pipeline.next_urls(host)
         )
 
@@ -343,12 +343,12 @@ class Worker:
                 while len(self._running) > self._solo_waiting:
                     await self._clock.sleep(0.01)
                 urls = await self._pipeline.next_urls(visit.host) if self._is_careful else ()
-                self._books.crashes.name(urls)
+                self._books.crashes.name_urls(urls)
                 await self.committer.commit()
                 try:
                     await self._pipeline.run(visit)
                 finally:
-                    self._books.crashes.unname(urls)
+                    self._books.crashes.unname_urls(urls)
                 await self.committer.commit()
         finally:
             self._solo_waiting -= 1

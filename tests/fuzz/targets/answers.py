@@ -15,7 +15,7 @@ from lycosa.config.sections import FetchSection, RetrySection
 from lycosa.fetch import CookieJars, CurlFetcher, Guard
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import judge
+from lycosa.schedule.fetch_outcome import judge_answer
 from lycosa.system.clock import SystemClock
 from lycosa.urls.identity import Sites
 from raw_server import OK
@@ -165,7 +165,7 @@ def _is_sound(fetched: Fetched, data: bytes) -> None:
         )
     if b"transfer-encoding" not in block.lower():
         assert body in data, "a body that nobody said"
-    judge(fetched, tries=0, conditional=False, section=RetrySection())
+    judge_answer(fetched, tries=0, conditional=False, section=RetrySection())
 
 
 def _is_one_request(block: bytes, first: bytes) -> None:

@@ -14,8 +14,8 @@ from lycosa.config.sections import RetrySection
 from lycosa.fetch.headers import HeaderBlock, protocol_of
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import judge
-from lycosa.system.decode import RATIO_FREE_BYTES, decode
+from lycosa.schedule.fetch_outcome import judge_answer
+from lycosa.system.decode import RATIO_FREE_BYTES, decode_content
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -71,7 +71,7 @@ def check(data: bytes) -> None:
         assert name == name.strip().lower() and value == value.strip() and "\n" not in value
         assert fetched.header(name) or not value or fetched.header(name) == ""
     assert protocol_of(block) in ("", "http/1.0", "http/1.1", "h2")
-    judge(fetched, tries=0, conditional=False, section=RetrySection())
+    judge_answer(fetched, tries=0, conditional=False, section=RetrySection())
     for number, encodings in enumerate(_ENCODINGS):
         if (len(data) + number) % 3 == 0:
             _is_bounded(body, encodings)
@@ -88,7 +88,7 @@ def assembled(data: bytes) -> tuple[bytes, bytes]:
     while taken < len(data) and not header.is_complete:
         end = data.find(b"\n", taken) + 1 or len(data)
         line, taken = data[taken:end], end
-        reason = header.add(line)
+        reason = header.add_line(line)
         assert reason in (Reason.NONE, Reason.HEADERS_TOO_LARGE)
         if reason:
             assert taken > _HEADER_BYTES or data[:taken].count(b"\n") + 1 > _HEADER_LINES
@@ -102,7 +102,7 @@ def assembled(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_bounded(body: bytes, encodings: str) -> None:
-    decoded = decode(body, encodings, _MAX_BYTES, _MAX_RATIO)
+    decoded = decode_content(body, encodings, _MAX_BYTES, _MAX_RATIO)
     assert decoded.reason in (Reason.NONE, Reason.DECODE_FAILED, Reason.DECODE_LIMIT)
     assert len(decoded.body) <= max(
         len(body), min(_MAX_BYTES, max(RATIO_FREE_BYTES, len(body) * _MAX_RATIO))
@@ -115,11 +115,11 @@ def _comes_back(plain: bytes, name: str) -> None:
     reason.
     """
     packed = _PACKERS[name](plain)
-    assert decode(packed, name, _MAX_BYTES, 10**6) == (plain, Reason.NONE, "")
-    cut = decode(packed[: len(packed) * 2 // 3], name, _MAX_BYTES, 10**6)
+    assert decode_content(packed, name, _MAX_BYTES, 10**6) == (plain, Reason.NONE, "")
+    cut = decode_content(packed[: len(packed) * 2 // 3], name, _MAX_BYTES, 10**6)
     if cut.reason:
         assert plain.startswith(cut.body), f"{name}, cut: {cut.body[:50]!r} is not the beginning"
-    limited = decode(packed, name, len(plain) // 2, 10**6)
+    limited = decode_content(packed, name, len(plain) // 2, 10**6)
     assert limited.body == plain[: len(plain) // 2] and (
         limited.reason is Reason.DECODE_LIMIT or not plain
     )

@@ -12,8 +12,8 @@ import msgspec
 from fuzz.judging import scratch
 from lycosa.config.fields import Kind, fields, value_of
 from lycosa.config.sections import Config
-from lycosa.config.sources import PREFIX, Settings, SettingsError, from_dict, load
-from lycosa.config.sources import check as check_tree
+from lycosa.config.sources import PREFIX, Settings, SettingsError, from_dict, load_settings
+from lycosa.config.sources import check_config as check_tree
 from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
 
 _FILE = scratch() / "crawl.toml"
@@ -60,10 +60,10 @@ def check(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     lines = text.splitlines()[:50]
     pairs = [line.partition("=") for line in lines]
-    from_file = _judged(lambda: load(_FILE, {}), len(text))
-    _judged(lambda: load(None, {}, lines), len(text))
+    from_file = _judged(lambda: load_settings(_FILE, {}), len(text))
+    _judged(lambda: load_settings(None, {}, lines), len(text))
     _judged(
-        lambda: load(
+        lambda: load_settings(
             None,
             {
                 f"{PREFIX}{name.strip().upper().replace('.', '__')}": value
@@ -103,7 +103,7 @@ def _judged(loads, length: int) -> Settings | None:
 def _comes_back(settings: Settings) -> None:
     saved = json.loads(msgspec.json.encode(settings.config))
     assert from_dict(saved) == settings.config
-    assert load(None, {}, base=settings.config).config == settings.config
+    assert load_settings(None, {}, base=settings.config).config == settings.config
 
 
 def _units(text: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from fuzz.judging import scratch
 from fuzz.targets.logs import with_damage
-from lycosa.attempts import CrashCounts, Suspicion, left_settling
+from lycosa.attempts import CrashCounts, Suspicion, left_storing
 from lycosa.config.sections import Config
 from lycosa.folder import manifest
 from lycosa.folder.lock import CrawlLock
@@ -28,7 +28,7 @@ from store_samples import capture
 _FOLDER = scratch()
 _WARC = _FOLDER / "warc" / "crawl-w000-000001-20260101000000.warc.gz"
 _IDS = tuple(f"urn:uuid:00000000-0000-4000-8000-00000000000{number}" for number in range(1, 5))
-_MANIFEST = manifest.create(
+_MANIFEST = manifest.create_crawl(
     _FOLDER,
     Identity(
         partitions=16, bands=4, canonical={"sort_query": False}, canonical_version=1, suffixes="s"
@@ -79,14 +79,14 @@ def _crashes(data: bytes) -> None:
     store = MemoryKeyValue()
     table = Overlay(store)
     counts = CrashCounts({0: table}, lambda _: 0, _FOLDER)
-    assert all(counts.suspicion(url) in Suspicion for url in counts.suspects())
+    assert all(counts.suspicion_of(url) in Suspicion for url in counts.suspects())
     store.write(table.freeze())
     assert CrashCounts({0: Overlay(store)}, lambda _: 0, _FOLDER).suspects() == counts.suspects()
 
 
 def _settling(data: bytes) -> None:
     (_FOLDER / "settling-w007").write_bytes(data)
-    found = left_settling(_FOLDER)
+    found = left_storing(_FOLDER)
     assert found.keys() <= {7} and all(0 < len(url) <= len(data) for url in found.values())
 
 
@@ -99,12 +99,12 @@ def _lock(data: bytes) -> None:
 
 
 def _manifest(data: bytes) -> None:
-    path = _FOLDER / manifest.NAME
+    path = _FOLDER / manifest.MANIFEST_NAME
     for content in (data, with_damage(path.read_bytes(), data)):
         path.write_bytes(content)
         with suppress(ManifestError):
-            assert isinstance(manifest.load(_FOLDER), Manifest)
-        manifest.save(_FOLDER, _MANIFEST)
+            assert isinstance(manifest.load_manifest(_FOLDER), Manifest)
+        manifest.save_manifest(_FOLDER, _MANIFEST)
 
 
 def _settings(data: bytes) -> None:

@@ -13,7 +13,7 @@ from lycosa.attempts import AttemptLog, Since, crashed_attempts, last_contacts, 
 from lycosa.commit import Commit, CommitLog, LogDamaged, PartitionBatch, read_logs
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.store import JournalError, Row, journal, read_header, read_rows
+from lycosa.store import JournalError, JournalRow, journal, read_header, read_rows
 from lycosa.store.rows import SegmentHeader
 
 _FOLDER = scratch()
@@ -167,8 +167,8 @@ def _written_attempts(data: bytes) -> None:
     texts = [part.decode("utf-8", "surrogateescape") for part in data[2:].split(b"\n", 2)]
     log = AttemptLog(_FOLDER, 0, 1e9, 5.0, boot="boot")
     for text in texts:
-        number = log.begin(text, "192.0.2.1", text, FetchKind.PAGE, 6.0, 1e9 + 1)
-        log.end(number, Reason.NONE, 200, 0.5, 6.5, 1e9 + 1.5, 1.0)
+        number = log.begin_attempt(text, "192.0.2.1", text, FetchKind.PAGE, 6.0, 1e9 + 1)
+        log.end_attempt(number, Reason.NONE, 200, 0.5, 6.5, 1e9 + 1.5, 1.0)
     log.close(1e9 + 2, 7.0)
     path = _FOLDER / _ATTEMPTS
     whole = path.read_bytes()
@@ -201,7 +201,7 @@ _HEADER = SegmentHeader(
     options={"links": True, "text": True},
 )
 _ROWS = [
-    Row(
+    JournalRow(
         url="http://a/",
         surt="a)/",
         host="a",
@@ -215,9 +215,9 @@ _ROWS = [
     )
     for number in range(40)
 ]
-_FRAMES = [journal.encode_frame([journal.encode_header(_HEADER)])]
+_FRAMES = [journal.encode_journal_frame([journal.encode_header(_HEADER)])]
 _FRAMES += [
-    journal.encode_frame([journal.encode_line(row) for row in _ROWS[at : at + 10]])
+    journal.encode_journal_frame([journal.encode_line(row) for row in _ROWS[at : at + 10]])
     for at in range(0, 40, 10)
 ]
 
@@ -226,12 +226,12 @@ def _foreign_journal(data: bytes) -> None:
     """Any lines behind a header, and any bytes as a file: rows that come back the same, or the
     damage is told.
     """
-    _CLOSED.write_bytes(_FRAMES[0] + journal.encode_frame([data]))
+    _CLOSED.write_bytes(_FRAMES[0] + journal.encode_journal_frame([data]))
     rows = _read_rows(_CLOSED)
     assert len(rows or []) <= data.count(b"\n") + 1
     if rows:
         _CLOSED.write_bytes(
-            _FRAMES[0] + journal.encode_frame([journal.encode_line(row) for row in rows])
+            _FRAMES[0] + journal.encode_journal_frame([journal.encode_line(row) for row in rows])
         )
         assert repr(_read_rows(_CLOSED)) == repr(rows)
     for path in (_OPEN, _CLOSED):
@@ -256,7 +256,7 @@ def _damaged_journal(data: bytes) -> None:
     expected = _ROWS[: max(0, 10 * (intact - 1))]
     for path in (_OPEN, _CLOSED):
         path.write_bytes(damaged)
-        found: list[Row] = []
+        found: list[JournalRow] = []
         try:
             found.extend(read_rows(path))
         except JournalError:
@@ -268,7 +268,7 @@ def _damaged_journal(data: bytes) -> None:
         )
 
 
-def _read_rows(path: Path, length: int | None = None) -> list[Row] | None:
+def _read_rows(path: Path, length: int | None = None) -> list[JournalRow] | None:
     try:
         return list(read_rows(path, length))
     except JournalError as error:

@@ -12,7 +12,7 @@ import msgspec
 from lycosa.cluster.worker_messages import Probe, Seeds, Stop, decode_from_worker, decode_to_worker
 from lycosa.commit import Commit, PartitionBatch
 from lycosa.exchange.connection import DECODER as EXCHANGED
-from lycosa.exchange.connection import Answers, Hello, Parcels, Questions, Replies
+from lycosa.exchange.connection import Acknowledgements, Hello, Parcels, Questions, Replies
 from lycosa.exchange.port import Parcel
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import VisitRecord
@@ -147,7 +147,11 @@ def samples() -> Iterator[bytes]:
         [Document("http://a/", 200, [("content-type", "text/html")], b"<p>")],
         [Parsed(title="t", links=[link], hints={"http://a/b": (5, 0.5)}, refused_links={1: 2})],
         [
-            *(Hello("c"), Parcels([(1, Parcel(0, 1, 2, [discovered]))]), Answers([(1, "")])),
+            *(
+                Hello("c"),
+                Parcels([(1, Parcel(0, 1, 2, [discovered]))]),
+                Acknowledgements([(1, "")]),
+            ),
             *(Questions([(1, [(2, b"k")])]), Replies([(1, {b"k": None})])),
         ],
         [Seeds("seeds 1", ["http://a/"]), Stop("interrupted"), Probe(3)],

@@ -13,11 +13,11 @@ from fuzz.judging import MAX_BYTES, shared, vectors
 from lycosa.politeness.robots_file import parse_robots
 from lycosa.politeness.robots_rules import (
     Matcher,
-    Rule,
-    Verdict,
+    RobotsRule,
+    RobotsVerdict,
     normal_pattern,
     normal_target,
-    target_of,
+    robots_target,
 )
 
 _PRODUCT = "lycosa"
@@ -60,7 +60,7 @@ def check(data: bytes) -> None:
     assert all(0 < line <= lines for _, _, line in rules.rules)
     matcher = Matcher(rules)
     for target in _asked(rules.rules):
-        verdict = matcher.judge(target)
+        verdict = matcher.judge_target(target)
         assert 0 <= verdict.line <= lines
         if len(rules.rules) <= _COMPARED:
             expected = _by_trying_each(rules.rules, target)
@@ -69,11 +69,11 @@ def check(data: bytes) -> None:
             )
     _is_read_as_google_reads(data, matcher)
     text = data[:2000].decode("utf-8", "replace")
-    assert target_of(text).startswith("/")
-    matcher.judge(target_of(text))
+    assert robots_target(text).startswith("/")
+    matcher.judge_target(robots_target(text))
 
 
-def _asked(rules: list[Rule]) -> Iterator[str]:
+def _asked(rules: list[RobotsRule]) -> Iterator[str]:
     yield from _TARGETS
     for _, pattern, _ in rules[:8]:
         literal = pattern[:300].replace("%2A", "*").replace("%24", "$")
@@ -96,18 +96,18 @@ def _is_read_as_google_reads(data: bytes, matcher: Matcher) -> None:
     # to Google %2A and * are two
     for target in (each for each in _TARGETS if each != "/robots.txt" and "%" not in each):
         allowed = google_robots.is_allowed(rules, normal_target(target).encode())
-        assert matcher.judge(target).allowed == allowed, (
+        assert matcher.judge_target(target).allowed == allowed, (
             f"{target!r}: by Google's matcher {'allowed' if allowed else 'disallowed'}"
         )
 
 
-def _by_trying_each(rules: list[Rule], target: str) -> Verdict:
+def _by_trying_each(rules: list[RobotsRule], target: str) -> RobotsVerdict:
     """RFC 9309 2.2.2 in the plainest way: of all rules that match the longest, Allow before
     Disallow, the first of equals.
     """
     if target == "/robots.txt":
-        return Verdict()
-    normal, best, found = normal_target(target), (-1, False), Verdict()
+        return RobotsVerdict()
+    normal, best, found = normal_target(target), (-1, False), RobotsVerdict()
     for allow, pattern, line in rules:
         folder, slash, name = pattern.rpartition("/")
         tried = (
@@ -120,7 +120,7 @@ def _by_trying_each(rules: list[Rule], target: str) -> Verdict:
             if rank > best and _matches(each, normal):
                 best, found = (
                     rank,
-                    Verdict(allow, line, f"{'Allow' if allow else 'Disallow'}: {pattern}"),
+                    RobotsVerdict(allow, line, f"{'Allow' if allow else 'Disallow'}: {pattern}"),
                 )
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fuzz.judging import vectors
 from lycosa.fetch.headers import build_user_agent, conditional_lines, email_of
-from lycosa.fetch.headers import target_of as origin_form
+from lycosa.fetch.headers import request_target as origin_form
 from lycosa.model.fetched import FetchRequest
 from lycosa.parse.charset import charset_name, decode_text
 from lycosa.parse.directives import read_directives

@@ -18,13 +18,13 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.inspect.audit.report import Check
 from lycosa.model.fetched import FetchKind
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 
 Keys = NDArray[np.uint64]
 
 
 class CaptureIndex:
-    """``add`` all, then ask."""
+    """``add_capture`` all, then ask."""
 
     def __init__(self) -> None:
         self._captures = array("Q")
@@ -34,12 +34,12 @@ class CaptureIndex:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, url: str, number: int, segment: str, offset: int) -> None:
+    def add_capture(self, url: str, number: int, segment: str, offset: int) -> None:
         """A capture; ``segment`` as a ``Location`` names it."""
         self._captures.append(capture_key(url, number))
         self._places.append(place_key(url, number, segment, offset))
 
-    def repeated(self) -> set[int]:
+    def repeated_captures(self) -> set[int]:
         """``capture_key`` of those that were added twice."""
         keys = (
             np.sort(np.frombuffer(self._captures, dtype=np.uint64))
@@ -48,7 +48,7 @@ class CaptureIndex:
         )
         return set(keys[1:][keys[1:] == keys[:-1]].tolist())
 
-    def lacking(self, keys: list[int]) -> list[int]:
+    def lacking_places(self, keys: list[int]) -> list[int]:
         """Positions of those ``place_key`` values that no capture has."""
         if self._sorted is None:
             self._sorted = (
@@ -70,16 +70,16 @@ def once_check() -> Check:
     return Check("once", "captures: no URL has the same fetch twice")
 
 
-def find_repeated(check: Check, index: CaptureIndex, rows: Iterable[Row]) -> None:
+def find_repeated(check: Check, index: CaptureIndex, rows: Iterable[JournalRow]) -> None:
     """Tells of captures that stand twice. ``rows`` are all rows again; they are only read where
     there are such captures.
     """
     check.checked = len(index)
-    if not (repeated := index.repeated()):
+    if not (repeated := index.repeated_captures()):
         return
     for row in rows:
         if row.kind is not FetchKind.ROBOTS and capture_key(row.url, row.fetch_number) in repeated:
-            check.breach(
+            check.add_breach(
                 f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte"
                 f" {row.offset} and elsewhere"
             )

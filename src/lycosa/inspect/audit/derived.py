@@ -23,24 +23,24 @@ from lycosa.inspect.audit.segments import Segment, members
 from lycosa.inspect.audit.tables import BATCH_ROWS, TableCheck
 from lycosa.store import layout, links, pages, wet
 from lycosa.store.closing import missing_files
-from lycosa.store.derived import DERIVED, KINDS, LINKS, PAGES, TEXT, wanted_kinds
-from lycosa.store.rows import Row, SegmentHeader
+from lycosa.store.derived import DERIVED, DERIVED_KINDS, LINKS, PAGES, TEXT, wanted_kinds
+from lycosa.store.rows import JournalRow, SegmentHeader
 
 _ROWS = 500
-_PAGES_NEEDED = len(pages.COMMON_CRAWL) + 1
+_PAGES_NEEDED = len(pages.COMMON_CRAWL_COLUMNS) + 1
 _LINKS_NEEDED = 3
 
 
 class _FileCheck(Protocol):
     """Compares one file: ``row`` for all rows of its segment, then ``end``."""
 
-    def row(self, row: Row) -> None: ...
+    def row(self, row: JournalRow) -> None: ...
     def end(self) -> None: ...
 
 
 class DerivedChecks:
-    """Checks the derived files of one closed segment after the other. ``begin``, ``row`` for all of
-    its rows, ``end``.
+    """Checks the derived files of one closed segment after the other. ``begin_segment``, ``row``
+    for all of its rows, ``end``.
     """
 
     def __init__(self) -> None:
@@ -48,10 +48,10 @@ class DerivedChecks:
         self._files: list[_FileCheck] = []
         self._elsewhere = dict.fromkeys(self._checks, 0)
 
-    def all(self) -> list[Check]:
+    def all_checks(self) -> list[Check]:
         return list(self._checks.values())
 
-    def begin(self, folder: Path, segment: Segment) -> None:
+    def begin_segment(self, folder: Path, segment: Segment) -> None:
         """Takes a segment; an open one has no derived files."""
         self._files = []
         if not segment.is_closed:
@@ -61,24 +61,24 @@ class DerivedChecks:
             check = self._checks[kind]
             path = folder / layout.file_name(kind, segment.name)
             if kind in missing:
-                check.note(f"{kind}/{path.name} is not built yet; the next start builds it")
+                check.add_note(f"{kind}/{path.name} is not built yet; the next start builds it")
             elif not path.exists():
                 self._elsewhere[kind] += 1
             else:
                 begin = _CHECKS[kind][1] if kind in _CHECKS else _LinesCheck
                 self._files.append(begin(check, path, segment.header))
 
-    def row(self, row: Row) -> None:
+    def check_row(self, row: JournalRow) -> None:
         """One more capture of the segment."""
         for file in self._files:
             file.row(row)
 
-    def end(self) -> None:
+    def end_segment(self) -> None:
         """All rows were given: what the files still hold is too much."""
         for file in self._files:
             file.end()
 
-    def strangers(self, folder: Path, found: list[Segment]) -> None:
+    def check_strangers(self, folder: Path, found: list[Segment]) -> None:
         """Files that belong to no segment, or to one that has no such file: readers of the folder
         would take their rows for captures.
 
@@ -88,7 +88,7 @@ class DerivedChecks:
         headers = {segment.name: segment.header for segment in found}
         for kind, number in self._elsewhere.items():
             if number:
-                self._checks[kind].note(
+                self._checks[kind].add_note(
                     f"not compared: {number} files that were removed here after their upload"
                 )
         for kind, check in self._checks.items():
@@ -98,11 +98,11 @@ class DerivedChecks:
                 name = layout.stem_of(path)
                 header = headers.get(name)
                 if path != folder / layout.file_name(kind, name) or name not in known:
-                    check.breach(
+                    check.add_breach(
                         f"{kind}/{path.name} belongs to no segment of this crawl; move it elsewhere"
                     )
                 elif header is not None and kind not in wanted_kinds(header.options):
-                    check.breach(
+                    check.add_breach(
                         f"{kind}/{path.name}: its segment was stored without {kind}/, so this crawl"
                         " did not make it; move it elsewhere"
                     )
@@ -115,10 +115,10 @@ class _LinesCheck:
         self._check, self._path = check, path
         self._folder = tempfile.TemporaryDirectory(prefix="lycosa-audit-")
         self._made = Path(self._folder.name) / path.name
-        self._builder = KINDS[path.parent.name].begin(self._made, header)
+        self._builder = DERIVED_KINDS[path.parent.name].begin(self._made, header)
 
-    def row(self, row: Row) -> None:
-        self._builder.add(row)
+    def row(self, row: JournalRow) -> None:
+        self._builder.add_row(row)
 
     def end(self) -> None:
         self._builder.close()
@@ -141,7 +141,7 @@ class _LinesCheck:
         if ends_after >= 0:  # told with the number of lines, which is known by now
             first = f" ends after {ends_after} lines of {lines}"
         if first:
-            self._check.breach(self._path.name + first)
+            self._check.add_breach(self._path.name + first)
 
 
 class _PagesCheck:
@@ -152,22 +152,24 @@ class _PagesCheck:
         self._crawl = header.crawl
         self._values: list[tuple[Any, ...]] = []
 
-    def row(self, row: Row) -> None:
+    def row(self, row: JournalRow) -> None:
         self._values.append(pages.values(row, self._crawl))
         if len(self._values) >= _ROWS:
             self._compare()
 
     def end(self) -> None:
         self._compare()
-        self._table.end()
+        self._table.end_file()
 
     def _compare(self) -> None:
         if self._values:
             columns = [
                 pa.array(column, field.type)
-                for column, field in zip(zip(*self._values, strict=True), pages.SCHEMA, strict=True)
+                for column, field in zip(
+                    zip(*self._values, strict=True), pages.PAGES_SCHEMA, strict=True
+                )
             ]
-            self._table.compare(pa.table(columns, schema=pages.SCHEMA), "url")
+            self._table.compare_rows(pa.table(columns, schema=pages.PAGES_SCHEMA), "url")
             self._values.clear()
 
 
@@ -177,10 +179,10 @@ class _LinksCheck:
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
         self._table = TableCheck(check, path, _LINKS_NEEDED)
         self._segment = header.segment
-        self._rows: list[Row] = []
+        self._rows: list[JournalRow] = []
         self._links = 0
 
-    def row(self, row: Row) -> None:
+    def row(self, row: JournalRow) -> None:
         if row.links.urls:
             self._rows.append(row)
             self._links += len(row.links.urls)
@@ -189,12 +191,12 @@ class _LinksCheck:
 
     def end(self) -> None:
         self._compare()
-        self._table.end()
+        self._table.end_file()
 
     def _compare(self) -> None:
         if self._rows:
             wanted = pa.Table.from_batches([links.batch(self._rows, self._segment)])
-            self._table.compare(wanted, "source_url")
+            self._table.compare_rows(wanted, "source_url")
             self._rows, self._links = [], 0
 
 
@@ -208,7 +210,7 @@ class _TextCheck:
         self._records = members(path)
         self._next()  # the warcinfo record
 
-    def row(self, row: Row) -> None:
+    def row(self, row: JournalRow) -> None:
         if not wet.has_text(row):
             return
         found = self._next()
@@ -227,7 +229,7 @@ class _TextCheck:
         try:
             return next(self._records, None)
         except (zlib.error, EOFError) as error:
-            self._check.breach(str(error))
+            self._check.add_breach(str(error))
             return None
 
 

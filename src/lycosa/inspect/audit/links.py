@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from lycosa.admit.submission import may_list
-from lycosa.exchange import waiting_urls
+from lycosa.admit.sitemap_scope import may_list
+from lycosa.exchange import urls_in_outboxes
 from lycosa.inspect.audit.report import Check
 from lycosa.inspect.reader import CrawlReader, TableView
-from lycosa.inspect.saved import PureRules, Saved
+from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.kv.records import url_key
 from lycosa.model.capture import Original
 from lycosa.model.discovered import LinkKind
@@ -29,9 +29,9 @@ from lycosa.model.parsed import Document, Link
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import Meaning, judge
+from lycosa.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.store.reading import RecordError, StoredRecord
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 from lycosa.urls.identity import InvalidUrl, hash8, host_of, partition_of
 
 _KNOWN = 300_000  # keys remembered as present: a site's pages link to the same few pages
@@ -41,9 +41,11 @@ _MOST_DOUBTFUL = 100_000
 
 
 class LinkCheck:
-    """``row`` for captures whose record was read."""
+    """``check_row`` for captures whose record was read."""
 
-    def __init__(self, reader: CrawlReader, saved: Saved, views: Mapping[int, TableView]) -> None:
+    def __init__(
+        self, reader: CrawlReader, saved: SavedSettings, views: Mapping[int, TableView]
+    ) -> None:
         self.check = Check(
             "outlinks",
             "outlinks and redirects of stored pages, parsed again: each that the rules admit has a"
@@ -63,7 +65,7 @@ class LinkCheck:
         ] = []  # links without a record: key, URL, what is to be said
         self.pages = 0
 
-    def row(self, row: Row, record: StoredRecord) -> None:
+    def check_row(self, row: JournalRow, record: StoredRecord) -> None:
         """One capture."""
         if row.kind is FetchKind.ROBOTS:
             return
@@ -74,7 +76,7 @@ class LinkCheck:
             truncated=row.truncated,
             header_block=record.header_block,
         )
-        outcome = judge(
+        outcome = judge_answer(
             answer,
             tries=self._saved.config.retry.tries,
             conditional=True,
@@ -90,10 +92,10 @@ class LinkCheck:
         ):
             self._page(row, answer, record)
 
-    def _page(self, row: Row, answer: Fetched, record: StoredRecord) -> None:
+    def _page(self, row: JournalRow, answer: Fetched, record: StoredRecord) -> None:
         body = record.body if not row.revisit else self._body_of(row.original)
         if body is None:
-            self.check.note(
+            self.check.add_note(
                 "some duplicates were not parsed: the capture that has their body was replaced by a"
                 " later one"
             )
@@ -120,8 +122,8 @@ class LinkCheck:
             ):
                 self._link(row, link, row.depth + 1)
 
-    def _redirect(self, row: Row, answer: Fetched) -> None:
-        source = self._views[self._owner(hash8(row.host), row.host)].record(
+    def _redirect(self, row: JournalRow, answer: Fetched) -> None:
+        source = self._views[self._owner(hash8(row.host), row.host)].url_record(
             hash8(row.host), hash8(row.url)
         )
         if source is not None and source.hops >= self._saved.config.scope.max_hops:
@@ -134,7 +136,7 @@ class LinkCheck:
             row, Link(target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT), row.depth
         )
 
-    def _link(self, row: Row, link: Link, depth: int) -> None:
+    def _link(self, row: JournalRow, link: Link, depth: int) -> None:
         self.check.checked += 1
         key = link.host8 + link.url8
         if key in self._known:
@@ -145,10 +147,10 @@ class LinkCheck:
             self._known.add(key)
             return
         wall = row.date_us / 1_000_000
-        if self._rules.judge(link.url, link.kind, depth, wall, link.nofollow) is not None:
+        if self._rules.judge_url(link.url, link.kind, depth, wall, link.nofollow) is not None:
             return
         if (
-            self._rules.judge_then(link.url, link.kind, depth, wall, link.nofollow) is not None
+            self._rules.judge_url_then(link.url, link.kind, depth, wall, link.nofollow) is not None
             or key in self._outboxes()
         ):
             return
@@ -159,20 +161,20 @@ class LinkCheck:
         if len(self._doubtful) < _MOST_DOUBTFUL:
             self._doubtful.append((key, link.url, told))
         else:
-            self.check.breach(told)
+            self.check.add_breach(told)
 
-    def finish(self, again: Callable[[], CrawlReader] | None) -> None:
+    def finish_check(self, again: Callable[[], CrawlReader] | None) -> None:
         """After the last row. ``again`` reads the crawl once more, if it is running."""
         if again is not None and self._doubtful:
             reader = again()
-            waiting = _waiting(reader.views())
+            waiting = _waiting(reader.partition_views())
             self._doubtful = [
                 each
                 for each in self._doubtful
-                if each[0] not in waiting and reader.find(each[1]) is None
+                if each[0] not in waiting and reader.find_url(each[1]) is None
             ]
         for _, _, told in self._doubtful:
-            self.check.breach(told)
+            self.check.add_breach(told)
 
     def _is_known(self, link: Link) -> bool:
         return (
@@ -205,14 +207,14 @@ class LinkCheck:
         if original is None:
             return None
         host = host_of(original.url)
-        record = self._views[self._owner(hash8(host), host)].record(
+        record = self._views[self._owner(hash8(host), host)].url_record(
             hash8(host), hash8(original.url)
         )
         history = record.history if record else None
         if history is None or history.record_id != original.record_id:
             return None
         try:
-            stored = self._reader.source.record(history.segment, history.offset)
+            stored = self._reader.source.read_record(history.segment, history.offset)
         except (RecordError, OSError):
             return None  # another check says so
         return stored.body if stored.fields.get("WARC-Type") == "response" else None
@@ -220,4 +222,4 @@ class LinkCheck:
 
 def _waiting(views: Iterable[TableView]) -> set[bytes]:
     """Keys of the URLs in the outboxes of all partitions."""
-    return {found.host8 + found.url8 for view in views for found in waiting_urls(view.scan)}
+    return {found.host8 + found.url8 for view in views for found in urls_in_outboxes(view.scan)}

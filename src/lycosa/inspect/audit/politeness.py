@@ -14,7 +14,7 @@ from pathlib import Path
 from lycosa.attempts import Attempt, Gap, address_use, gaps, read_attempts
 from lycosa.config.sections import PolitenessSection
 from lycosa.folder.names import attempts_folder
-from lycosa.inspect.audit.report import Check, HostPace, Progress
+from lycosa.inspect.audit.report import Check, HostPace, OnAuditProgress
 from lycosa.reasons import Reason
 
 _TICK_S = 2e-6  # times in the log are cut to microseconds, each of the two
@@ -40,7 +40,7 @@ class PolitenessChecks:
         self,
         section: PolitenessSection,
         want_hosts: bool,
-        progress: Progress,
+        progress: OnAuditProgress,
         until: float | None = None,
     ) -> None:
         self.hosts = Check(
@@ -59,7 +59,7 @@ class PolitenessChecks:
         self._second_addresses = 0
         self._damaged: dict[str, int] = {}
 
-    def all(self) -> list[Check]:
+    def all_checks(self) -> list[Check]:
         return [self.hosts, self.addresses]
 
     def run(self, folder: Path) -> None:
@@ -82,14 +82,16 @@ class PolitenessChecks:
 
     def _tell(self) -> None:
         if self._second_addresses:
-            self.hosts.note(
+            self.hosts.add_note(
                 f"{self._second_addresses} requests went to a second address of a host at once, the"
                 " first had given no connection"
             )
         for name, lines in self._damaged.items():
-            self.hosts.note(f"{name}: {lines} lines cannot be read (a kill may tear the last one)")
+            self.hosts.add_note(
+                f"{name}: {lines} lines cannot be read (a kill may tear the last one)"
+            )
             if lines > 1:
-                self.hosts.breach(
+                self.hosts.add_breach(
                     f"{name}: {lines} lines cannot be read, so pauses there are not proven"
                 )
 

@@ -11,7 +11,7 @@ from lycosa.model.capture import Location
 from lycosa.store import layout
 from lycosa.store.reading import RecordError, StoredRecord, location_of, read_record
 from lycosa.store.removed import ElsewhereError
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 from lycosa.store.warc import bracketed, warc_date
 
 
@@ -22,28 +22,28 @@ class RecordChecks:
         self.check = check
         self._at = 0
 
-    def begin(self, segment: Segment) -> None:
+    def begin_segment(self, segment: Segment) -> None:
         """The first record is the warcinfo, which the journal's head describes."""
         self._segment = segment
         self._at = segment.header.warcinfo_length
 
-    def place(self, row: Row) -> None:
+    def check_place(self, row: JournalRow) -> None:
         """Records stand one behind the other; what no row describes must still be whole records
         (names that were resolved).
         """
         start = row.offset - row.request_length
         if start > self._at and not self._is_filled(self._at, start):
-            self.check.breach(
+            self.check.add_breach(
                 f"{self._segment.warc.name}, bytes {self._at} to {start}: neither a capture nor"
                 " other whole records"
             )
         elif start < self._at:
-            self.check.breach(
+            self.check.add_breach(
                 f"{self._segment.warc.name}, byte {start}: {row.url} overlaps the record before it"
             )
         self._at = max(self._at, row.offset + row.length + row.metadata_length)
 
-    def end(self) -> None:
+    def end_segment(self) -> None:
         """The committed file ends where the last record does."""
         committed = self._segment.warc_length
         self.check.expect(
@@ -53,7 +53,7 @@ class RecordChecks:
             f" {committed}",
         )
 
-    def read(self, folder_of: Segment, row: Row) -> StoredRecord | None:
+    def read_record(self, folder_of: Segment, row: JournalRow) -> StoredRecord | None:
         """The main record of a capture, checked; ``None`` when there is none to be read."""
         folder = folder_of.warc.parent.parent
         self.check.checked += 1
@@ -77,10 +77,10 @@ class RecordChecks:
                     "metadata",
                 )
         except ElsewhereError as error:
-            self.check.note(f"not read: {error}")
+            self.check.add_note(f"not read: {error}")
             return None
         except (RecordError, OSError) as error:
-            self.check.breach(f"{row.url}: {error}")
+            self.check.add_breach(f"{row.url}: {error}")
             return None
         self._main(row, record)
         return record
@@ -91,13 +91,13 @@ class RecordChecks:
                 file.seek(start)
                 return is_records(file.read(end - start))
         except ElsewhereError as error:
-            self.check.note(f"not read: {error}")
+            self.check.add_note(f"not read: {error}")
             return True  # nothing is known against it
 
-    def _beside(self, row: Row, offset: int, length: int) -> Location:
+    def _beside(self, row: JournalRow, offset: int, length: int) -> Location:
         return Location(layout.warc_name(row.segment), offset, length, "")
 
-    def _main(self, row: Row, record: StoredRecord) -> None:
+    def _main(self, row: JournalRow, record: StoredRecord) -> None:
         wanted = {
             "WARC-Type": "revisit" if row.revisit else "response",
             "WARC-Record-ID": bracketed(row.record_id),
@@ -111,12 +111,12 @@ class RecordChecks:
         else:
             wanted["WARC-Payload-Digest"] = _digest(record.body)
             if row.digest != wanted["WARC-Payload-Digest"]:
-                self.check.breach(
+                self.check.add_breach(
                     f"{row.url}: the journal's digest {row.digest} is not that of the stored body"
                 )
         self._fields(row, record, wanted)
 
-    def _companion(self, row: Row, record: StoredRecord, kind: str) -> None:
+    def _companion(self, row: JournalRow, record: StoredRecord, kind: str) -> None:
         wanted = {
             "WARC-Type": kind,
             "WARC-Concurrent-To": bracketed(row.record_id),
@@ -125,11 +125,11 @@ class RecordChecks:
         }
         self._fields(row, record, wanted)
 
-    def _fields(self, row: Row, record: StoredRecord, wanted: dict[str, str]) -> None:
+    def _fields(self, row: JournalRow, record: StoredRecord, wanted: dict[str, str]) -> None:
         for name, value in wanted.items():
             found = record.fields.get(name, "")
             if found != value:
-                self.check.breach(
+                self.check.add_breach(
                     f"{row.url}, {row.segment}, byte {row.offset}: {name} is {found or 'missing'},"
                     f" wanted {value}"
                 )

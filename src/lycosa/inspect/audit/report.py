@@ -10,7 +10,7 @@ import msgspec
 
 SHOWN = 10
 
-Progress = Callable[[str, int, int], None]
+OnAuditProgress = Callable[[str, int, int], None]
 """Told now and then: what is being done, how much of it is done, of how much (0 = unknown)."""
 
 
@@ -26,7 +26,7 @@ class Check(msgspec.Struct):
     first: list[str] = []
     notes: list[str] = []
 
-    def breach(self, text: str) -> None:
+    def add_breach(self, text: str) -> None:
         """The promise does not hold here."""
         self.breaches += 1
         if len(self.first) < SHOWN:
@@ -36,9 +36,9 @@ class Check(msgspec.Struct):
         """Counts one thing checked, and a breach when it does not hold."""
         self.checked += 1
         if not holds:
-            self.breach(text)
+            self.add_breach(text)
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """What a reader should know of this check, once."""
         if text not in self.notes and len(self.notes) < SHOWN:
             self.notes.append(text)
@@ -56,7 +56,7 @@ class HostPace(msgspec.Struct, frozen=True):
     margin_s: float
 
 
-class Report(msgspec.Struct, kw_only=True):
+class AuditReport(msgspec.Struct, kw_only=True):
     """A whole audit. ``share`` is the part of all captures whose records were read (1 = all)."""
 
     folder: str

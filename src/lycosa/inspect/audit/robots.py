@@ -21,16 +21,18 @@ from lycosa.politeness.robots_file import parse_robots
 from lycosa.politeness.robots_rules import Matcher, RobotsRules
 from lycosa.reasons import Reason
 from lycosa.store.reading import StoredRecord, location_of
-from lycosa.store.rows import Row
-from lycosa.system.decode import decode
+from lycosa.store.rows import JournalRow
+from lycosa.system.decode import decode_content
 from lycosa.urls.identity import target_of
 
 _COMPILED = 1000
 _MOST_DEFERRED = 100_000
 
 
-class RobotsCheck:
-    """``row`` for every capture, robots.txt among them with its record; ``finish`` at the end."""
+class RobotsAudit:
+    """``check_row`` for every capture, robots.txt among them with its record; ``finish_check``
+    at the end.
+    """
 
     def __init__(self, reader: CrawlReader, config: Config, is_live: bool = False) -> None:
         self.check = Check("robots", "captures: robots.txt, read back from the WARC, judged again")
@@ -42,7 +44,7 @@ class RobotsCheck:
         self._deferred: list[tuple[str, RobotsDecision]] = []
         self._has_unread = False
 
-    def row(self, row: Row, record: StoredRecord | None) -> None:
+    def check_row(self, row: JournalRow, record: StoredRecord | None) -> None:
         """One capture."""
         if row.kind is FetchKind.ROBOTS:
             if 200 <= row.status < 300 and not row.revisit and record is None:
@@ -52,7 +54,7 @@ class RobotsCheck:
         else:
             self._decision(row.url, row.robots)
 
-    def finish(self) -> None:
+    def finish_check(self) -> None:
         """Judges what named a file that had not been met then: workers' segments are not in one
         order.
         """
@@ -68,7 +70,7 @@ class RobotsCheck:
         elif len(self._deferred) < _MOST_DEFERRED:
             self._deferred.append((url, decision))
         else:
-            self.check.note(
+            self.check.add_note(
                 "some captures were not judged: too many name files that come later in the segments"
             )
 
@@ -79,34 +81,34 @@ class RobotsCheck:
         )
         if not decision.version:
             if decision.status == 429 or decision.status >= 500 or 200 <= decision.status < 300:
-                self.check.breach(
+                self.check.add_breach(
                     f"{url}: decided by an answer with status {decision.status}, which allows"
                     " nothing"
                 )
             return
         location = self._files.get(decision.version)
         if location is None and self._is_live:
-            self.check.note(
+            self.check.add_note(
                 "some captures were not judged: their robots.txt was stored after the audit began,"
                 " by another worker"
             )
             return
         if location is None and self._has_unread:
-            self.check.note(
+            self.check.add_note(
                 "some captures were not judged: their robots.txt could not be read back"
             )
             return
         if location is None:
-            self.check.breach(
+            self.check.add_breach(
                 f"{url}: decided by robots.txt {decision.version}, which is in no WARC record"
             )
             return
         rules, matcher = self._load(decision.version, location)
-        verdict = matcher.judge(target_of(url))
+        verdict = matcher.judge_target(target_of(url))
         told = (decision.allowed, decision.line, decision.rule, decision.group)
         again = (verdict.allowed, verdict.line, verdict.rule, rules.group)
         if told != again:
-            self.check.breach(
+            self.check.add_breach(
                 f"{url}: robots.txt {decision.version} was read as {_words(*told)}, and now reads"
                 f" {_words(*again)}"
             )
@@ -115,7 +117,7 @@ class RobotsCheck:
         known = self._compiled.get(version)
         if known is None:
             rules = parse_robots(
-                self._body(self._source.record(location.segment, location.offset)),
+                self._body(self._source.read_record(location.segment, location.offset)),
                 self._product,
                 self._max_bytes,
             )
@@ -130,7 +132,7 @@ class RobotsCheck:
         encoding = Fetched("", Reason.NONE, header_block=record.header_block).header(
             "content-encoding"
         )
-        return decode(record.body, encoding, self._max_bytes + 1, 1000).body
+        return decode_content(record.body, encoding, self._max_bytes + 1, 1000).body
 
     @staticmethod
     def _version(body: bytes) -> str:

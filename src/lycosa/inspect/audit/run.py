@@ -31,21 +31,21 @@ from lycosa.inspect.audit.derived import DerivedChecks
 from lycosa.inspect.audit.links import LinkCheck
 from lycosa.inspect.audit.politeness import PolitenessChecks
 from lycosa.inspect.audit.records import RecordChecks
-from lycosa.inspect.audit.report import Check, Progress, Report
-from lycosa.inspect.audit.robots import RobotsCheck
+from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
+from lycosa.inspect.audit.robots import RobotsAudit
 from lycosa.inspect.audit.seen import check_seen
 from lycosa.inspect.audit.segments import Segment, committed_lengths, segments
 from lycosa.inspect.audit.state import StateChecks
 from lycosa.inspect.audit.unparsed import UnparsedCheck
 from lycosa.inspect.reader import CrawlReader, TableView, read_folder
 from lycosa.inspect.running import is_running
-from lycosa.inspect.saved import load_saved
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.model.fetched import FetchKind
 from lycosa.shard.folder_view import FolderView
 from lycosa.store import layout
 from lycosa.store.journal import JournalError
 from lycosa.store.layout import warc_name
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 
 DEFAULT_SAMPLE = 2000
 _STEP = 500
@@ -66,13 +66,13 @@ _DEFAULTS = AuditOptions()
 def audit(
     folder: Path,
     options: AuditOptions = _DEFAULTS,
-    progress: Progress = lambda what, done, total: None,
-) -> Report:
+    progress: OnAuditProgress = lambda what, done, total: None,
+) -> AuditReport:
     """Checks everything. Blocks: about 1.3 ms for each capture whose record is read and parsed
     again, 0.25 ms for each other one.
 
-    Raises what ``FolderView`` and ``load_saved`` raise when the folder cannot be looked at at all;
-    all else becomes a breach.
+    Raises what ``FolderView`` and ``load_saved_settings`` raise when the folder cannot be looked at
+    at all; all else becomes a breach.
     """
     started = time.monotonic()
     is_live = is_running(folder)
@@ -89,7 +89,9 @@ def audit(
         is_live = True  # it started meanwhile, so what was found may be half of what it was doing
 
 
-def _audit(folder: Path, is_live: bool, options: AuditOptions, progress: Progress) -> Report:
+def _audit(
+    folder: Path, is_live: bool, options: AuditOptions, progress: OnAuditProgress
+) -> AuditReport:
     with _Audit(folder, is_live, options, progress) as run:
         run.captures()
         run.state()
@@ -101,7 +103,7 @@ class _Audit:
     """One audit under way: the views of all partitions stay open for its duration."""
 
     def __init__(
-        self, folder: Path, is_live: bool, options: AuditOptions, progress: Progress
+        self, folder: Path, is_live: bool, options: AuditOptions, progress: OnAuditProgress
     ) -> None:
         self._began = time.time()
         # before the logs are read
@@ -112,11 +114,11 @@ class _Audit:
         )
         self._folder, self._source = folder, FolderView(folder)
         self._reader = CrawlReader(self._source)
-        self._saved = load_saved(self._reader)
+        self._saved = load_saved_settings(self._reader)
         self._options, self._progress = options, progress
         self._open = contextlib.ExitStack()
         self._views: dict[int, TableView] = {}
-        self.report = Report(
+        self.report = AuditReport(
             folder=str(folder), crawl=self._reader.manifest.crawl, is_running=is_live, share=1.0
         )
         self._index = CaptureIndex()
@@ -124,7 +126,7 @@ class _Audit:
 
     def __enter__(self) -> _Audit:
         for number in range(self._reader.partitions):
-            self._views[number] = self._open.enter_context(self._reader.view(number))
+            self._views[number] = self._open.enter_context(self._reader.partition_view(number))
         counters = [view.counters() for view in self._views.values()]
         self._discovered = sum(each.discovered for each in counters)
         self._captured = sum(each.captures for each in counters)
@@ -146,7 +148,7 @@ class _Audit:
             )
         )
         derived = DerivedChecks()
-        robots = RobotsCheck(self._reader, self._saved.config, self.report.is_running)
+        robots = RobotsAudit(self._reader, self._saved.config, self.report.is_running)
         links = LinkCheck(self._reader, self._saved, self._views)
         unparsed = UnparsedCheck(self._reader, self._views)
         self._segments = segments(
@@ -154,43 +156,45 @@ class _Audit:
         )
         done = 0
         for segment in self._segments:
-            records.begin(segment)
-            derived.begin(self._folder, segment)
+            records.begin_segment(segment)
+            derived.begin_segment(self._folder, segment)
             for row in self._rows(segment, records.check):
                 done += 1
                 if done % _STEP == 0:
                     self._progress("captures", done, self._captured)
-                records.place(row)
-                derived.row(row)
-                unparsed.row(row)
+                records.check_place(row)
+                derived.check_row(row)
+                unparsed.check_row(row)
                 if row.kind is not FetchKind.ROBOTS:
-                    self._index.add(row.url, row.fetch_number, warc_name(row.segment), row.offset)
-                record = records.read(segment, row) if self._is_wanted(row) else None
-                robots.row(row, record)
+                    self._index.add_capture(
+                        row.url, row.fetch_number, warc_name(row.segment), row.offset
+                    )
+                record = records.read_record(segment, row) if self._is_wanted(row) else None
+                robots.check_row(row, record)
                 if record is not None:
-                    links.row(unparsed.as_parsed(row), record)
-            records.end()
-            derived.end()
+                    links.check_row(unparsed.as_parsed(row), record)
+            records.end_segment()
+            derived.end_segment()
         # What can be said only when all rows were seen.
-        derived.strangers(self._folder, self._segments)
-        robots.finish()
-        links.finish(self._again if self.report.is_running else None)
-        unparsed.finish()
+        derived.check_strangers(self._folder, self._segments)
+        robots.finish_check()
+        links.finish_check(self._again if self.report.is_running else None)
+        unparsed.finish_check()
         _note_links(links, self._saved.is_recorded)
         checks = [unparsed.check, links.check, robots.check, records.check, self._once()]
-        self.report.checks += [*checks, *derived.all()]
+        self.report.checks += [*checks, *derived.all_checks()]
 
     def _again(self) -> CrawlReader:
         """The crawl as it is committed now."""
         return read_folder(self._folder)
 
-    def _rows(self, segment: Segment, check: Check) -> Iterator[Row]:
+    def _rows(self, segment: Segment, check: Check) -> Iterator[JournalRow]:
         try:
             yield from segment.rows()
         except JournalError as error:
             check.expect(False, str(error))
 
-    def _is_wanted(self, row: Row) -> bool:
+    def _is_wanted(self, row: JournalRow) -> bool:
         """Whether its record is read: every robots.txt, and the same share of all others each
         time.
         """
@@ -218,18 +222,18 @@ class _Audit:
         checks = StateChecks(self._index, lengths, self._progress)
         seen = Check("url-seen", "URLs with a record against URL-seen, both ways")
         for view in self._views.values():
-            checks.partition(view, self._discovered)
+            checks.check_partition(view, self._discovered)
             if not self.report.is_running:
                 check_seen(seen, self._folder, view)
         if self.report.is_running:
-            seen.note("left out: the crawl is running, its file and memory are not at rest")
+            seen.add_note("left out: the crawl is running, its file and memory are not at rest")
         else:
             made, held = checks.fetches, len(self._index)
             checks.records.expect(
                 made == held, f"the records count {made} fetches, the journals hold {held} captures"
             )
         self.report.checks[:0] = [
-            *checks.all(),
+            *checks.all_checks(),
             seen,
             *([] if self.report.is_running else [self._logs()]),
         ]
@@ -262,11 +266,13 @@ class _Audit:
             self._began if self.report.is_running else None,
         )
         checks.run(self._folder)
-        self.report.checks += checks.all()
+        self.report.checks += checks.all_checks()
         self.report.hosts = sorted(checks.paces.values(), key=lambda pace: pace.margin_s)
 
 
 def _note_links(links: LinkCheck, is_recorded: bool) -> None:
-    links.check.note(f"{links.pages} pages parsed again")
+    links.check.add_note(f"{links.pages} pages parsed again")
     if not is_recorded:
-        links.check.note("the folder has no settings.json, so the default settings were judged by")
+        links.check.add_note(
+            "the folder has no settings.json, so the default settings were judged by"
+        )

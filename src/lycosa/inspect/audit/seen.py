@@ -33,13 +33,13 @@ def check_seen(check: Check, folder: Path, view: TableView) -> None:
     try:
         header, payload = map_hash_file(path, MAGIC, VERSION)
     except FileNotFoundError:
-        check.note(
+        check.add_note(
             "a partition without a sorted file (a Bloom filter, or never saved) is made again from"
             " the table at the next start"
         )
         return
     except HashFileDamaged as error:
-        check.note(f"{error}; the next start makes it again from the table")
+        check.add_note(f"{error}; the next start makes it again from the table")
         return
     known: Hashes = payload[: 8 * header.count].view("<u8")
     if header.stamp > stamp_of(view.mark):
@@ -49,7 +49,7 @@ def check_seen(check: Check, folder: Path, view: TableView) -> None:
         return
     late = _logged_since(folder, view.number, header.stamp)
     if header.stamp < stamp_of(view.mark) and late is None:
-        check.note(
+        check.add_note(
             f"{path.name} is behind its table and the log does not reach back; the next start makes"
             " it again"
         )
@@ -70,7 +70,9 @@ def _compare(check: Check, view: TableView, known: Hashes, late: Hashes) -> None
         found += int(in_file.sum())
         missing = hashes[~in_file]
         for lost in np.setdiff1d(missing, late).tolist():
-            check.breach(f"partition {view.number}: URL-seen lacks {lost:016x}, which has a record")
+            check.add_breach(
+                f"partition {view.number}: URL-seen lacks {lost:016x}, which has a record"
+            )
     lost_for_ever = len(known) - found
     check.expect(
         lost_for_ever <= 0,

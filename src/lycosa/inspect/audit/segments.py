@@ -17,7 +17,7 @@ from lycosa.inspect.audit.report import Check
 from lycosa.store import layout
 from lycosa.store.journal import JournalError, read_header, read_rows
 from lycosa.store.removed import ElsewhereError
-from lycosa.store.rows import Row, SegmentHeader
+from lycosa.store.rows import JournalRow, SegmentHeader
 
 _GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 1 << 20
@@ -39,7 +39,7 @@ class Segment(msgspec.Struct, frozen=True):
     journal: Path
     journal_length: int | None
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[JournalRow]:
         """Its captures, in the order of their records. Raises ``JournalError``."""
         return read_rows(self.journal, self.journal_length)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit.captures import CaptureIndex, place_key
-from lycosa.inspect.audit.report import Check, Progress
+from lycosa.inspect.audit.report import Check, OnAuditProgress
 from lycosa.inspect.reader import TableView
 from lycosa.kv.records import (
     PARKED_BAND,
@@ -43,7 +43,7 @@ class StateChecks:
     """The checks of the state, over all partitions."""
 
     def __init__(
-        self, captures: CaptureIndex, committed: dict[str, int] | None, progress: Progress
+        self, captures: CaptureIndex, committed: dict[str, int] | None, progress: OnAuditProgress
     ) -> None:
         self.counters = Check(
             "counters", "URLs and hosts recounted by state, against each partition's counters"
@@ -75,10 +75,10 @@ class StateChecks:
         self.fetches = 0
         self.seen = 0
 
-    def all(self) -> list[Check]:
+    def all_checks(self) -> list[Check]:
         return [self.counters, self.queues, self.due, self.hosts, self.records]
 
-    def partition(self, view: TableView, total: int) -> None:
+    def check_partition(self, view: TableView, total: int) -> None:
         """Checks one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
@@ -99,7 +99,7 @@ class StateChecks:
             f"{where}: {counters.discovered} discovered, {recounted} records",
         )
         for state, number in states.items():
-            counted = counters.of(state)
+            counted = counters.count_in(state)
             self.counters.expect(
                 number == counted,
                 f"{where}: {counted} {state.label} by the counters, {number} by the records",
@@ -121,13 +121,13 @@ class StateChecks:
         )
         self._schedules(view)
 
-    def counted(self, total: int) -> None:
+    def note_record(self, total: int) -> None:
         """One more record."""
         self.seen += 1
         if self.seen % _STEP == 0:
             self._progress("records", self.seen, total)
 
-    def fetched(self, url: str, record: UrlRecord) -> None:
+    def note_fetched(self, url: str, record: UrlRecord) -> None:
         """A record with a history, or one that should have one."""
         history = record.history
         if history is None or not history.fetches:
@@ -149,15 +149,15 @@ class StateChecks:
 
     def _ask(self) -> None:
         self.records.checked += len(self._asked)
-        for at in self._captures.lacking([key for key, _ in self._asked]):
-            self.records.breach(f"no such capture: {self._asked[at][1]}")
+        for at in self._captures.lacking_places([key for key, _ in self._asked]):
+            self.records.add_breach(f"no such capture: {self._asked[at][1]}")
         self._asked.clear()
 
     def _schedules(self, view: TableView) -> None:
         for key, row in view.scan(b"D", prefix_end(b"D")):
             due_at = int.from_bytes(key[1:5], "big")
             for url in due_urls(key, row):
-                record = view.record(url[:8], url[8:])
+                record = view.url_record(url[:8], url[8:])
                 told = record.due_at if record is not None else "nothing"
                 self.due.expect(
                     told == due_at,
@@ -165,22 +165,22 @@ class StateChecks:
                 )
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(
-                view.visit(key[5:]) is not None,
+                view.host_record(key[5:]) is not None,
                 f"host {key[5:].hex()} is parked or sleeps and is unknown",
             )
         for prefix in (b"F", b"W"):
             for key, host8 in view.scan(prefix, prefix_end(prefix)):
-                self._place(view.visit(host8), host8, *place_of(key))
+                self._place(view.host_record(host8), host8, *place_of(key))
 
     def _place(
-        self, visit: VisitRecord | None, host8: bytes, address: str, band: int, seq: int
+        self, host: VisitRecord | None, host8: bytes, address: str, band: int, seq: int
     ) -> None:
         """A host stands in a front queue, or in the line of an address."""
         queue = f"the line of {address}" if address else "front queue"
         self.hosts.expect(
-            visit is not None and (visit.line, visit.front) == (address, (band, seq)),
-            f"host {visit.host if visit else host8.hex()} stands in {queue} {(band, seq)}, its"
-            f" visit state says {visit and visit.front}",
+            host is not None and (host.line, host.front) == (address, (band, seq)),
+            f"host {host.host if host else host8.hex()} stands in {queue} {(band, seq)}, its"
+            f" visit state says {host and host.front}",
         )
 
 
@@ -189,8 +189,8 @@ class _Host:
     once, in this order.
     """
 
-    def __init__(self, host8: bytes, visit: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
-        self.host8, self.visit, self.urls, self.queue = host8, visit, urls, queue
+    def __init__(self, host8: bytes, host: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
+        self.host8, self.visit, self.urls, self.queue = host8, host, urls, queue
 
 
 class _HostCheck:
@@ -209,7 +209,7 @@ class _HostCheck:
         total = self._view.counters().discovered
         for key, value in self._host.urls:
             self._record(key[9:], decode_url(value))
-            self._checks.counted(total)
+            self._checks.note_record(total)
         queued, parked = self._queue()
         self._compare(self._waiting, queued, "its back queue")
         self._compare(self._parked, parked, "its parked band")
@@ -228,7 +228,7 @@ class _HostCheck:
             )
         self._states[state] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
-        self._checks.fetched(url, record)
+        self._checks.note_fetched(url, record)
         self._checks.due.expect(
             not record.due_at or self._is_scheduled(record.due_at, self._host.host8 + url8),
             f"{url} is due at {record.due_at} and is not in the schedule",
@@ -277,48 +277,50 @@ class _HostCheck:
         if len(wanted) == len(found) and (wanted == found).all():
             return
         for lost in np.setdiff1d(wanted, found).tolist():
-            check.breach(f"{self._name}: URL {lost:016x} waits and is not in {where}")
+            check.add_breach(f"{self._name}: URL {lost:016x} waits and is not in {where}")
         for odd in np.setdiff1d(found, wanted).tolist():
-            check.breach(f"{self._name}: {where} holds URL {odd:016x}, which does not wait there")
+            check.add_breach(
+                f"{self._name}: {where} holds URL {odd:016x}, which does not wait there"
+            )
         for twice in np.unique(found[1:][found[1:] == found[:-1]]).tolist():
-            check.breach(f"{self._name}: {where} holds URL {twice:016x} twice")
+            check.add_breach(f"{self._name}: {where} holds URL {twice:016x} twice")
 
-    def _counts(self, visit: VisitRecord, queued: int, parked: int) -> None:
+    def _counts(self, host: VisitRecord, queued: int, parked: int) -> None:
         check, name = self._checks.hosts, self._name
         check.expect(
-            visit.waiting == queued,
-            f"{name}: {visit.waiting} waiting by the visit state, {queued} in the queue",
+            host.waiting == queued,
+            f"{name}: {host.waiting} waiting by the visit state, {queued} in the queue",
         )
         check.expect(
-            visit.parked == parked,
-            f"{name}: {visit.parked} parked by the visit state, {parked} in the parked band",
+            host.parked == parked,
+            f"{name}: {host.parked} parked by the visit state, {parked} in the parked band",
         )
         told = (
-            f"{name}: {visit.retrying} wait for a retry by the visit state, {self._retrying} by the"
+            f"{name}: {host.retrying} wait for a retry by the visit state, {self._retrying} by the"
             " records"
         )
-        check.expect(visit.retrying == self._retrying, told)
+        check.expect(host.retrying == self._retrying, told)
         # A host with work must stand where the frontier will come upon it again: a front queue, or
         # the schedule of those that sleep. While it is parked or retired it need not.
-        may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
-        if (queued and may_wait) or visit.errands:
+        may_wait = host.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
+        if (queued and may_wait) or host.errands:
             is_asleep = (
-                visit.asleep_until > 0
-                and self._view.get(parked_key(visit.asleep_until, self._host.host8)) is not None
+                host.asleep_until > 0
+                and self._view.get(parked_key(host.asleep_until, self._host.host8)) is not None
             )
             in_front = (
-                visit.front is not None
-                and self._view.get(waiting_key(visit.line, *visit.front)) == self._host.host8
+                host.front is not None
+                and self._view.get(waiting_key(host.line, *host.front)) == self._host.host8
             )
             check.expect(
                 in_front or is_asleep,
-                f"{name}: {queued} URLs and {len(visit.errands)} errands wait and the host is in no"
+                f"{name}: {queued} URLs and {len(host.errands)} errands wait and the host is in no"
                 " front queue and does not sleep, so nothing would fetch them",
             )
-        if visit.state is HostState.PARKED:
+        if host.state is HostState.PARKED:
             check.expect(
-                self._view.get(parked_key(visit.parked_until, self._host.host8)) is not None,
-                f"{name} is parked until {visit.parked_until} and is not in the schedule, so it"
+                self._view.get(parked_key(host.parked_until, self._host.host8)) is not None,
+                f"{name} is parked until {host.parked_until} and is not in the schedule, so it"
                 " would stay parked",
             )
 
@@ -335,7 +337,7 @@ class _Stream:
         """The host of the next pair."""
         return self._next[0][1:9] if self._next else None
 
-    def take(self, host8: bytes) -> Pairs:
+    def take_host(self, host8: bytes) -> Pairs:
         """The pairs of a host."""
         while self._next is not None and self._next[0][1:9] == host8:
             pair, self._next = self._next, next(self._pairs, None)
@@ -352,15 +354,15 @@ def _hosts(view: TableView) -> Iterator[_Host]:
         if not heads:
             return
         host8 = min(heads)
-        value = next((value for _, value in visits.take(host8)), None)
+        value = next((value for _, value in visits.take_host(host8)), None)
         host = _Host(
             host8,
             decode_visit(value) if value is not None else None,
-            urls.take(host8),
-            queue.take(host8),
+            urls.take_host(host8),
+            queue.take_host(host8),
         )
         yield host
-        for left in (visits.take(host8), host.urls, host.queue):
+        for left in (visits.take_host(host8), host.urls, host.queue):
             for _ in left:
                 pass
 

@@ -17,8 +17,8 @@ _UNREADABLE = (pa.ArrowException, OSError)
 
 
 class TableCheck:
-    """Compares one file, from its beginning to its end: ``compare`` with what the next rows should
-    be, ``end`` when there are no more.
+    """Compares one file, from its beginning to its end: ``compare_rows`` with what the next rows
+    should be, ``end_file`` when there are no more.
 
     A table gets new columns at its end only. One that an earlier version wrote therefore lacks the
     last columns, which is noted and no breach; the first ``needed`` columns every version wrote. A
@@ -33,7 +33,7 @@ class TableCheck:
         self._is_broken = False
         self._told: set[str] = set()
 
-    def compare(self, wanted: pa.Table, label: str) -> None:
+    def compare_rows(self, wanted: pa.Table, label: str) -> None:
         """The next rows of the file against those; ``label`` names the column that tells a
         reader which row it is.
         """
@@ -52,7 +52,7 @@ class TableCheck:
                 self._column(column, _plain(wanted[column]), _plain(found[column]), wanted[label])
         return None
 
-    def end(self) -> None:
+    def end_file(self) -> None:
         """All rows were compared: what the file still holds is too much."""
         if self._is_broken:
             return None
@@ -72,7 +72,7 @@ class TableCheck:
             and missing == list(wanted[len(wanted) - len(missing) :])
             and len(wanted) - len(missing) >= self._needed
         ):
-            self._check.note(
+            self._check.add_note(
                 f"{self._name} lacks {', '.join(missing)}: it was written before there was such a"
                 " column"
             )
@@ -112,12 +112,12 @@ class TableCheck:
     def _give_up(self, what: str) -> None:
         """The rest of the file cannot be compared."""
         self._is_broken = True
-        self._check.breach(f"{self._name} {what}")
+        self._check.add_breach(f"{self._name} {what}")
 
     def _tell(self, column: str, what: str) -> None:
         if column not in self._told:
             self._told.add(column)
-            self._check.breach(f"{self._name}: {what}")
+            self._check.add_breach(f"{self._name}: {what}")
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

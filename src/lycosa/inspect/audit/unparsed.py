@@ -19,7 +19,7 @@ from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.kv.records import unparsed_key
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 from lycosa.urls.identity import hash8
 
 _EXPLAINED = (Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT)
@@ -28,7 +28,7 @@ _SHOWN = 3
 
 
 class UnparsedCheck:
-    """``row`` for every capture, then ``finish``."""
+    """``check_row`` for every capture, then ``finish_check``."""
 
     def __init__(self, reader: CrawlReader, views: Mapping[int, TableView]) -> None:
         self.check = Check(
@@ -38,7 +38,7 @@ class UnparsedCheck:
         self._explained: Counter[Reason] = Counter()
         self._first: dict[Reason, list[str]] = {reason: [] for reason in _EXPLAINED}
 
-    def row(self, row: Row) -> None:
+    def check_row(self, row: JournalRow) -> None:
         """One capture."""
         if row.kind is FetchKind.ROBOTS or row.status != 200 or not row.body_bytes:
             return
@@ -46,12 +46,12 @@ class UnparsedCheck:
         if row.parse_reason in self._first:
             self._explain(row)
         elif _is_unparsed(row) and self._is_open(row):
-            self.check.breach(
+            self.check.add_breach(
                 f"{row.url}, fetch {row.fetch_number}, was stored and not parsed, so its links are"
                 " not known: lycosa reparse"
             )
 
-    def as_parsed(self, row: Row) -> Row:
+    def as_parsed(self, row: JournalRow) -> JournalRow:
         """The row as it would be had its document been parsed at once, when it was later: then
         its links can be checked too.
         """
@@ -59,35 +59,35 @@ class UnparsedCheck:
             return msgspec.structs.replace(row, parse_reason=Reason.NONE)
         return row
 
-    def finish(self) -> None:
+    def finish_check(self) -> None:
         """What is explained."""
         for reason, number in self._explained.items():
             first = ", ".join(self._first[reason])
-            self.check.note(
+            self.check.add_note(
                 f"{number} {reason.label} ({reason.meaning}); lycosa reparse --killed tries again:"
                 f" {first}"
             )
 
-    def _explain(self, row: Row) -> None:
+    def _explain(self, row: JournalRow) -> None:
         if not self._is_open(row):
             return
         self._explained[row.parse_reason] += 1
         if len(self._first[row.parse_reason]) < _SHOWN:
             self._first[row.parse_reason].append(row.url)
 
-    def _is_open(self, row: Row) -> bool:
+    def _is_open(self, row: JournalRow) -> bool:
         """Whether the links of the document are still not known."""
         host8, url8 = hash8(row.host), hash8(row.url)
         view = self._views[self._reader.partition_of(row.url)]
         if view.get(unparsed_key(host8, url8)) is not None:
             return True
-        record = view.record(host8, url8)
+        record = view.url_record(host8, url8)
         if record is None or record.history is None:
             return True
         return record.history.fetches == row.fetch_number and record.reason is row.parse_reason
 
 
-def _is_unparsed(row: Row) -> bool:
+def _is_unparsed(row: JournalRow) -> bool:
     """The crawler failed at it, or it is HTML that no parser had: what was parsed has a detected
     type.
     """

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from lycosa.inspect.audit.captures import CaptureIndex, find_repeated, once_check
-from lycosa.inspect.audit.report import Check, Progress, Report
+from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.state import StateChecks
 from lycosa.inspect.audit.unparsed import UnparsedCheck
 from lycosa.inspect.reader import CrawlReader
 from lycosa.model.fetched import FetchKind
-from lycosa.shard.view import View
+from lycosa.shard.view import CrawlView
 from lycosa.store.journal import JournalError
 from lycosa.store.layout import warc_name
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 
 _LEFT_OUT = {
     "politeness": "attempt logs are on the machines that sent the requests",
@@ -29,7 +29,9 @@ _LEFT_OUT = {
 }
 
 
-def audit_view(view: View, progress: Progress = lambda what, done, total: None) -> Report:
+def audit_view(
+    view: CrawlView, progress: OnAuditProgress = lambda what, done, total: None
+) -> AuditReport:
     """Recounts the partitions of a view. Blocks: about 0.1 ms for each URL.
 
     Where the owner may go on meanwhile the journals may hold more captures than the state names;
@@ -38,9 +40,11 @@ def audit_view(view: View, progress: Progress = lambda what, done, total: None) 
     """
     with ExitStack() as stack:
         reader = CrawlReader(view)
-        views = {number: stack.enter_context(reader.view(number)) for number in reader.here}
+        views = {
+            number: stack.enter_context(reader.partition_view(number)) for number in reader.here
+        }
         counters = [each.counters() for each in views.values()]
-        report = Report(
+        report = AuditReport(
             folder=reader.name, crawl=reader.manifest.crawl, is_running=view.seen.is_live, share=0.0
         )
         index, once = CaptureIndex(), once_check()
@@ -48,10 +52,10 @@ def audit_view(view: View, progress: Progress = lambda what, done, total: None) 
         captured = sum(each.captures for each in counters)
         for done, row in enumerate(_rows(view, once), 1):
             progress("captures", done, captured)
-            unparsed.row(row)
+            unparsed.check_row(row)
             if row.kind is not FetchKind.ROBOTS:
-                index.add(row.url, row.fetch_number, warc_name(row.segment), row.offset)
-        unparsed.finish()
+                index.add_capture(row.url, row.fetch_number, warc_name(row.segment), row.offset)
+        unparsed.finish_check()
         find_repeated(once, index, _rows(view, once))
         once.expect(
             captured <= len(index),
@@ -59,13 +63,13 @@ def audit_view(view: View, progress: Progress = lambda what, done, total: None) 
         )
         checks = StateChecks(index, None, progress)
         for each in views.values():
-            checks.partition(each, sum(each.discovered for each in counters))
+            checks.check_partition(each, sum(each.discovered for each in counters))
         checks.records.expect(
             checks.fetches <= len(index),
             f"the records count {checks.fetches} fetches, the journals hold {len(index)}",
         )
         report.checks = [
-            *checks.all(),
+            *checks.all_checks(),
             unparsed.check,
             once,
             *(_left_out(name, why) for name, why in _LEFT_OUT.items()),
@@ -73,19 +77,19 @@ def audit_view(view: View, progress: Progress = lambda what, done, total: None) 
         return report
 
 
-def _rows(view: View, check: Check) -> Iterator[Row]:
+def _rows(view: CrawlView, check: Check) -> Iterator[JournalRow]:
     """Every committed row; journals that cannot be read are breaches."""
-    for segment in view.segments():
+    for segment in view.list_segments():
         try:
             if segment.journal_length is None:
-                check.breach(f"the journal of {segment.name} is missing")
+                check.add_breach(f"the journal of {segment.name} is missing")
             else:
-                yield from view.rows(segment)
+                yield from view.read_rows(segment)
         except (JournalError, OSError) as error:
-            check.breach(str(error))
+            check.add_breach(str(error))
 
 
 def _left_out(name: str, why: str) -> Check:
     check = Check(name, "left out")
-    check.note(f"left out: {why}")
+    check.add_note(f"left out: {why}")
     return check

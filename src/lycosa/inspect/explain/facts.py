@@ -40,12 +40,12 @@ class Explanation(msgspec.Struct, kw_only=True):
     headline: str = ""
     facts: list[Fact] = []
 
-    def say(self, verdict: str, headline: str) -> Explanation:
+    def set_verdict(self, verdict: str, headline: str) -> Explanation:
         """Sets the answer."""
         self.verdict, self.headline = verdict, headline
         return self
 
-    def add(self, key: str, value: Any, text: str = "") -> None:
+    def add_fact(self, key: str, value: Any, text: str = "") -> None:
         """Adds a fact; one that is empty is left out."""
         if value not in ("", None):
             self.facts.append(Fact(key, value, text or str(value)))
@@ -68,44 +68,48 @@ def robots_now(view: TableView, host8: bytes, url: str) -> RobotsDecision | None
     if value is None:
         return None
     record = _ROBOTS.decode(value)
-    return decision(record, Matcher(record.rules).judge(target_of(url))) if record.status else None
-
-
-def host_facts(answer: Explanation, visit: VisitRecord, config: Config, now: float) -> None:
-    """How the URL's host stands."""
-    answer.add("host", visit.host)
-    answer.add("host_state", visit.state.label)
-    if visit.state is HostState.SNOOZED or visit.next_at > now:
-        delay = owed(visit, config, now)
-        why = why_host(visit) or f"delay by {delay.source}"
-        answer.add("host_next_at", visit.next_at, f"{when(visit.next_at)}: {why}")
-        answer.add("host_delay_source", delay.source)
-    if visit.reason:
-        answer.add("host_reason", visit.reason.label, visit.reason.meaning)
-        answer.add("host_detail", visit.detail)
-    answer.add("host_waiting", visit.waiting)
-    answer.add("host_pages", visit.usage.pages)
-
-
-def why_host(visit: VisitRecord) -> str:
-    """Why a host waits or was given up, empty when there is no reason. What is wrong with its
-    robots.txt says all by itself.
-    """
-    if visit.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) and visit.detail:
-        return visit.detail
-    return f"{visit.reason.meaning}{in_brackets(visit.detail)}" if visit.reason else ""
-
-
-def owed(visit: VisitRecord, config: Config, now: float) -> Delay:
-    """The delay that the host is owed now, without jitter, and who asks for it."""
-    return delay_s(
-        visit.pace, msgspec.structs.replace(config.politeness, jitter=0.0), now, random.Random(0)
+    return (
+        decision(record, Matcher(record.rules).judge_target(target_of(url)))
+        if record.status
+        else None
     )
 
 
-def steady_delay(visit: VisitRecord, config: Config) -> float:
+def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: float) -> None:
+    """How the URL's host stands."""
+    answer.add_fact("host", host.host)
+    answer.add_fact("host_state", host.state.label)
+    if host.state is HostState.SNOOZED or host.next_at > now:
+        delay = owed(host, config, now)
+        why = why_host(host) or f"delay by {delay.source}"
+        answer.add_fact("host_next_at", host.next_at, f"{when(host.next_at)}: {why}")
+        answer.add_fact("host_delay_source", delay.source)
+    if host.reason:
+        answer.add_fact("host_reason", host.reason.label, host.reason.meaning)
+        answer.add_fact("host_detail", host.detail)
+    answer.add_fact("host_waiting", host.waiting)
+    answer.add_fact("host_pages", host.usage.pages)
+
+
+def why_host(host: VisitRecord) -> str:
+    """Why a host waits or was given up, empty when there is no reason. What is wrong with its
+    robots.txt says all by itself.
+    """
+    if host.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) and host.detail:
+        return host.detail
+    return f"{host.reason.meaning}{in_brackets(host.detail)}" if host.reason else ""
+
+
+def owed(host: VisitRecord, config: Config, now: float) -> Delay:
+    """The delay that the host is owed now, without jitter, and who asks for it."""
+    return delay_s(
+        host.pace, msgspec.structs.replace(config.politeness, jitter=0.0), now, random.Random(0)
+    )
+
+
+def steady_delay(host: VisitRecord, config: Config) -> float:
     """Seconds between two requests to a host when nothing unusual happens, jitter at its mean."""
-    pace = msgspec.structs.replace(visit.pace, backoffs=0, retry_at=0.0)
+    pace = msgspec.structs.replace(host.pace, backoffs=0, retry_at=0.0)
     section = config.politeness
     plain = delay_s(
         pace, msgspec.structs.replace(section, jitter=0.0), 0.0, random.Random(0)
@@ -131,17 +135,19 @@ def span(seconds: float) -> str:
 
 
 def reason_facts(answer: Explanation, reason: Reason, detail: str) -> None:
-    answer.add("reason", reason.label, reason.meaning)
-    answer.add("detail", detail)
+    answer.add_fact("reason", reason.label, reason.meaning)
+    answer.add_fact("detail", detail)
 
 
 def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
-    answer.add("robots_version", found.version, f"{found.version}, read on {when(found.fetched)}")
-    answer.add("robots_fetched", found.fetched, when(found.fetched))
-    answer.add("robots_group", found.group)
-    answer.add("robots_line", found.line)
-    answer.add("robots_rule", found.rule)
-    answer.add(
+    answer.add_fact(
+        "robots_version", found.version, f"{found.version}, read on {when(found.fetched)}"
+    )
+    answer.add_fact("robots_fetched", found.fetched, when(found.fetched))
+    answer.add_fact("robots_group", found.group)
+    answer.add_fact("robots_line", found.line)
+    answer.add_fact("robots_rule", found.rule)
+    answer.add_fact(
         "robots_bound",
         found.bound,
         f"{found.bound}; a URL that cannot be judged counts as disallowed",

@@ -22,7 +22,7 @@ from lycosa.inspect.explain.facts import (
 )
 from lycosa.inspect.explain.lookup import Stored, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.reader import CrawlReader, TableView, UrlEntry
-from lycosa.inspect.saved import Saved
+from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.model.completed import History, UrlState
@@ -32,13 +32,13 @@ from lycosa.urls.identity import host_of, join_url, scheme_of
 _CHAIN = 10
 
 
-class Known:
+class KnownUrl:
     """Explains a URL that has a record."""
 
     def __init__(
         self,
         reader: CrawlReader,
-        saved: Saved,
+        saved: SavedSettings,
         view: TableView,
         entry: UrlEntry,
         answer: Explanation,
@@ -53,7 +53,7 @@ class Known:
             now,
         )
         self._visit = visit_in_wall_time(
-            view.visit(entry.host8) or VisitRecord(host_of(entry.url)), ahead_s
+            view.host_record(entry.host8) or VisitRecord(host_of(entry.url)), ahead_s
         )
 
     def run(self) -> Explanation:
@@ -66,7 +66,7 @@ class Known:
             UrlState.REFUSED: self._refused,
             UrlState.RETIRED: self._retired,
         }
-        self._answer.add("state", self._entry.state.label)
+        self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
         self._origin()
         return self._answer
@@ -76,13 +76,13 @@ class Known:
     def _queued(self) -> None:
         record, answer = self._record, self._answer
         if record.due_at:
-            answer.say(
+            answer.set_verdict(
                 "retrying",
                 f"It waits for a retry at {when(record.due_at)}: {record.reason.meaning} "
                 f"(request {record.tries} of {self._config.retry.tries}).",
             )
-            answer.add("due_at", record.due_at, when(record.due_at))
-            answer.add("tries", record.tries)
+            answer.add_fact("due_at", record.due_at, when(record.due_at))
+            answer.add_fact("tries", record.tries)
             reason_facts(answer, record.reason, record.detail)
             self._tries()
         else:
@@ -95,7 +95,7 @@ class Known:
         again = " to be fetched again" if self._record.history else ""
         state = self._visit.state
         if place is None:
-            self._answer.say(
+            self._answer.set_verdict(
                 "queued", f"It waits{again}, but its host's queue does not hold it; run the audit."
             )
             return
@@ -103,19 +103,19 @@ class Known:
         # disallowed or retried.
         steady = steady_delay(self._visit, self._config)
         wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady
-        self._answer.add(
+        self._answer.add_fact(
             "queue_before",
             place.before,
             f"{place.before:,} of {place.waiting:,} waiting URLs of the host stand before it",
         )
-        self._answer.add("queue_waiting", place.waiting)
-        self._answer.add("queue_band", place.band, f"{place.band} (0 is the best)")
-        self._answer.add(
+        self._answer.add_fact("queue_waiting", place.waiting)
+        self._answer.add_fact("queue_band", place.band, f"{place.band} (0 is the best)")
+        self._answer.add_fact(
             "estimate_s",
             round(wait_s, 1),
             f"{span(wait_s)} at the soonest, at {steady:g} s a request",
         )
-        self._answer.add("host_delay_s", steady)
+        self._answer.add_fact("host_delay_s", steady)
         if state is HostState.SNOOZED:
             headline = (
                 f"It waits{again}: its host rests until {when(self._visit.next_at)};"
@@ -126,44 +126,44 @@ class Known:
                 f"It waits{again}: {place.before:,} URLs of its host come first, which takes"
                 f" {span(wait_s)} at the soonest."
             )
-        self._answer.say("queued", headline)
+        self._answer.set_verdict("queued", headline)
 
     def _parked(self) -> None:
-        record, visit = self._record, self._visit
+        record, host = self._record, self._visit
         if record.state is UrlState.PARKED:
-            refusal = over_discovery(self._config.budgets, visit.usage)
+            refusal = over_discovery(self._config.budgets, host.usage)
             value = refusal.value if refusal else "within it by now"
-            self._answer.say("parked", f"It is parked: {record.reason.meaning} ({value}).")
+            self._answer.set_verdict("parked", f"It is parked: {record.reason.meaning} ({value}).")
             reason_facts(self._answer, record.reason, record.detail)
-            self._answer.add("rule", "budgets.discovery_per_page")
-            self._answer.add("value", value)
-            self._answer.add(
+            self._answer.add_fact("rule", "budgets.discovery_per_page")
+            self._answer.add_fact("value", value)
+            self._answer.add_fact(
                 "looked_at_again",
                 "when the host's other URLs are done, as far as the budget then allows",
             )
         else:
-            self._answer.say(
+            self._answer.set_verdict(
                 "parked",
-                f"Its host is parked until {when(visit.parked_until)}: {visit.reason.meaning}"
-                f" ({visit.detail}).",
+                f"Its host is parked until {when(host.parked_until)}: {host.reason.meaning}"
+                f" ({host.detail}).",
             )
-            reason_facts(self._answer, visit.reason, visit.detail)
-            rule, _, value = visit.detail.partition(" = ")
-            self._answer.add("rule", rule)
-            self._answer.add("value", value)
-            found = site_budget(self._view, self._reader.sites.site_of(visit.host))
+            reason_facts(self._answer, host.reason, host.detail)
+            rule, _, value = host.detail.partition(" = ")
+            self._answer.add_fact("rule", rule)
+            self._answer.add_fact("value", value)
+            found = site_budget(self._view, self._reader.sites.site_of(host.host))
             site_facts(self._answer, found, self._config.budgets)
-            judged_now(self._answer, found, self._config.budgets, visit)
-            self._answer.add("looked_at_again", visit.parked_until, when(visit.parked_until))
-        host_facts(self._answer, visit, self._config, self._now)
+            judged_now(self._answer, found, self._config.budgets, host)
+            self._answer.add_fact("looked_at_again", host.parked_until, when(host.parked_until))
+        host_facts(self._answer, host, self._config, self._now)
 
     def _retired(self) -> None:
-        visit = self._visit
-        self._answer.say(
-            "retired", f"Its host was given up: {why_host(visit)}; give it as a seed to try again."
+        host = self._visit
+        self._answer.set_verdict(
+            "retired", f"Its host was given up: {why_host(host)}; give it as a seed to try again."
         )
-        reason_facts(self._answer, visit.reason, visit.detail)
-        host_facts(self._answer, visit, self._config, self._now)
+        reason_facts(self._answer, host.reason, host.detail)
+        host_facts(self._answer, host, self._config, self._now)
 
     # -- ended
 
@@ -171,21 +171,23 @@ class Known:
         record, history = self._record, self._history()
         stamp = when(history.fetched_at)
         if record.reason is Reason.DUPLICATE:
-            self._answer.say(
+            self._answer.set_verdict(
                 "duplicate",
                 f"It was fetched on {stamp}; its body is the same as that of"
                 f" {history.duplicate_of}.",
             )
-            self._answer.add("duplicate_of", history.duplicate_of)
-            self._answer.add(
+            self._answer.add_fact("duplicate_of", history.duplicate_of)
+            self._answer.add_fact(
                 "duplicate_of_time", history.date_us / 1e6, when(history.date_us / 1e6)
             )
         elif record.reason is Reason.NEAR_DUPLICATE:
             self._near_duplicate(history, stamp)
         elif record.reason is Reason.NONE:
-            self._answer.say("fetched", f"It was fetched on {stamp} with status {history.status}.")
+            self._answer.set_verdict(
+                "fetched", f"It was fetched on {stamp} with status {history.status}."
+            )
         else:
-            self._answer.say(
+            self._answer.set_verdict(
                 "fetched",
                 f"It was fetched on {stamp} with status {history.status}; {record.reason.meaning}.",
             )
@@ -193,22 +195,22 @@ class Known:
             reason_facts(self._answer, record.reason, record.detail)
         self._capture()
         if record.due_at:
-            self._answer.add("refetch_at", record.due_at, when(record.due_at))
+            self._answer.add_fact("refetch_at", record.due_at, when(record.due_at))
         else:
-            self._answer.add("refetch_at", 0, "not again")
+            self._answer.add_fact("refetch_at", 0, "not again")
 
     def _near_duplicate(self, history: History, stamp: str) -> None:
-        other = self._reader.find(history.duplicate_of)
+        other = self._reader.find_url(history.duplicate_of)
         theirs = other.record.history.simhash if other and other.record.history else 0
         distance = (theirs ^ history.simhash).bit_count() if theirs else None
         told = f"{distance} bits of 64 differ" if distance is not None else "within three bits"
-        self._answer.say(
+        self._answer.set_verdict(
             "near_duplicate",
             f"It was fetched on {stamp}; its text is nearly that of {history.duplicate_of}"
             f" ({told}).",
         )
-        self._answer.add("near_duplicate_of", history.duplicate_of)
-        self._answer.add("distance_bits", distance)
+        self._answer.add_fact("near_duplicate_of", history.duplicate_of)
+        self._answer.add_fact("distance_bits", distance)
 
     def _redirected(self) -> None:
         history = self._history()
@@ -219,20 +221,20 @@ class Known:
             to, end = history.redirect_to, ", and from there in a loop: no document is at its end"
         else:
             to, end = history.redirect_to, f", which ends as {states[-1]}" if states else ""
-        self._answer.say(
+        self._answer.set_verdict(
             "redirected",
             f"It redirects to {to} (status {history.status}, on {when(history.fetched_at)}){end}.",
         )
-        self._answer.add("redirect_loop", is_loop or None, "the redirects lead in a circle")
-        self._answer.add("redirect_to", history.redirect_to)
-        self._answer.add(
+        self._answer.add_fact("redirect_loop", is_loop or None, "the redirects lead in a circle")
+        self._answer.add_fact("redirect_to", history.redirect_to)
+        self._answer.add_fact(
             "chain",
             chain,
             " -> ".join(f"{url} ({state})" for url, state in zip(chain, states, strict=True)),
         )
         self._capture()
         if self._record.due_at:
-            self._answer.add("refetch_at", self._record.due_at, when(self._record.due_at))
+            self._answer.add_fact("refetch_at", self._record.due_at, when(self._record.due_at))
 
     def _chain(self, url: str) -> tuple[list[str], list[str], bool]:
         """The redirects from ``url`` on, the states of their URLs, and whether they come back to
@@ -242,7 +244,7 @@ class Known:
         states: list[str] = []
         seen = {self._entry.url}
         while url and len(urls) < _CHAIN:
-            entry = self._reader.find(url)
+            entry = self._reader.find_url(url)
             urls.append(url)
             states.append(entry.state.label if entry else "not admitted")
             history = entry.record.history if entry else None
@@ -258,23 +260,23 @@ class Known:
 
     def _failed(self) -> None:
         record = self._record
-        self._answer.say(
+        self._answer.set_verdict(
             "failed", f"It is a dead letter: {record.reason.meaning}{in_brackets(record.detail)}."
         )
         reason_facts(self._answer, record.reason, record.detail)
-        self._answer.add("tries", max(record.tries, 1))
+        self._answer.add_fact("tries", max(record.tries, 1))
         self._tries()
         self._capture()
 
     def _refused(self) -> None:
         record = self._record
-        self._answer.say("refused_by_robots", f"robots.txt disallows it: {record.detail}.")
+        self._answer.set_verdict("refused_by_robots", f"robots.txt disallows it: {record.detail}.")
         reason_facts(self._answer, record.reason, record.detail)
         now = robots_now(self._view, self._entry.host8, self._entry.url)
         if now is not None:
             robots_facts(self._answer, now)
             if now.allowed:
-                self._answer.add(
+                self._answer.add_fact(
                     "robots_now",
                     "allowed",
                     "the file that is stored by now allows it; give it as a seed to try again",
@@ -291,27 +293,27 @@ class Known:
             return
         answer = self._answer
         stored = stored_capture(self._reader.source, history.segment, history.offset)
-        answer.add("fetched_at", history.fetched_at, when(history.fetched_at))
-        answer.add("status", history.status)
-        answer.add("fetch_number", history.fetches)
+        answer.add_fact("fetched_at", history.fetched_at, when(history.fetched_at))
+        answer.add_fact("status", history.status)
+        answer.add_fact("fetch_number", history.fetches)
         if history.digest:
-            answer.add("digest", "sha1:" + base64.b32encode(history.digest).decode())
+            answer.add_fact("digest", "sha1:" + base64.b32encode(history.digest).decode())
         path = stored.path if stored else f"warc/{history.segment}"
-        answer.add("warc", path)
-        answer.add("offset", history.offset)
+        answer.add_fact("warc", path)
+        answer.add_fact("offset", history.offset)
         if stored is None:
-            answer.add("warc_problem", "the record cannot be read there; run the audit")
+            answer.add_fact("warc_problem", "the record cannot be read there; run the audit")
         else:
             self._stored(stored)
-        answer.add("changes", history.changes or None, f"changed {history.changes} times")
+        answer.add_fact("changes", history.changes or None, f"changed {history.changes} times")
 
     def _stored(self, stored: Stored) -> None:
         fields, metadata, answer = stored.record.fields, stored.metadata, self._answer
-        answer.add("length", stored.length)
-        answer.add("record_type", fields.get("WARC-Type", ""))
-        answer.add("record_id", fields.get("WARC-Record-ID", "").strip("<>"))
-        answer.add("date", fields.get("WARC-Date", ""))
-        answer.add(
+        answer.add_fact("length", stored.length)
+        answer.add_fact("record_type", fields.get("WARC-Type", ""))
+        answer.add_fact("record_id", fields.get("WARC-Record-ID", "").strip("<>"))
+        answer.add_fact("date", fields.get("WARC-Date", ""))
+        answer.add_fact(
             "truncated",
             fields.get("WARC-Truncated", "") if fields.get("WARC-Type") == "response" else "",
         )
@@ -324,19 +326,19 @@ class Known:
                 if version
                 else f"no robots.txt (status {metadata.get('robotsStatus', '')})"
             )
-            answer.add(
+            answer.add_fact(
                 "robots", metadata["robotsDecision"], f"{metadata['robotsDecision']}: {by}, {file}"
             )
-            answer.add("robots_version", version)
-            answer.add("robots_group", metadata.get("robotsGroup", ""))
-            answer.add("robots_line", line)
-            answer.add("robots_rule", metadata.get("robotsRule", ""))
-            answer.add("robots_fetched", metadata.get("robotsFetched", ""))
+            answer.add_fact("robots_version", version)
+            answer.add_fact("robots_group", metadata.get("robotsGroup", ""))
+            answer.add_fact("robots_line", line)
+            answer.add_fact("robots_rule", metadata.get("robotsRule", ""))
+            answer.add_fact("robots_fetched", metadata.get("robotsFetched", ""))
 
     def _tries(self) -> None:
         folder = self._reader.origin.folder
         if folder is None:
-            self._answer.add(
+            self._answer.add_fact(
                 "attempts_read",
                 False,
                 "no: the logs of requests are on the machines that sent them",
@@ -358,17 +360,17 @@ class Known:
             + f" from {row['address']}"
             for row in rows
         ]
-        self._answer.add("attempts", rows or None, "; ".join(words))
+        self._answer.add_fact("attempts", rows or None, "; ".join(words))
 
     def _origin(self) -> None:
         record, answer = self._record, self._answer
         via = record.via
         if via.startswith("/"):
             via = join_url(scheme_of(self._entry.url), host_of(self._entry.url), via)
-        answer.add("found_at", record.found_at, when(record.found_at))
-        answer.add("found_on", via)
-        answer.add("found_as", record.kind.name.lower())
-        answer.add("depth", record.depth)
-        answer.add("hops", record.hops or None)
-        answer.add("priority", round(record.priority / 255, 3))
-        answer.add("partition", self._entry.partition)
+        answer.add_fact("found_at", record.found_at, when(record.found_at))
+        answer.add_fact("found_on", via)
+        answer.add_fact("found_as", record.kind.name.lower())
+        answer.add_fact("depth", record.depth)
+        answer.add_fact("hops", record.hops or None)
+        answer.add_fact("priority", round(record.priority / 255, 3))
+        answer.add_fact("partition", self._entry.partition)

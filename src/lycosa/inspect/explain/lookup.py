@@ -11,19 +11,19 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from lycosa.attempts.files import DAMAGED, files_of, open_file
+from lycosa.attempts.files import ATTEMPT_LOG_DAMAGE, attempt_files_of, open_file
 from lycosa.folder.names import attempts_folder
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.kv.records import PARKED_BAND, row_urls
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
-from lycosa.shard.view import View
+from lycosa.shard.view import CrawlView
 from lycosa.store import layout
 from lycosa.store.derived import LINKS
 from lycosa.store.journal import JournalError
 from lycosa.store.port import StoredSegment
 from lycosa.store.reading import RecordError, StoredRecord
-from lycosa.store.rows import Row
+from lycosa.store.rows import JournalRow
 
 _SHOWN = 10
 
@@ -70,7 +70,7 @@ class Search(msgspec.Struct, frozen=True):
     gap: str = ""
 
 
-class Place(msgspec.Struct, frozen=True):
+class QueuePlace(msgspec.Struct, frozen=True):
     """Where a URL waits in its host's back queue: how many stand before it, how many wait in
     all.
     """
@@ -80,17 +80,17 @@ class Place(msgspec.Struct, frozen=True):
     waiting: int
 
 
-def stored_capture(source: View, segment: str, offset: int) -> Stored | None:
+def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | None:
     """The capture at a place, or ``None`` when its segment or record is gone."""
     name = layout.stem_of(segment)
     try:
-        record = source.record(segment, offset)
-        beside = source.record(segment, offset + record.length)
+        record = source.read_record(segment, offset)
+        beside = source.read_record(segment, offset + record.length)
         # Commits name open segments, and for a moment those that are being closed: only these are
         # looked for.
         is_named = layout.file_name(layout.WARC, name) + layout.OPEN in source.seen.last.lengths
         is_open = is_named and any(
-            each.name == name and not each.is_closed for each in source.segments()
+            each.name == name and not each.is_closed for each in source.list_segments()
         )
     except (RecordError, OSError):
         return None
@@ -108,12 +108,12 @@ def tries_of(folder: Path, url: str) -> list[Tried]:
     """
     tail = b"\t" + url.encode() + b"\n"
     found: dict[tuple[int, str, int], Tried] = {}
-    for worker, paths in files_of(attempts_folder(folder)).items():
+    for worker, paths in attempt_files_of(attempts_folder(folder)).items():
         waiting: dict[bytes, tuple[int, str, int]] = {}
         for path in paths:
             # dropped meanwhile; the audit tells of damage
             with (
-                suppress(FileNotFoundError, *DAMAGED),
+                suppress(FileNotFoundError, *ATTEMPT_LOG_DAMAGE),
                 open_file(path) as file,
             ):
                 for line in file:
@@ -140,7 +140,7 @@ def found_on(reader: CrawlReader, url: str) -> Search:
         if link is not None:
             return Search(link)
     unread = []
-    for segment in [each for each in reader.source.segments() if each.name not in searched]:
+    for segment in [each for each in reader.source.list_segments() if each.name not in searched]:
         try:
             link = (
                 _in_journal(reader.source, segment, url)
@@ -172,21 +172,21 @@ def _in_table(path: Path, url: str) -> FoundOn | None:
     return FoundOn(*table.to_pylist()[0].values()) if table.num_rows else None
 
 
-def _in_journal(source: View, segment: StoredSegment, url: str) -> FoundOn | None:
-    for row in source.rows(segment, msgspec.json.encode(url)):
+def _in_journal(source: CrawlView, segment: StoredSegment, url: str) -> FoundOn | None:
+    for row in source.read_rows(segment, msgspec.json.encode(url)):
         if url in row.links.urls:
             return _link(row, row.links.urls.index(url))
     return None
 
 
-def _link(row: Row, at: int) -> FoundOn:
+def _link(row: JournalRow, at: int) -> FoundOn:
     links = row.links
     return FoundOn(
         row.url, LinkKind(links.kinds[at]).name.lower(), links.anchors[at], at in links.nofollow
     )
 
 
-def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> Place | None:
+def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> QueuePlace | None:
     """Walks the host's back queue."""
     place, waiting = None, 0
     prefix = b"Q" + host8
@@ -195,7 +195,7 @@ def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> Place | None:
             continue
         row = row_urls(value)
         if url8 in row and place is None:
-            place = Place(key[9], waiting + row.index(url8), 0)
+            place = QueuePlace(key[9], waiting + row.index(url8), 0)
         waiting += len(row)
     return msgspec.structs.replace(place, waiting=waiting) if place else None
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 
 from lycosa.inspect.explain.facts import Explanation
-from lycosa.inspect.explain.known import Known
-from lycosa.inspect.explain.unknown import Unknown
+from lycosa.inspect.explain.known import KnownUrl
+from lycosa.inspect.explain.unknown import UnknownUrl
 from lycosa.inspect.reader import CrawlReader, UrlEntry
-from lycosa.inspect.saved import Saved
+from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.kv.records import UrlRecord, prefix_end
 from lycosa.urls.identity import InvalidUrl, hash8, join_url
 
@@ -23,42 +23,42 @@ _NO_SCHEME = re.compile(
 )
 
 
-def explain(reader: CrawlReader, saved: Saved, asked: str, now: float) -> Explanation:
+def explain(reader: CrawlReader, saved: SavedSettings, asked: str, now: float) -> Explanation:
     """Answers for a URL in any spelling, or for a ``urlHash``; ``now`` is wall time in seconds."""
     answer = Explanation(asked=asked)
     if _HASH.fullmatch(asked):
         entry = _by_hash(reader, bytes.fromhex(asked))
         answer.url_hash = asked.lower()
         if entry is None:
-            return answer.say("unknown_hash", "No known URL has this hash.")
+            return answer.set_verdict("unknown_hash", "No known URL has this hash.")
     else:
         try:
             url = saved.canonicalizer.canonical(
                 f"http://{asked}" if _NO_SCHEME.fullmatch(asked) else asked
             )
         except InvalidUrl as error:
-            return answer.say(
+            return answer.set_verdict(
                 "not_a_url", f"This is not a URL that can be crawled: {error.detail}."
             )
-        entry = reader.find(url)
+        entry = reader.find_url(url)
         if entry is None:
             answer.url, answer.url_hash = url, hash8(url).hex()
-            with reader.view(reader.partition_of(url)) as view:
-                return Unknown(reader, saved, view, answer, now).run()
+            with reader.partition_view(reader.partition_of(url)) as view:
+                return UnknownUrl(reader, saved, view, answer, now).run()
     answer.url, answer.url_hash = entry.url, entry.url8.hex()
-    with reader.view(entry.partition) as view:
-        return Known(reader, saved, view, entry, answer, now).run()
+    with reader.partition_view(entry.partition) as view:
+        return KnownUrl(reader, saved, view, entry, answer, now).run()
 
 
 def _by_hash(reader: CrawlReader, url8: bytes) -> UrlEntry | None:
     """Looks through all keys: a record's key begins with its host."""
-    for view in reader.views():
+    for view in reader.partition_views():
         for key, _ in view.scan(b"U", prefix_end(b"U")):
             if key[9:] == url8:
-                visit = view.visit(key[1:9])
-                record: UrlRecord | None = view.record(key[1:9], url8)
-                if visit is not None and record is not None:
-                    return reader.find(
-                        join_url("https" if record.secure else "http", visit.host, record.target)
+                host = view.host_record(key[1:9])
+                record: UrlRecord | None = view.url_record(key[1:9], url8)
+                if host is not None and record is not None:
+                    return reader.find_url(
+                        join_url("https" if record.secure else "http", host.host, record.target)
                     )
     return None

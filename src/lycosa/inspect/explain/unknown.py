@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.admit.refusal import Refusal
-from lycosa.admit.submission import may_list, may_name
+from lycosa.admit.sitemap_scope import may_list, may_name
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.explain.facts import (
     Explanation,
@@ -19,7 +19,7 @@ from lycosa.inspect.explain.facts import (
 )
 from lycosa.inspect.explain.lookup import FoundOn, Search, found_on
 from lycosa.inspect.reader import CrawlReader, TableView
-from lycosa.inspect.saved import PureRules, Saved
+from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.inspect.site_budget import site_budget, site_facts
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import sitemap_key
@@ -29,11 +29,16 @@ from lycosa.reasons import Reason
 from lycosa.urls.identity import hash8, host_of, join_url, scheme_of, target_of
 
 
-class Unknown:
+class UnknownUrl:
     """Explains a URL that has no record: what would become of it."""
 
     def __init__(
-        self, reader: CrawlReader, saved: Saved, view: TableView, answer: Explanation, now: float
+        self,
+        reader: CrawlReader,
+        saved: SavedSettings,
+        view: TableView,
+        answer: Explanation,
+        now: float,
     ) -> None:
         self._reader, self._saved, self._view, self._answer, self._now = (
             reader,
@@ -51,21 +56,21 @@ class Unknown:
         link, self._never = search.link, _never(search, self._saved.config.store.links)
         depth, kind = self._as_found(link)
         rules = PureRules(self._reader, self._saved)
-        refusal = rules.judge(
+        refusal = rules.judge_url(
             self._url, kind, depth, self._now, bool(link and link.nofollow)
         ) or self._by_sitemap(link, kind)
         if link is not None:
-            self._answer.add("found_on", link.page)
-            self._answer.add("found_as", link.kind)
+            self._answer.add_fact("found_on", link.page)
+            self._answer.add_fact("found_as", link.kind)
         met = "Its links were" if link else f"{self._never}; if it were found, it would be"
         if refusal is not None:
-            self._answer.say(
+            self._answer.set_verdict(
                 f"refused_by_{stage_of(refusal)}",
                 f"{met} refused: {refusal.reason.meaning} ({refusal.rule}: {refusal.value}).",
             )
             reason_facts(self._answer, refusal.reason, "")
-            self._answer.add("rule", refusal.rule)
-            self._answer.add("value", refusal.value)
+            self._answer.add_fact("rule", refusal.rule)
+            self._answer.add_fact("value", refusal.value)
             return self._answer
         return self._state_rules(link)
 
@@ -75,14 +80,14 @@ class Unknown:
         """
         if link is None:
             return 1, LinkKind.A
-        source = self._reader.find(link.page)
+        source = self._reader.find_url(link.page)
         return (source.record.depth if source else 0) + 1, LinkKind[link.kind.upper()]
 
     def _by_sitemap(self, link: FoundOn | None, kind: LinkKind) -> Refusal | None:
         """What a sitemap lists and no other rule is against."""
         if link is None or kind not in (LinkKind.SITEMAP, LinkKind.SITEMAP_FILE):
             return None
-        with self._reader.view(self._reader.partition_of(link.page)) as view:
+        with self._reader.partition_view(self._reader.partition_of(link.page)) as view:
             value = view.get(sitemap_key(hash8(link.page)))
         vouching: list[str] = msgspec.msgpack.decode(value) if value is not None else []
         if (may_name if kind is LinkKind.SITEMAP_FILE else may_list)(
@@ -101,37 +106,37 @@ class Unknown:
     def _state_rules(self, link: FoundOn | None) -> Explanation:
         # In the order in which the crawler would ask: robots.txt, the host, budgets. The first that
         # is against it is the answer.
-        answer, visit = self._answer, self._view.visit(self._host8)
+        answer, host = self._answer, self._view.host_record(self._host8)
         verdict = robots_now(self._view, self._host8, self._url)
         if verdict is not None:
             robots_facts(answer, verdict)
             if not verdict.allowed:
-                return answer.say(
+                return answer.set_verdict(
                     "refused_by_robots",
                     f"{self._never}; if it were found, robots.txt would disallow it"
                     f" ({verdict.bound or _line(verdict)}).",
                 )
-        if visit is None:
-            answer.add("host_known", False, "no URL of this host is known")
-            return answer.say(
+        if host is None:
+            answer.add_fact("host_known", False, "no URL of this host is known")
+            return answer.set_verdict(
                 "never_seen",
                 f"{self._never}; if it were found, it would be crawled as far as its host's"
                 " robots.txt allows.",
             )
-        visit = visit_in_wall_time(visit, self._reader.ahead_s(self._now))
-        host_facts(answer, visit, self._saved.config, self._now)
-        if visit.state is HostState.RETIRED:
-            return answer.say(
-                "never_seen", f"{self._never}, and its host was given up: {why_host(visit)}."
+        host = visit_in_wall_time(host, self._reader.ahead_s(self._now))
+        host_facts(answer, host, self._saved.config, self._now)
+        if host.state is HostState.RETIRED:
+            return answer.set_verdict(
+                "never_seen", f"{self._never}, and its host was given up: {why_host(host)}."
             )
         section = self._saved.config.budgets
-        site = site_budget(self._view, self._reader.sites.site_of(visit.host))
+        site = site_budget(self._view, self._reader.sites.site_of(host.host))
         site_facts(answer, site, section)
-        budget = site.refusal(section, visit)
+        budget = site.refusal(section, host)
         if budget is not None:
-            answer.add("rule", budget.rule)
-            answer.add("value", budget.value)
-            return answer.say(
+            answer.add_fact("rule", budget.rule)
+            answer.add_fact("value", budget.value)
+            return answer.set_verdict(
                 "never_seen",
                 f"{self._never}; if it were found, it would be parked: {budget.reason.meaning}"
                 f" ({budget.value}).",
@@ -139,13 +144,13 @@ class Unknown:
         self._variant()
         # A link without a record and without a reason is a contradiction, which the audit looks at.
         if link is not None:
-            return answer.say(
+            return answer.set_verdict(
                 "never_seen",
                 f"{link.page} links to it and it has no record, although no rule is against it; run"
                 " the audit.",
             )
         known = "" if verdict is not None else ", as far as its host's robots.txt allows"
-        return answer.say(
+        return answer.set_verdict(
             "never_seen", f"{self._never}; if it were found, it would be crawled{known}."
         )
 
@@ -156,9 +161,9 @@ class Unknown:
             host_of(self._url),
             target_of(self._url),
         )
-        entry = self._reader.find(other)
+        entry = self._reader.find_url(other)
         if entry is not None:
-            self._answer.add("other_scheme", other, f"{other} is known: {entry.state.label}")
+            self._answer.add_fact("other_scheme", other, f"{other} is known: {entry.state.label}")
 
 
 def _never(search: Search, keeps_links: bool) -> str:

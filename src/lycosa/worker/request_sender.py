@@ -22,7 +22,7 @@ from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver
 from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of, name_of
 
-Rest = Callable[[Fetched, float, float, bool], float]
+DelayAfter = Callable[[Fetched, float, float, bool], float]
 """Given an answer and when it ended (monotonic, wall): the effective delay of its host from then
 on, in seconds.
 """
@@ -61,7 +61,7 @@ class Slot:
         now = self._clock.monotonic()
         if not self._lease.holds(now):
             return _NO_LEASE_S
-        wait = await self._addresses.take(self.address, now)
+        wait = await self._addresses.take_slot(self.address, now)
         if wait <= 0:
             self._taken_at, self.is_held = now, True
         return wait
@@ -85,7 +85,7 @@ class Slot:
         """The request has ended, or none was sent."""
         if self.is_held:
             self.is_held = False
-            await self._addresses.release(self.address, self._clock.monotonic())
+            await self._addresses.release_slot(self.address, self._clock.monotonic())
 
     async def __aenter__(self) -> Slot:
         return self
@@ -99,7 +99,7 @@ class Slot:
         await self.give_back()
 
 
-class Sender:
+class RequestSender:
     """One per worker. ``limits`` bound every request that does not bring its own."""
 
     def __init__(
@@ -123,11 +123,11 @@ class Sender:
         self.has_answer = False  # somebody answered, with whatever status
         self._looking_up: set[asyncio.Task[None]] = set()
 
-    async def resolve(self, host: str) -> Sequence[str]:
+    async def resolve_host(self, host: str) -> Sequence[str]:
         """The addresses of a host. Raises ``ResolveError``."""
         return await self._resolver.resolve(name_of(host))
 
-    def prefetch(self, host: str) -> None:
+    def prefetch_addresses(self, host: str) -> None:
         """Looks a name up before it is needed; what comes of it is in the resolver's cache."""
         task = asyncio.get_running_loop().create_task(self._look_up(host))
         self._looking_up.add(task)
@@ -135,14 +135,14 @@ class Sender:
 
     async def _look_up(self, host: str) -> None:
         with suppress(ResolveError):
-            await self.resolve(host)
+            await self.resolve_host(host)
 
     def slot(self, address: str) -> Slot:
         """A slot of an address, not taken yet."""
         return Slot(address, self._addresses, self._clock, self._lease)
 
-    async def send(
-        self, request: FetchRequest, rest: Rest, slot: Slot, others: Sequence[str] = ()
+    async def send_request(
+        self, request: FetchRequest, rest: DelayAfter, slot: Slot, others: Sequence[str] = ()
     ) -> Fetched:
         """Sends, with ``slot`` of ``request.address`` taken; it is given back when the answer has
         ended.
@@ -168,7 +168,7 @@ class Sender:
         return fetched if answered.reason is Reason.LEASE_EXPIRED else answered
 
     async def _attempt(
-        self, request: FetchRequest, rest: Rest, slot: Slot
+        self, request: FetchRequest, rest: DelayAfter, slot: Slot
     ) -> tuple[Fetched, float]:
         clock = self._clock
         async with slot:
@@ -181,7 +181,7 @@ class Sender:
                     started=clock.wall(),
                 )
                 return unsent, self._ended(unsent, request, rest)
-            number = self._attempts.begin(
+            number = self._attempts.begin_attempt(
                 host_of(request.url), slot.address, request.url, request.kind, begun, clock.wall()
             )
             self.in_flight += 1
@@ -207,21 +207,21 @@ class Sender:
 
     async def _exchange(self, request: FetchRequest, begun: float) -> Fetched:
         """The request and its answer; the address counts from when they really began."""
-        await self._addresses.started(request.address, begun)
+        await self._addresses.record_start(request.address, begun)
         fetched = await self._fetcher.fetch(request)
         began = self._clock.monotonic() - fetched.duration_s
         answered = began + fetched.first_byte_s
-        await self._addresses.started(request.address, began + fetched.sent_s, answered)
+        await self._addresses.record_start(request.address, began + fetched.sent_s, answered)
         return fetched
 
     def _ended(
-        self, fetched: Fetched, request: FetchRequest, rest: Rest, number: int | None = None
+        self, fetched: Fetched, request: FetchRequest, rest: DelayAfter, number: int | None = None
     ) -> float:
         """An attempt ended, the ``number``-th of the log if one began; gives the host's delay."""
         now, wall = self._clock.monotonic(), self._clock.wall()
         delay_s = rest(fetched, now, wall, request.kind is FetchKind.ROBOTS)
         if number is not None:
-            self._attempts.end(
+            self._attempts.end_attempt(
                 number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
             )
         return delay_s

@@ -20,11 +20,11 @@ _FOLDER, _NAME = "log", "closed-w{worker:03d}"
 _KINDS = (layout.WARC, layout.JOURNAL)
 
 
-def note_closed(folder: Path, segment: str) -> None:
+def record_closed_lengths(folder: Path, segment: str) -> None:
     """Writes down the lengths of a segment that has its final names. Raises ``DiskFull`` or
     ``OSError``.
     """
-    path = folder / _FOLDER / _NAME.format(worker=max(layout.worker_of(segment), 0))
+    path = folder / _FOLDER / _NAME.format(worker=max(layout.segment_worker(segment), 0))
     lines = [
         _line(name, (folder / name).stat().st_size)
         for name in _names(segment)
@@ -42,7 +42,7 @@ def note_closed(folder: Path, segment: str) -> None:
         raise named(error, path) from error
 
 
-def check_closed(folder: Path, only: int | None = None) -> None:
+def check_closed_lengths(folder: Path, only: int | None = None) -> None:
     """Compares what is written down with the files that there are, of one worker or of all.
     Raises ``StoreDamaged``.
     """
@@ -53,14 +53,14 @@ def check_closed(folder: Path, only: int | None = None) -> None:
                 raise StoreDamaged(file, found, length)
 
 
-def complete(folder: Path, only: int | None = None) -> None:
+def complete_closed_lengths(folder: Path, only: int | None = None) -> None:
     """Gives every closed file its line: those that a crash, or an earlier version, left without
-    one. Call it after ``check_closed``.
+    one. Call it after ``check_closed_lengths``.
     """
     known = {path: _read(path) for path in _ledgers(folder, only)}
     missing: dict[Path, dict[str, int]] = {}
     for segment in layout.closed_segments(folder):
-        worker = max(layout.worker_of(segment), 0)
+        worker = max(layout.segment_worker(segment), 0)
         if only is None or worker == only:
             path = folder / _FOLDER / _NAME.format(worker=worker)
             for name in _names(segment):

@@ -15,9 +15,9 @@ import msgspec
 
 from lycosa.config.sources import SettingsError
 from lycosa.folder.run_cost import RunCost, read_costs
-from lycosa.simulate.means import Means
+from lycosa.simulate.resources import Resources
 
-_REQUEST = Means().request_ms / Means().page_ms
+_REQUEST = Resources().request_ms / Resources().page_ms
 _LEAST_PAGES = 500  # below that starting and ending is most of what a run does
 _LEAST_BODIES = 1_000_000
 _LEAST_CAPTURES = 1000

@@ -37,7 +37,7 @@ LIMITS = {
 """What can hold a crawl up, and what that means."""
 
 
-class Means(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the whole crawl has, and what a page costs it."""
 
     cores: Annotated[
@@ -134,7 +134,7 @@ class Meters:
     """
 
     def __init__(
-        self, means: Means, workers: int, slots: int, share: float, typical: tuple[float, float]
+        self, means: Resources, workers: int, slots: int, share: float, typical: tuple[float, float]
     ) -> None:
         latency_s, page_bytes = typical
         self.page_s, self.request_s = means.page_ms / 1000, means.request_ms / 1000
@@ -164,7 +164,7 @@ class Meters:
         return max(self.all, key=_free_at).name
 
 
-def busy_cores(means: Means, workers: int) -> float:
+def busy_cores(means: Resources, workers: int) -> float:
     """Cores that all processes together can keep busy: a worker's loop has one at most, and its
     parse child works beside it.
     """

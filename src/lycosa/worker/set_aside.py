@@ -26,7 +26,7 @@ def set_aside(
         partition.aside.retire(host, step.reason, step.detail)
     else:
         until = clock.monotonic() + step.wait_s
-        frontier.workbench.postpone(host.record.address, until)
+        frontier.workbench.postpone_address(host.record.address, until)
         # The host's own time too: a group that it leaves empty forgets the address's.
         host.postpone(until)
 

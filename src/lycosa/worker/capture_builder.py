@@ -1,9 +1,9 @@
 """From an answer to a capture: have we stored this content, the records, and what the URL's record
 remembers of it.
 
-``examine`` asks other workers what they stored, and has large bodies digested and compressed in a
-thread; only there anything waits. ``capture`` is called by the pipeline in its last part, where
-nothing awaits: the records, the digest that is published and the end of the lease are in one
+``examine_body`` asks other workers what they stored, and has large bodies digested and compressed
+in a thread; only there anything waits. ``make_capture`` is called by the pipeline in its last part,
+where nothing awaits: the records, the digest that is published and the end of the lease are in one
 commit, so a digest is never known before its record is.
 """
 
@@ -28,10 +28,10 @@ from lycosa.model.parsed import Parsed
 from lycosa.parse.identify import identify
 from lycosa.ports import Offload
 from lycosa.reasons import Reason
-from lycosa.schedule.outcome import Meaning, Outcome
+from lycosa.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.schedule.refetch import next_interval
 from lycosa.seen.duplicates import Duplicates
-from lycosa.seen.told import NO_ANSWERS, Answers
+from lycosa.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.store.records import Packed
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.intake import Intake
@@ -47,14 +47,14 @@ may come again.
 """
 
 
-class Body(msgspec.Struct, frozen=True):
+class ExaminedBody(msgspec.Struct, frozen=True):
     """The digest of a body, what the parser found in it, what other workers know of bodies and
     texts like it, and the response record of a large one.
     """
 
     digest: bytes
     parsed: Parsed | None = None
-    known: Answers = NO_ANSWERS
+    known: ContentAnswers = NO_ANSWERS
     packed: Packed | None = None
 
 
@@ -73,7 +73,7 @@ class _Known(NamedTuple):
         return not self.is_not_modified and self.digest != old.digest
 
 
-class Capturing:
+class CaptureBuilder:
     """One per worker."""
 
     def __init__(
@@ -94,8 +94,8 @@ class Capturing:
         self._offload = offload
         self._sinks = sinks
 
-    async def examine(self, fetched: Fetched, parsed: Parsed | None) -> Body:
-        """A body as ``capture`` wants it. Waits for other workers, not for long, and for a
+    async def examine_body(self, fetched: Fetched, parsed: Parsed | None) -> ExaminedBody:
+        """A body as ``make_capture`` wants it. Waits for other workers, not for long, and for a
         thread that packs a large body.
         """
         is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
@@ -106,24 +106,24 @@ class Capturing:
         )
         known = NO_ANSWERS
         if parsed is not None and self._duplicates.must_ask:
-            known = await self._duplicates.ask(digest, parsed.simhash)
+            known = await self._duplicates.ask_owners(digest, parsed.simhash)
         packed = (
             await self._pack(fetched, parsed, digest, known)
             if is_large and fetched.header_block
             else None
         )
-        return Body(digest, parsed, known, packed)
+        return ExaminedBody(digest, parsed, known, packed)
 
     async def _pack(
-        self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: Answers
+        self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: ContentAnswers
     ) -> Packed | None:
         """The response record of a large body, unless a revisit record will do by what is known
-        now. ``capture`` decides again.
+        now. ``make_capture`` decides again.
         """
-        if self._duplicates.find(digest, 0, known)[0] is not None:
+        if self._duplicates.find_original(digest, 0, known)[0] is not None:
             return None
         # Of a capture, the response record has only what is given here.
-        draft = self._store.draft(
+        draft = self._store.draft_capture(
             Capture(
                 fetched=fetched,
                 kind=FetchKind.PAGE,
@@ -139,19 +139,19 @@ class Capturing:
         )
         return await self._offload.run(draft.pack)
 
-    def capture(
+    def make_capture(
         self,
         lease: Lease,
         fetched: Fetched,
-        body: Body,
+        body: ExaminedBody,
         decision: RobotsDecision,
-        outcome: Outcome,
+        outcome: FetchOutcome,
         target: str,
     ) -> Completed:
         """Dedup, then the records, then what the URL's record remembers of it."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
         capture = self._capture(lease, fetched, body.parsed, decision, known)
-        location = self._store.append(capture, body.packed)
+        location = self._store.append_capture(capture, body.packed)
         if self._sinks:
             page = page_of(capture, location)
             for sink in self._sinks:
@@ -162,14 +162,14 @@ class Capturing:
             is_news = body.parsed is not None and known.near is None
             simhash = body.parsed.simhash if body.parsed is not None and is_news else 0
             made = Original(lease.url, _date_us(fetched), location.record_id)
-            self._duplicates.remember(known.digest, simhash, made, body.known)
+            self._duplicates.remember_capture(known.digest, simhash, made, body.known)
         interval = self._interval(old, outcome, known.differs_from(old))
         history = self._history(lease, capture, known, location, int(interval), target)
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
-        host8, url8 = lease.visit.host8, lease.entry.url8
+        host8, url8 = lease.host.host8, lease.entry.url8
         return Completed(host8, url8, lease.number, state, reason, detail, due, history)
 
     def _capture(
@@ -185,8 +185,8 @@ class Capturing:
         return Capture(
             fetched=fetched,
             kind=FetchKind.SITEMAP if intake.is_sitemap(lease) else FetchKind.PAGE,
-            host=lease.visit.host,
-            site=intake.site_of(lease.visit.host),
+            host=lease.host.name,
+            site=intake.site_of(lease.host.name),
             depth=record.depth,
             via=lease.via,
             link_kind=record.kind,
@@ -201,7 +201,9 @@ class Capturing:
             media_type="" if known.is_not_modified else _media_type(fetched, parsed),
         )
 
-    def _compare(self, lease: Lease, fetched: Fetched, body: Body, outcome: Outcome) -> _Known:
+    def _compare(
+        self, lease: Lease, fetched: Fetched, body: ExaminedBody, outcome: FetchOutcome
+    ) -> _Known:
         """What is known of a body: the capture that has the same, or else one with nearly the same
         text.
         """
@@ -214,10 +216,10 @@ class Capturing:
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
         simhash = body.parsed.simhash if body.parsed is not None else 0
-        original, near = self._duplicates.find(body.digest, simhash, body.known)
+        original, near = self._duplicates.find_original(body.digest, simhash, body.known)
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
-    def _interval(self, old: History, outcome: Outcome, changed: bool) -> float:
+    def _interval(self, old: History, outcome: FetchOutcome, changed: bool) -> float:
         if outcome.meaning is Meaning.FAILED:
             return 0.0
         return next_interval(
@@ -259,7 +261,7 @@ class Capturing:
 
     @staticmethod
     def _state(
-        outcome: Outcome,
+        outcome: FetchOutcome,
         parsed: Parsed | None,
         original: Original | None,
         near: Original | None,

@@ -30,10 +30,10 @@ _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
 _ANSWERS = 1000  # that are kept for a request that is repeated
 
 
-class Duties:
+class CoordinatorLink:
     """One per worker process. ``term`` numbers the owners of the shard.
 
-    ``tell`` takes what is said between two reports. One ``hear`` at a time.
+    ``tell`` takes what is said between two reports. One ``handle_message`` at a time.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Duties:
 
     # -- what is heard
 
-    async def hear(self, message: ToldWorker) -> None:
+    async def handle_message(self, message: ToldWorker) -> None:
         """Does what the coordinator says; returns when that is done. A request is done when its
         commit is on disk.
         """
@@ -95,7 +95,7 @@ class Duties:
         elif isinstance(message, NoMoreCalls):
             worker.expects_more = False
         elif isinstance(message, Permit) and isinstance(permits, GrantedPermits):
-            permits.permitted(message.serial, message.captures)
+            permits.set_permit(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
             self._assembled.live.follow(message.version, message.values)
         elif isinstance(message, Probe):
@@ -111,7 +111,7 @@ class Duties:
             try:
                 refused = []
                 for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
-                    refused += self._assembled.intake.seeds(
+                    refused += self._assembled.intake.take_seeds(
                         message.raw[start : start + _SEEDS_AT_ONCE]
                     )
                     await asyncio.sleep(0)

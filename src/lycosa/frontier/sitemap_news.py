@@ -23,7 +23,7 @@ from lycosa.kv.records import UrlRecord
 _MOST_HALVINGS = 30
 
 
-class Forward:
+class SitemapNews:
     """The rule, for the settings of a crawl. ``ahead_s`` tells by how many seconds crawl time, in
     which pages are due, is ahead of the wall clock, in which sitemaps and fetches have their dates.
     """

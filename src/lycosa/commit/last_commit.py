@@ -26,13 +26,13 @@ _MAGIC = b"LYCLAST\x01"
 
 
 class LastCommit:
-    """The file of one worker. The first ``say`` creates it."""
+    """The file of one worker. The first ``write_mark`` creates it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = -1
 
-    def say(self, mark: Mark) -> None:
+    def write_mark(self, mark: Mark) -> None:
         """Write the mark of a commit that is in the log.
 
         If the disk refuses, an older mark stays. That is harmless, because the log is synced.
@@ -53,7 +53,7 @@ class LastCommit:
         return f"LastCommit({self._path.name!r})"
 
 
-def last_said(path: Path) -> Mark | None:
+def last_mark(path: Path) -> Mark | None:
     """The mark in the file; ``None`` when there is none, or its checksum is wrong."""
     try:
         data = path.read_bytes()

@@ -9,17 +9,17 @@ from lycosa.ports import Clock, ResolveError
 from lycosa.schedule.steps import AddressFound, FindAddress, NameFailed, Purpose
 from lycosa.store.segments import SegmentStore
 from lycosa.urls.identity import name_of
-from lycosa.worker.sender import Sender
+from lycosa.worker.request_sender import RequestSender
 from lycosa.worker.visit import Visit
 
 
-class Reaching:
+class AddressFinder:
     """One per worker."""
 
     def __init__(
         self,
         frontier: Frontier,
-        sender: Sender,
+        sender: RequestSender,
         store: SegmentStore,
         clock: Clock,
         address_delay_s: float,
@@ -31,7 +31,7 @@ class Reaching:
         """The host's address, with a slot of it if one is free."""
         host, purpose, workbench = visit.host, step.purpose, self._frontier.workbench
         try:
-            addresses = await self._sender.resolve(host.host)
+            addresses = await self._sender.resolve_host(host.name)
         except ResolveError as error:
             if purpose is not Purpose.ERRAND:  # that is the other host's concern
                 host.note_name(error.reason, error.is_outage)
@@ -42,16 +42,16 @@ class Reaching:
         if host.record.address in addresses:
             others = [address for address in addresses if address != host.record.address]
             addresses = [host.record.address, *others]
-        elif name_of(host.host) not in addresses:
+        elif name_of(host.name) not in addresses:
             # Once per host, and again when it moved: what its name stood for is part of the record.
-            self._store.append_dns(name_of(host.host), addresses, self._clock.wall())
+            self._store.append_dns(name_of(host.name), addresses, self._clock.wall())
         host.record.address = addresses[0]
-        workbench.rejoin(host, addresses[0])
+        workbench.rejoin_address(host, addresses[0])
         visit.slot, visit.others = self._sender.slot(addresses[0]), addresses[1:]
         wait_s = await visit.slot.take()
         if wait_s <= 0:
             now = self._clock.monotonic()
-            workbench.postpone(addresses[0], now + self._address_delay_s)
+            workbench.postpone_address(addresses[0], now + self._address_delay_s)
         if purpose is not Purpose.ERRAND:
             host.note_name()
         return AddressFound(purpose, wait_s)

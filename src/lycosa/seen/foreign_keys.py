@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-Answers = Mapping[bytes, bytes | None]
+ContentAnswers = Mapping[bytes, bytes | None]
 """Answers of the owners: key to value, ``None`` when there is no value.
 
 A key that is absent was not answered in time.
 """
 
-NO_ANSWERS: Answers = {}
+NO_ANSWERS: ContentAnswers = {}
 BUCKET = 64
 _SIMHASHES = b"S"
 
 
-class Told:
+class ForeignKeys:
     """Remembers up to ``capacity`` keys (about 250 bytes each).
 
     ``tell`` sends a key and a value to the key's owner.
@@ -39,14 +39,14 @@ class Told:
     def __repr__(self) -> str:
         return f"<Told {len(self)} of {self._capacity}>"
 
-    def get(self, key: bytes, answers: Answers) -> bytes | None:
+    def get(self, key: bytes, answers: ContentAnswers) -> bytes | None:
         """The owner's value combined with what was sent to it; a bucket contains both."""
         answer, told = answers.get(key), self._kept.get(key)
         if told is None:
             return answer
         return (answer or b"") + told if key[:1] == _SIMHASHES else answer or told
 
-    def add(self, key: bytes, value: bytes) -> None:
+    def tell_owner(self, key: bytes, value: bytes) -> None:
         """Send the owner the value of a key, or one simhash for a bucket."""
         self._tell(key, value)
         if key[:1] == _SIMHASHES:

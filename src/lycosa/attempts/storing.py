@@ -16,7 +16,7 @@ _BYTES = 4096
 _HEAD = 2
 
 
-class Settling:
+class StoringMark:
     """The file of one worker.
 
     Opening it erases what an earlier run left, so read that before. Raises ``OSError``.
@@ -34,13 +34,13 @@ class Settling:
         finally:
             os.close(fd)
 
-    def begin(self, url: str) -> None:
+    def begin_storing(self, url: str) -> None:
         """Record that the page of this URL is being stored."""
         data = url.encode("utf-8", "backslashreplace")[: _BYTES - _HEAD]
         self._memory[_HEAD : _HEAD + len(data)] = data
         self._memory[:_HEAD] = len(data).to_bytes(_HEAD, "big")
 
-    def end(self) -> None:
+    def end_storing(self) -> None:
         """Record that no page is being stored."""
         self._memory[:_HEAD] = bytes(_HEAD)
 
@@ -48,10 +48,10 @@ class Settling:
         self._memory.close()
 
     def __repr__(self) -> str:
-        return f"Settling({_url(self._memory[:]) or 'nothing'})"
+        return f"StoringMark({_url(self._memory[:]) or 'nothing'})"
 
 
-def left_settling(folder: Path) -> dict[int, str]:
+def left_storing(folder: Path) -> dict[int, str]:
     """The URL that each worker was storing when it ended, by the worker's number.
 
     A worker that was not storing a page is absent.

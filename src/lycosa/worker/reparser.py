@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Container, Mapping
 
 import msgspec
 
-from lycosa.frontier.back_queue import Entry
+from lycosa.frontier.back_queue import QueueEntry
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.unparsed import OURS, THEIRS, UnparsedBody
+from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES, UnparsedBody
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Document, Parsed
 from lycosa.ports import Offload, Parser
@@ -44,7 +44,7 @@ class Reparsed(msgspec.Struct):
     to_fetch: int = 0
 
 
-class Reparsing:
+class Reparser:
     """Of one worker, for the partitions that it owns. ``done`` counts what was achieved since it
     was made.
     """
@@ -66,17 +66,19 @@ class Reparsing:
         self._clock = clock
         self.done = Reparsed()
         for partition in partitions.values():
-            partition.unparsed.adopt()
+            partition.unparsed.adopt_older()
 
     def __repr__(self) -> str:
         return f"<Reparsing {self.done}>"
 
-    def waiting(self, reasons: Container[Reason] = OURS) -> int:
+    def waiting(self, reasons: Container[Reason] = INTERNAL_FAILURES) -> int:
         """Bodies that wait to be parsed."""
         return sum(partition.unparsed.count(reasons) for partition in self._partitions.values())
 
     async def run(
-        self, may_go_on: Callable[[], Awaitable[bool]], reasons: Container[Reason] = OURS
+        self,
+        may_go_on: Callable[[], Awaitable[bool]],
+        reasons: Container[Reason] = INTERNAL_FAILURES,
     ) -> None:
         """All that were not parsed for one of these reasons, once. ``may_go_on`` is awaited
         before each few; it ends when that says no.
@@ -84,7 +86,7 @@ class Reparsing:
         keys = [
             (partition, url)
             for partition in self._partitions.values()
-            for url in partition.unparsed.of(reasons)
+            for url in partition.unparsed.with_reasons(reasons)
         ]
         for start in range(0, len(keys), _BATCH):
             if not await may_go_on():
@@ -105,8 +107,8 @@ class Reparsing:
         if parsed is None:
             partition.unparsed.fetch_again(url, self._clock.time())
             self.done.to_fetch += 1
-        elif parsed.reason in OURS or parsed.reason in THEIRS:
-            partition.unparsed.failed(url, body, parsed.reason)
+        elif parsed.reason in INTERNAL_FAILURES or parsed.reason in PARSER_FAILURES:
+            partition.unparsed.record_failed(url, body, parsed.reason)
             self.done.failed += 1
         else:
             self._take(key, lease, body, parsed)
@@ -114,10 +116,10 @@ class Reparsing:
     def _lease(self, key: _Key) -> Lease | None:
         """What links are found by is a lease; this one was not handed out and is not given back."""
         partition, url = key
-        record, visit = partition.find(url[:8], url[8:]), partition.visits.find(url[:8])
-        if record is None or visit is None or url in partition.leased:
+        record, host = partition.find_record(url[:8], url[8:]), partition.visits.find_host(url[:8])
+        if record is None or host is None or url in partition.leased:
             return None
-        return Lease(visit, Entry(0, 0, url[8:], 0), record)
+        return Lease(host, QueueEntry(0, 0, url[8:], 0), record)
 
     def _take(self, key: _Key, lease: Lease, body: UnparsedBody, parsed: Parsed) -> None:
         partition, url = key
@@ -125,9 +127,9 @@ class Reparsing:
         remark = parsed.reason
         if not remark and history is not None and history.is_same:
             remark = Reason.DUPLICATE
-        partition.unparsed.parsed(url, body, remark)
+        partition.unparsed.record_parsed(url, body, remark)
         partition.counters.pages += parsed.media_type in _HTML
-        self._intake.outlinks(lease, parsed)
+        self._intake.take_outlinks(lease, parsed)
         self.done.parsed += 1
         self.done.links += len(parsed.links)
 
@@ -149,7 +151,11 @@ class Reparsing:
         partition = (
             self._partitions.get(self._intake.partition_of_host(host_of(url))) if url else None
         )
-        found = partition.find(hash8(host_of(url)), hash8(url)) if partition is not None else None
+        found = (
+            partition.find_record(hash8(host_of(url)), hash8(url))
+            if partition is not None
+            else None
+        )
         history = found.history if found is not None else None
         if history is None or f"<{history.record_id}>" != record.fields.get("WARC-Refers-To"):
             return None
@@ -160,6 +166,6 @@ class Reparsing:
 
     async def _record(self, segment: str, offset: int) -> StoredRecord | None:
         try:
-            return await self._offload.run(lambda: self._segments.read(segment, offset))
+            return await self._offload.run(lambda: self._segments.read_record(segment, offset))
         except (RecordError, OSError):
             return None

@@ -30,7 +30,7 @@ class SettingsUnreadable(Exception):
     """``settings.json`` cannot be read; the message names the file and what is wrong with it."""
 
 
-class Saved(msgspec.Struct, frozen=True):
+class SavedSettings(msgspec.Struct, frozen=True):
     """Settings of the last start; ``is_recorded`` says that the folder had them, else they are
     the defaults.
     """
@@ -40,7 +40,7 @@ class Saved(msgspec.Struct, frozen=True):
     canonicalizer: Canonicalizer
 
 
-def load_saved(reader: CrawlReader) -> Saved:
+def load_saved_settings(reader: CrawlReader) -> SavedSettings:
     """Raises ``SettingsUnreadable``."""
     try:
         recorded = reader.origin.settings()
@@ -57,30 +57,30 @@ def load_saved(reader: CrawlReader) -> Saved:
         config.frontier, partitions=identity.partitions, bands=identity.bands
     )
     config = msgspec.structs.replace(config, canonical=canonical, frontier=frontier)
-    return Saved(config, is_recorded, Canonicalizer(canonical))
+    return SavedSettings(config, is_recorded, Canonicalizer(canonical))
 
 
-class Places:
+class ScopePlaces:
     """The URLs whose place belongs to the scope, with the time from which it does."""
 
     def __init__(self, reader: CrawlReader) -> None:
         self._since: dict[str, int] = {}
-        for view in reader.views():
+        for view in reader.partition_views():
             for key, _ in view.scan(b"J", prefix_end(b"J")):
                 self._since[key[1:].decode()] = 0
         for url in self._since:
-            entry = reader.find(url)
+            entry = reader.find_url(url)
             if entry is not None:
                 self._since[url] = entry.record.found_at
 
     def __len__(self) -> int:
         return len(self._since)
 
-    def all(self) -> Iterable[str]:
+    def all_places(self) -> Iterable[str]:
         """Every one of them."""
         return self._since.keys()
 
-    def at(self, wall: float) -> tuple[str, ...]:
+    def places_at(self, wall: float) -> tuple[str, ...]:
         """Those that belonged to it before a time (whole seconds, so one of the same second is
         left out).
         """
@@ -90,27 +90,29 @@ class Places:
 class PureRules:
     """Scope and traps by the saved settings."""
 
-    def __init__(self, reader: CrawlReader, saved: Saved) -> None:
+    def __init__(self, reader: CrawlReader, saved: SavedSettings) -> None:
         self._config = saved.config
         self._site_of = reader.sites.site_of
-        self._places = Places(reader)
+        self._places = ScopePlaces(reader)
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._traps: dict[int, Traps] = {}
-        self._scope = self._scope_of(tuple(self._places.all()))
+        self._scope = self._scope_of(tuple(self._places.all_places()))
 
-    def judge(
+    def judge_url(
         self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False
     ) -> Refusal | None:
         """Why a URL found at a time is refused, or ``None``. The scope is that of all seeds."""
-        return self._scope.judge(url, kind, depth, nofollow) or self._traps_at(wall).judge(url)
+        return self._scope.judge_url(url, kind, depth, nofollow) or self._traps_at(wall).judge_url(
+            url
+        )
 
-    def judge_then(
+    def judge_url_then(
         self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False
     ) -> Refusal | None:
         """The same with the seeds that were known at that time; slower."""
-        return self._scope_of(self._places.at(wall)).judge(
+        return self._scope_of(self._places.places_at(wall)).judge_url(
             url, kind, depth, nofollow
-        ) or self._traps_at(wall).judge(url)
+        ) or self._traps_at(wall).judge_url(url)
 
     def _scope_of(self, places: tuple[str, ...]) -> Scope:
         scope = self._scopes.get(places)

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from lycosa.exchange import PARCEL_URLS, ExchangeEnds, Key, Outbox
-from lycosa.exchange import Sender as OutboxSender
+from lycosa.exchange import PARCEL_URLS, ExchangeEnds, Outbox, PartitionKey
+from lycosa.exchange import OutboxSender as OutboxSender
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
 from lycosa.model.discovered import Discovered
@@ -33,12 +33,12 @@ from lycosa.model.errand import Answer, Errand
 
 _OWN_URLS = 100  # found by one partition for another in a commit: they get a parcel of their own
 _STALLED_S = 30.0  # a delivery's own deadline: what is late by less is no news
-Pair = tuple[int, int]
+PartitionPair = tuple[int, int]
 """Source and destination of parcels."""
 
 
-class Departures:
-    """One per worker. ``post`` is the intake's outbox. ``exchange`` is ``None`` when no other
+class OutgoingParcels:
+    """One per worker. ``post_urls`` is the intake's outbox. ``exchange`` is ``None`` when no other
     worker runs; ``fail`` is told when sending cannot go on; the crawl has ``count`` partitions.
     """
 
@@ -66,10 +66,10 @@ class Departures:
         self._first = min(tables)
         self._others = [number for number in range(count) if number not in tables]
         self._places: list[str] = []
-        self._posted: set[Pair] = set()
+        self._posted: set[PartitionPair] = set()
         self._found: dict[int, dict[int, list[Discovered]]] = {}  # by destination and source
         self._told: dict[int, list[tuple[bytes, bytes]]] = {}
-        self._errands: dict[Pair, list[Errand | Answer]] = {}
+        self._errands: dict[PartitionPair, list[Errand | Answer]] = {}
         self.activity = 0
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Departures:
         )
         return f"{pair}, tried for {worst.seconds:.0f} s ({worst.why})"
 
-    def post(self, source: Partition, destination: int, found: list[Discovered]) -> None:
+    def post_urls(self, source: Partition, destination: int, found: list[Discovered]) -> None:
         """Puts URLs that a partition found, for another worker's partition, into the open
         commit.
         """
@@ -152,21 +152,21 @@ class Departures:
         self._errands.setdefault((source, destination), []).append(item)
         self.activity += 1
 
-    def tell(self, partition: int, key: bytes, value: bytes) -> None:
+    def tell_owner(self, partition: int, key: bytes, value: bytes) -> None:
         """Puts a row of content-seen for another worker's partition into the open commit."""
         self._told.setdefault(partition, []).append((key, value))
         self.activity += 1
 
-    async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
+    async def ask_owners(self, keys: Sequence[PartitionKey]) -> Mapping[bytes, bytes | None]:
         """What other workers' partitions hold under content keys, as far as they answer in time."""
-        return await self._exchange.inquiry.ask(keys) if self._exchange is not None else {}
+        return await self._exchange.inquiry.look_up_keys(keys) if self._exchange is not None else {}
 
     def start(self) -> None:
         """What earlier runs left in the outboxes goes out."""
         for number, sender in self._senders.items():
-            sender.send(self.outboxes[number].destinations())
+            sender.send_to(self.outboxes[number].destinations())
 
-    def cut(self) -> frozenset[Pair]:
+    def cut_parcels(self) -> frozenset[PartitionPair]:
         """A commit is being cut: the pairs with parcels that are in it."""
         self._enqueue_places()
         found, self._found = self._found, {}
@@ -186,10 +186,10 @@ class Departures:
         posted, self._posted = frozenset(self._posted), set()
         return posted
 
-    def send(self, posted: frozenset[Pair]) -> None:
+    def send_parcels(self, posted: frozenset[PartitionPair]) -> None:
         """The commit is on disk."""
         for source, destination in posted:
-            self._senders[source].send([destination])
+            self._senders[source].send_to([destination])
 
     async def close(self) -> None:
         """Stops; what is not handed over stays in the outboxes."""

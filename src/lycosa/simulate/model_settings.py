@@ -18,19 +18,19 @@ from typing import Any, NamedTuple
 
 from lycosa.config.fields import Field, Kind, fields_of
 from lycosa.config.sources import SettingsError
-from lycosa.simulate.means import Means, Prices
+from lycosa.simulate.resources import Prices, Resources
 from lycosa.simulate.web import Web
 
-_SECTIONS: dict[str, type] = {"web": Web, "means": Means, "prices": Prices}
+_SECTIONS: dict[str, type] = {"web": Web, "means": Resources, "prices": Prices}
 _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _SCALED = re.compile(r"(\d+(?:[._]\d+)*)\s*([kmgb]?)", re.IGNORECASE)
 
 
-class Given(NamedTuple):
+class ModelSettings(NamedTuple):
     """The parts of a model, and where each value that is not a default was said, by key."""
 
     web: Web
-    means: Means
+    means: Resources
     prices: Prices
     origins: dict[str, str]
 
@@ -55,7 +55,7 @@ def read_model(
     pairs: Sequence[str] = (),
     flags: Mapping[str, tuple[str, object]] | None = None,
     base: Mapping[str, object] | None = None,
-) -> Given:
+) -> ModelSettings:
     """The model of all sources: defaults, ``base`` (what a past crawl shows), the file,
     ``key=value`` pairs, ``flags`` (option and value by key); a later one wins. Raises
     ``SettingsError``.
@@ -84,7 +84,7 @@ def read_model(
     return _built(values, origins)
 
 
-def _built(values: Mapping[str, Any], origins: dict[str, str]) -> Given:
+def _built(values: Mapping[str, Any], origins: dict[str, str]) -> ModelSettings:
     parts: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for key, value in values.items():
         section, _, name = key.partition(".")
@@ -95,7 +95,9 @@ def _built(values: Mapping[str, Any], origins: dict[str, str]) -> Given:
     elif "pages" in web and "hosts" not in web:
         web["hosts"] = max(round(web["pages"] * Web().hosts / Web().pages), 1)
     try:
-        return Given(Web(**web), Means(**parts["means"]), Prices(**parts["prices"]), origins)
+        return ModelSettings(
+            Web(**web), Resources(**parts["means"]), Prices(**parts["prices"]), origins
+        )
     except ValueError as error:
         raise SettingsError([str(error)]) from error
 

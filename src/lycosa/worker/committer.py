@@ -47,7 +47,7 @@ _AGAIN_S = 1.0  # before records or a commit are tried again
 _OPEN_WRITE_BYTES = 64
 
 
-class Reach(Protocol):
+class FaultPoint(Protocol):
     """Called at named points, so that a test can crash there; ordinary runs have one that does
     nothing.
     """
@@ -64,24 +64,24 @@ class Cut(msgspec.Struct, frozen=True):
     inbox: int = 0
 
 
-class Mail(Protocol):
+class ParcelDelivery(Protocol):
     """Outboxes towards the partitions of other workers."""
 
-    def cut(self) -> Cut: ...
-    def send(self, cut: Cut) -> None: ...
+    def cut_parcels(self) -> Cut: ...
+    def send_parcels(self, cut: Cut) -> None: ...
 
 
-class NoMail:
+class NoParcels:
     """A worker that owns all partitions."""
 
-    def cut(self) -> Cut:
+    def cut_parcels(self) -> Cut:
         return Cut()
 
-    def send(self, cut: Cut) -> None:
+    def send_parcels(self, cut: Cut) -> None:
         return None
 
 
-class Books(msgspec.Struct, frozen=True):
+class WorkerFiles(msgspec.Struct, frozen=True):
     """What a worker writes: its shard, the records that are on their way into segments,
     attempts, crash counts.
     """
@@ -107,10 +107,10 @@ class Committer:
         section: StoreSection,
         partitions: Mapping[int, Partition],
         pipeline: Pipeline,
-        books: Books,
+        books: WorkerFiles,
         clock: CrawlClock,
         offload: Offload,
-        reach: Reach,
+        reach: FaultPoint,
     ) -> None:
         self._section = section
         self._partitions = partitions
@@ -134,7 +134,7 @@ class Committer:
         """Captures that are committed."""
         self.waiters: list[asyncio.Future[None]] = []
         """Resolved by the commit that is cut next, when it is on disk."""
-        self.mail: Mail = NoMail()
+        self.mail: ParcelDelivery = NoParcels()
         self.settings = 0
         """The version of the live settings that commits name."""
         self.on_done: Callable[[], None] = lambda: None
@@ -208,15 +208,15 @@ class Committer:
             # all together would be a long step; what gathers meanwhile is little
             if partition.take_gathered():
                 await self._clock.sleep(0)
-        await self._pipeline.finished()
+        await self._pipeline.wait_until_stored()
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
         self._pipeline.pacing.was_asked = False
         settled, self._pipeline.settled = self._pipeline.settled, []
         waiters, self.waiters = self.waiters, []
         for url in settled:
-            books.crashes.finished(url)
-        cut = self.mail.cut()
+            books.crashes.clear_suspicion(url)
+        cut = self.mail.cut_parcels()
         pending = books.store.freeze()
         batches = [
             PartitionBatch(number, writes)
@@ -236,7 +236,7 @@ class Committer:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self.mail.send(cut)
+        self.mail.send_parcels(cut)
         await self._tend()
 
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
@@ -273,10 +273,10 @@ class Committer:
                 self.waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
             except (Fenced, OutcomeUnknown):
-                self._books.lease.end()
+                self._books.lease.give_up()
                 raise
             else:
-                self._books.lease.renewed(began)
+                self._books.lease.renew(began)
                 self._next, self._inbox, self.waits_for = commit.sequence + 1, commit.inbox, ""
                 return
 
@@ -286,7 +286,7 @@ class Committer:
         """
         ground = self._books.shard.ground
         self._reach("commit:begin")
-        ground.segments.put(pending)
+        ground.segments.put_records(pending)
         self._reach("commit:stored")
         began = self._clock.monotonic()
         # The lengths are read after the write: some are known only then.
@@ -304,11 +304,11 @@ class Committer:
         logs.
         """
         books = self._books
-        while (closed := books.store.roll(self._clock.wall())) is not None:
+        while (closed := books.store.roll_segment(self._clock.wall())) is not None:
             self._close_segment(closed)
         if books.attempts.is_full:
             await self._offload.run(
-                books.attempts.rotate(self._clock.wall(), self._clock.monotonic())
+                books.attempts.rotate_file(self._clock.wall(), self._clock.monotonic())
             )
         for number, partition in self._partitions.items():
             if partition.seen.should_save and number in self._marks:
@@ -340,14 +340,14 @@ class Committer:
         while True:
             try:
                 await self._offload.run(
-                    lambda: self._books.shard.ground.segments.close(closed.name)
+                    lambda: self._books.shard.ground.segments.close_segment(closed.name)
                 )
             except NotStored as error:
                 self.waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
             else:
                 break
-        self._books.store.closed(closed)
+        self._books.store.note_closed(closed)
 
     def _segment_closed(self, task: asyncio.Task[None]) -> None:
         self._closing.discard(task)
@@ -357,7 +357,9 @@ class Committer:
     async def finish(self) -> None:
         """The last commit, the open segment closed, tables flushed."""
         await self.commit()
-        while (closed := self._books.store.roll(self._clock.wall(), force=True)) is not None:
+        while (
+            closed := self._books.store.roll_segment(self._clock.wall(), force=True)
+        ) is not None:
             self._close_segment(closed)
         while self._closing:
             await asyncio.wait(self._closing)
@@ -378,4 +380,4 @@ def _saving(partition: Partition, stamp: int) -> Callable[[], None]:
 
 
 def _saving_all(shard: Shard, number: int, data: PartitionData, mark: Mark) -> Callable[[], None]:
-    return lambda: shard.ground.snapshots.save(number, data, mark)
+    return lambda: shard.ground.snapshots.save_partition(number, data, mark)

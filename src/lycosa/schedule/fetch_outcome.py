@@ -38,7 +38,7 @@ class Meaning(Enum):
     FAILED = "do not try again"
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+class FetchOutcome(msgspec.Struct, frozen=True, gc=False):
     """The meaning, its reason unless it is a plain success, and the wait before a retry."""
 
     meaning: Meaning
@@ -46,7 +46,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     wait_s: float = 0.0
 
 
-def judge(fetched: Fetched, *, tries: int, conditional: bool, section: RetrySection) -> Outcome:
+def judge_answer(
+    fetched: Fetched, *, tries: int, conditional: bool, section: RetrySection
+) -> FetchOutcome:
     """The outcome of a fetch.
 
     ``tries`` counts earlier failed requests of this URL; ``conditional`` says that the request had
@@ -55,13 +57,13 @@ def judge(fetched: Fetched, *, tries: int, conditional: bool, section: RetrySect
     reason = _failure(fetched, conditional)
     if reason is None:
         if fetched.status == 304:
-            return Outcome(Meaning.NOT_MODIFIED, Reason.NOT_MODIFIED)
+            return FetchOutcome(Meaning.NOT_MODIFIED, Reason.NOT_MODIFIED)
         if fetched.status in REDIRECTS:
-            return Outcome(Meaning.REDIRECTED, Reason.REDIRECTED)
-        return Outcome(Meaning.FETCHED, fetched.reason)
+            return FetchOutcome(Meaning.REDIRECTED, Reason.REDIRECTED)
+        return FetchOutcome(Meaning.FETCHED, fetched.reason)
     if not _is_passing(reason, fetched) or tries + 1 >= section.tries:
-        return Outcome(Meaning.FAILED, reason)
-    return Outcome(Meaning.RETRY, reason, wait_s(tries, section))
+        return FetchOutcome(Meaning.FAILED, reason)
+    return FetchOutcome(Meaning.RETRY, reason, wait_s(tries, section))
 
 
 def wait_s(tries: int, section: RetrySection) -> float:

@@ -18,7 +18,7 @@ PART_LINKS = 2000
 """Links per part; decoding that many takes some 2 ms."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class AnswerPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A part of a document's links, hints and change frequencies, each in order."""
 
     links: list[Link]
@@ -27,7 +27,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Part).decode
+_decode = msgspec.msgpack.Decoder(AnswerPart).decode
 
 
 def in_parts(parsed: Parsed) -> Parsed:
@@ -40,7 +40,11 @@ def in_parts(parsed: Parsed) -> Parsed:
     ):
         links = parsed.links[start : start + PART_LINKS]
         parts.append(
-            _encode(Part(links, dict(islice(hints, PART_LINKS)), dict(islice(changes, PART_LINKS))))
+            _encode(
+                AnswerPart(
+                    links, dict(islice(hints, PART_LINKS)), dict(islice(changes, PART_LINKS))
+                )
+            )
         )
     return msgspec.structs.replace(parsed, links=[], hints={}, changes={}, more=parts)
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from lycosa.admit.budgets import over_budget
-from lycosa.admit.linking import with_site
+from lycosa.admit.linking_sites import with_site
 from lycosa.admit.refusal import Refusal
 from lycosa.config.sections import BudgetSection
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
-from lycosa.kv.records import encode, linking_key, site_key
+from lycosa.kv.records import encode_record, linking_key, site_key
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import Fetched
 from lycosa.model.usage import Usage
@@ -31,7 +31,7 @@ _NO_LINKS = frozenset({LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP, LinkK
 _USAGE = msgspec.msgpack.Decoder(Usage)
 
 
-class Standing:
+class SiteRecords:
     """One per worker. Nothing about links is kept while ``budgets.pages_per_linking_site`` is 0."""
 
     def __init__(self, section: BudgetSection, site_of: Callable[[str], str]) -> None:
@@ -47,22 +47,22 @@ class Standing:
 
     # -- budgets
 
-    def over_budget(self, partition: Partition, visit: VisitState) -> Refusal | None:
+    def over_budget(self, partition: Partition, host: VisitState) -> Refusal | None:
         """Whether a host whose turn has come may be visited; one that may takes its place among
         its site's hosts.
         """
-        section, record = self._section, visit.record
-        site = self.usage(partition, visit.host) if self._has_site_limit else Usage()
+        section, record = self._section, host.record
+        site = self.usage(partition, host.name) if self._has_site_limit else Usage()
         linking = (
-            self._linking(partition, visit.host)
+            self._linking(partition, host.name)
             if self.counts_links and 0 < section.site_pages <= site.pages
             else b""
         )
         refusal = over_budget(section, record.usage, site, linking, record.has_place)
         if refusal is None and section.site_hosts and not record.has_place:
             record.has_place = True
-            partition.visits.touch(visit)
-            self._put(partition, visit.host, msgspec.structs.replace(site, hosts=site.hosts + 1))
+            partition.visits.mark_changed(host)
+            self._put(partition, host.name, msgspec.structs.replace(site, hosts=site.hosts + 1))
         return refusal
 
     def usage(self, partition: Partition, host: str) -> Usage:
@@ -83,7 +83,7 @@ class Standing:
         self._put(partition, host, Usage(pages, size, time_s, before.discovered, before.hosts))
 
     def _put(self, partition: Partition, host: str, usage: Usage) -> None:
-        partition.table.put(site_key(self._site_of(host)), encode(usage))
+        partition.table.put(site_key(self._site_of(host)), encode_record(usage))
 
     # -- who links
 

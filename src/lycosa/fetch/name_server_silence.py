@@ -23,7 +23,7 @@ _KNOWN = 1000  # names that were answered
 _WITNESSES = 3  # names to check
 
 
-class Silence:
+class NameServerSilence:
     """Whether the name servers answer at all.
 
     ``most_s`` bounds the time for which failures are attributed to an outage.
@@ -37,7 +37,7 @@ class Silence:
         # names, and when the answer expires; the oldest first
         self._known: OrderedDict[str, float] = OrderedDict()
 
-    def answered(self, name: str = "", expires: float = 0.0) -> None:
+    def note_answer(self, name: str = "", expires: float = 0.0) -> None:
         """Record an answer for some name, including "no such name".
 
         With ``name``, the answer was an address that is valid until ``expires``.
@@ -50,7 +50,7 @@ class Silence:
             if len(self._known) > _KNOWN:
                 self._known.popitem(last=False)
 
-    def unanswered(self, name: str, now: float) -> None:
+    def note_no_answer(self, name: str, now: float) -> None:
         """Record that a lookup of ``name`` got no answer or an error."""
         if not self._unanswered:
             self._since = now

@@ -16,8 +16,8 @@ from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, after_fet
 from lycosa.reasons import Reason
 from lycosa.schedule.steps import Purpose
 from lycosa.simulate.copies import Copies
-from lycosa.simulate.jump_clock import EPOCH
-from lycosa.simulate.means import Meters
+from lycosa.simulate.jump_clock import SIMULATION_EPOCH
+from lycosa.simulate.resources import Meters
 from lycosa.simulate.sample import Host, Sample
 from lycosa.simulate.web import Web
 
@@ -33,7 +33,7 @@ class Witness(Protocol):
     def ends(self, host: Host, now: float) -> None: ...
 
 
-class Known(msgspec.Struct, gc=False):
+class KnownHost(msgspec.Struct, gc=False):
     """A host of the sample with what the driver remembers of it; ``first`` is the number of its
     first page.
     """
@@ -55,14 +55,14 @@ class Underway(msgspec.Struct, order=True, gc=False):
     ends_at: float
     ticket: int
     state: VisitState
-    known: Known
+    known: KnownHost
     lease: Lease | None = None
     purpose: Purpose = Purpose.PAGE
     fetched: Fetched | None = None
     is_answered: bool = False
 
 
-class Exchanges:
+class HostAnswers:
     """One per part. The chances are drawn when a request begins."""
 
     def __init__(
@@ -77,16 +77,16 @@ class Exchanges:
         self._web, self._config, self._copies = web, config, copies
         self._meters, self._witness = meters, witness
         self._chance = random.Random(f"visits:{config.seed}")
-        self.hosts: dict[str, Known] = {}
+        self.hosts: dict[str, KnownHost] = {}
         pages = 0
         for host in sample.hosts:
-            self.hosts[host.name] = Known(host, pages)
+            self.hosts[host.name] = KnownHost(host, pages)
             pages += host.pages
 
     def __repr__(self) -> str:
         return f"<Exchanges hosts={len(self.hosts)}>"
 
-    def begin(self, known: Known, lease: Lease | None, now: float) -> Fetched:
+    def begin(self, known: KnownHost, lease: Lease | None, now: float) -> Fetched:
         """A request leaves, for robots.txt if there is no lease; gives what will come back."""
         host = known.host
         duration_s = host.latency_s * (1.0 - _SPREAD + 2.0 * _SPREAD * self._chance.random())
@@ -100,11 +100,11 @@ class Exchanges:
             Reason.NONE,
             status=status,
             body_bytes=int(size),
-            started=EPOCH + now,
+            started=SIMULATION_EPOCH + now,
             duration_s=duration_s,
         )
 
-    def _answer(self, known: Known, lease: Lease | None, at: float) -> tuple[int, float]:
+    def _answer(self, known: KnownHost, lease: Lease | None, at: float) -> tuple[int, float]:
         """Status and bytes of the body."""
         look = self._chance.random()
         if look < self._web.errors:
@@ -116,12 +116,12 @@ class Exchanges:
             return 304, 0
         return 200, known.host.page_bytes
 
-    def end(self, known: Known, now: float) -> None:
+    def end(self, known: KnownHost, now: float) -> None:
         """The answer has arrived."""
         if self._witness is not None:
             self._witness.ends(known.host, now)
 
-    def read_robots(self, known: Known, fetched: Fetched, time: float) -> RobotsRecord:
+    def read_robots(self, known: KnownHost, fetched: Fetched, time: float) -> RobotsRecord:
         """What the answer for robots.txt says at a crawl time; it is remembered."""
         delay_s, config = known.host.crawl_delay_s, self._config
         body = _ROBOTS if delay_s < 0 else _ROBOTS + b"Crawl-delay: %g\n" % delay_s

@@ -11,7 +11,7 @@ from lycosa.cluster.worker_messages import ProcessMemory
 from lycosa.kv.rocks import SharedCache
 from lycosa.system.memory import give_back
 from lycosa.system.memory_plan import MemoryPlan
-from lycosa.system.memory_relief import MemoryGuard, Relief
+from lycosa.system.memory_relief import MemoryGuard, ReliefStep
 from lycosa.worker.assembly import Assembled, Ports
 from lycosa.worker.progress import memory_of
 
@@ -26,8 +26,8 @@ class Recycled(Protocol):
     def recycle(self) -> None: ...
 
 
-class Reliever:
-    """Of one worker. ``hear`` is called with what the crawl's processes hold together; it acts,
+class MemoryReliever:
+    """Of one worker. ``relieve`` is called with what the crawl's processes hold together; it acts,
     and undoes it when that is far below.
     """
 
@@ -50,21 +50,21 @@ class Reliever:
             ports.offload,
         )
         self._capacity = assembled.worker.frontier.capacity
-        self._steps: dict[Relief, Callable[[], None]] = {
-            Relief.CACHES: self._drop_caches,
-            Relief.WORKBENCH: lambda: self._worker.frontier.resize(
+        self._steps: dict[ReliefStep, Callable[[], None]] = {
+            ReliefStep.CACHES: self._drop_caches,
+            ReliefStep.WORKBENCH: lambda: self._worker.frontier.resize(
                 max(self._capacity // _SMALLER, slots)
             ),
-            Relief.PARSER: parser.recycle,
-            Relief.STOP: lambda: self._worker.fetch_at_most(0),
-            Relief.NARROW: lambda: self._worker.fetch_at_most(1),
+            ReliefStep.PARSER: parser.recycle,
+            ReliefStep.STOP: lambda: self._worker.fetch_at_most(0),
+            ReliefStep.NARROW: lambda: self._worker.fetch_at_most(1),
         }
 
     def __repr__(self) -> str:
         return f"<Reliever {self._guard!r}>"
 
     @property
-    def relief(self) -> Relief:
+    def relief(self) -> ReliefStep:
         """The step that it is at."""
         return self._guard.relief
 
@@ -72,14 +72,14 @@ class Reliever:
         """What the worker and its parser hold."""
         return memory_of(self._parser.pid)
 
-    async def hear(self, total: int) -> None:
+    async def relieve(self, total: int) -> None:
         """Acts on the crawl's memory, if it must."""
         before = self._guard.relief
         mine = sum(each.own_bytes for each in self.memory())
-        relief = self._guard.judge(self._clock.monotonic(), total, mine, self._worker.running)
+        relief = self._guard.choose_step(self._clock.monotonic(), total, mine, self._worker.running)
         if relief > before:
             for step in range(before + 1, relief + 1):
-                if (act := self._steps.get(Relief(step))) is not None:
+                if (act := self._steps.get(ReliefStep(step))) is not None:
                     act()
             await self._offload.run(give_back)
         elif before and not relief:

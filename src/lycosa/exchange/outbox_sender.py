@@ -49,7 +49,7 @@ class _Trouble(NamedTuple):
     why: str
 
 
-class Sender:
+class OutboxSender:
     """Sends one partition's outbox.
 
     ``sleep`` is the clock's. At most ``window`` parcels of a destination are in flight. With
@@ -80,10 +80,10 @@ class Sender:
         """Called when sending to a destination cannot continue."""
         self._troubles: dict[int, _Trouble] = {}
 
-    def send(self, destinations: Iterable[int]) -> None:
+    def send_to(self, destinations: Iterable[int]) -> None:
         """Send the committed parcels for these partitions.
 
-        At the start call ``send(outbox.destinations())``.
+        At the start call ``send_to(outbox.destinations())``.
         """
         for destination in destinations:
             if destination in self._more:
@@ -106,7 +106,7 @@ class Sender:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was given to ``send`` is handed over."""
+        """Whether everything that was given to ``send_to`` is handed over."""
         return not self._running
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ class Sender:
     async def _send(self, destination: int) -> None:
         wait_s = _FIRST_WAIT_S
         try:
-            while parcels := self._outbox.pending(destination, self._window):
+            while parcels := self._outbox.pending_parcels(destination, self._window):
                 if self._lateness is not None and self._is_little(parcels, self._lateness):
                     parcels = await self._later(destination, self._lateness)
                 if await self._hand_over(parcels):
@@ -156,13 +156,13 @@ class Sender:
     async def _later(self, destination: int, lateness: Lateness) -> list[Parcel]:
         """Wait for more parcels or the end of the delay; returns what there is then."""
         more = self._more[destination] = asyncio.Event()
-        parcels = self._outbox.pending(destination, self._window)
+        parcels = self._outbox.pending_parcels(destination, self._window)
         try:
             async with asyncio.timeout(lateness.seconds):
                 while self._is_little(parcels, lateness):
                     await more.wait()
                     more.clear()
-                    parcels = self._outbox.pending(destination, self._window)
+                    parcels = self._outbox.pending_parcels(destination, self._window)
         except TimeoutError:
             pass  # send what there is
         finally:
@@ -174,10 +174,10 @@ class Sender:
 
         Returns whether all were.
         """
-        handed = await self._post.post(parcels)
+        handed = await self._post.post_parcels(parcels)
         count, failure = handed.count, handed.failure
         if count:
-            self._outbox.acknowledged(parcels[0].destination, parcels[count - 1].sequence)
+            self._outbox.acknowledge(parcels[0].destination, parcels[count - 1].sequence)
         if failure is not None:
             self.failures += 1
         self._note(parcels[0], None if count else failure)

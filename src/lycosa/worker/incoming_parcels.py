@@ -1,10 +1,10 @@
 """What arrives at a worker from partitions of others: parcels, questions about keys, and calls.
 
 Parcels come in two ways. Another worker delivers one over a connection and waits until the commit
-that took it is on disk (``receive``). Or they lie in the inbox topic of the worker's partition,
-which is read from the position that the last commit names: every commit names the position up to
-which all that was read is taken, so what it lost is read again. A parcel in a topic that is not the
-next one is stepped over, because its sender posts it again behind the missing one.
+that took it is on disk (``receive_parcel``). Or they lie in the inbox topic of the worker's
+partition, which is read from the position that the last commit names: every commit names the
+position up to which all that was read is taken, so what it lost is read again. A parcel in a topic
+that is not the next one is stepped over, because its sender posts it again behind the missing one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lycosa.cluster.worker_messages import Seeds, SeedsTaken, decode_to_worker, encode
+from lycosa.cluster.worker_messages import (
+    Seeds,
+    SeedsTaken,
+    decode_to_worker,
+    encode_worker_message,
+)
 from lycosa.exchange import Inbound, Inbox, LookUp, Outbox, Parcel, ParcelGap, ParcelsLost
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
@@ -29,7 +34,7 @@ _MOST_UNCOMMITTED = (
 )
 
 
-class Takers(msgspec.Struct, frozen=True):
+class ParcelReceivers(msgspec.Struct, frozen=True):
     """Who takes what is in a parcel."""
 
     intake: Intake
@@ -37,7 +42,7 @@ class Takers(msgspec.Struct, frozen=True):
     errands: Errands
 
 
-class Arrivals:
+class IncomingParcels:
     """One per worker. ``inbound`` is its inbox topic, and ``after`` the position that its last
     commit names.
     """
@@ -46,7 +51,7 @@ class Arrivals:
         self,
         partitions: Mapping[int, Partition],
         tables: Mapping[int, KeyValue],
-        takers: Takers,
+        takers: ParcelReceivers,
         worker: Worker,
         inbound: Inbound | None = None,
         after: int = 0,
@@ -82,7 +87,11 @@ class Arrivals:
 
     async def lag(self) -> int:
         """How many records of the topic are not taken yet; 0 without one."""
-        return max(await self._inbound.end() - self.position, 0) if self._inbound is not None else 0
+        return (
+            max(await self._inbound.last_position() - self.position, 0)
+            if self._inbound is not None
+            else 0
+        )
 
     def start(self) -> None:
         """Reads the topic from now on, when there is one."""
@@ -91,7 +100,7 @@ class Arrivals:
             self._reading.add(task)
             task.add_done_callback(self._ended)
 
-    def committed(self, position: int) -> None:
+    def note_committed(self, position: int) -> None:
         """The commit that names this position is on disk."""
         self._committed = position
 
@@ -101,18 +110,18 @@ class Arrivals:
         """
         return self._tables[partition].get
 
-    async def answer(self, body: bytes) -> bytes:
+    async def answer_call(self, body: bytes) -> bytes:
         """Answers a call when its effect is committed. Known are ``Seeds``, to which
         ``SeedsTaken`` is the reply. Raises ``ValueError``.
         """
         message = decode_to_worker(body)
         if not isinstance(message, Seeds):
             raise ValueError(f"{type(message).__name__} is not a call")
-        refused = self._takers.intake.seeds(message.raw)
+        refused = self._takers.intake.take_seeds(message.raw)
         await self._next_commit()
-        return encode(SeedsTaken(message.call, refused))
+        return encode_worker_message(SeedsTaken(message.call, refused))
 
-    async def receive(self, parcel: Parcel) -> None:
+    async def receive_parcel(self, parcel: Parcel) -> None:
         """Takes a parcel; returns when the commit that took it is on disk."""
         try:
             self._take(parcel)
@@ -123,17 +132,17 @@ class Arrivals:
         while not inbox.is_committed(parcel.source, parcel.sequence):
             await self._next_commit()
 
-    def take_own(self, outboxes: Mapping[int, Outbox]) -> None:
+    def take_own_parcels(self, outboxes: Mapping[int, Outbox]) -> None:
         """Parcels between two partitions that this worker owns are taken at once, in its first
         commit: an earlier run with more workers left them.
         """
         for outbox in outboxes.values():
             for destination in self._inboxes.keys() & set(outbox.destinations()):
                 after = 0
-                while parcels := outbox.pending(destination, _PARCELS, after):
+                while parcels := outbox.pending_parcels(destination, _PARCELS, after):
                     for parcel in parcels:
                         self._take(parcel)
-                        outbox.acknowledged(destination, parcel.sequence)
+                        outbox.acknowledge(destination, parcel.sequence)
                     after = parcels[-1].sequence
 
     def _take(self, parcel: Parcel) -> None:
@@ -143,14 +152,14 @@ class Arrivals:
         if parcel.places:
             takers.intake.receive_places(self._partitions[parcel.destination], parcel.places)
         if parcel.discovered:
-            takers.intake.receive(self._partitions[parcel.destination], parcel.discovered)
+            takers.intake.receive_urls(self._partitions[parcel.destination], parcel.discovered)
         for key, value in parcel.contents:
-            takers.duplicates.take(parcel.destination, key, value)
+            takers.duplicates.file_row(parcel.destination, key, value)
         for errand in parcel.errands:
-            takers.errands.take(parcel.destination, errand)
+            takers.errands.deliver_item(parcel.destination, errand)
         for answer in parcel.answers:
-            takers.errands.take(parcel.destination, answer)
-        inbox.accept(parcel.source, parcel.sequence)
+            takers.errands.deliver_item(parcel.destination, answer)
+        inbox.accept_parcel(parcel.source, parcel.sequence)
         self.activity += 1
 
     async def _next_commit(self) -> None:
@@ -161,7 +170,7 @@ class Arrivals:
 
     async def _read(self, inbound: Inbound) -> None:
         while True:
-            for position, parcel in await inbound.read(self.position):
+            for position, parcel in await inbound.read_parcels(self.position):
                 await asyncio.sleep(0)  # a parcel may hold 500 URLs: one in a step of the loop
                 try:
                     self._take(parcel)

@@ -15,7 +15,7 @@ import msgspec
 from lycosa.fetch.guard import Guard
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import HostState, decode_visit
-from lycosa.kv.records import encode, meta_key, prefix_end
+from lycosa.kv.records import encode_record, meta_key, prefix_end
 from lycosa.reasons import Reason
 
 _ALLOWED_KEY = meta_key("allowed")
@@ -34,11 +34,11 @@ def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now:
         # Found before anything is written: a scan of a table that has open writes is merged with
         # them in memory, all of it.
         for host8 in list(_forbidden(partition, guard)):
-            visit = partition.visits.find(host8)
-            if visit is not None:
-                partition.aside.reopen(visit, now)
+            host = partition.visits.find_host(host8)
+            if host is not None:
+                partition.aside.reopen(host, now)
                 reopened += 1
-        partition.table.put(_ALLOWED_KEY, encode(wanted))
+        partition.table.put(_ALLOWED_KEY, encode_record(wanted))
     return reopened
 
 

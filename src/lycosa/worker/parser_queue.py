@@ -23,7 +23,7 @@ _MOST = 1000
 _MOST_AWAY_S = 5.0
 
 
-class Parsing:
+class ParserQueue:
     """One per worker. ``number`` documents are on their way; ``most_bytes`` bounds the bodies
     that they hold in memory.
     """
@@ -69,7 +69,7 @@ class Parsing:
             self.number -= 1
             self._bytes -= size
 
-    async def parse(self, fetched: Fetched, *, is_sitemap: bool) -> Parsed:
+    async def parse_body(self, fetched: Fetched, *, is_sitemap: bool) -> Parsed:
         """What a body says. Waits as long as the parser is away; ``break_off`` cancels the task
         that waits.
         """

@@ -14,7 +14,7 @@ from lycosa.frontier.visit_state import VisitState, VisitStates
 from lycosa.kv.overlay import Overlay
 
 
-class Places:
+class WaitingPlaces:
     """The front queues, the lines and the sleepers of one partition, and the places of its hosts
     among them.
     """
@@ -37,75 +37,75 @@ class Places:
     def __repr__(self) -> str:
         return f"<Places {self.front!r} {self.lines!r}>"
 
-    def line_up(self, visit: VisitState, band: int, address: str = "") -> None:
+    def line_up_host(self, host: VisitState, band: int, address: str = "") -> None:
         """Puts the host at the end of a front queue, or of the line of an address; it leaves the
         place it had.
         """
-        self.leave(visit)
-        visit.record.line = address
-        visit.record.front = self._queue_of(visit).push(visit.host8, band)
-        visit.pulled = False
-        self._visits.touch(visit)
+        self.leave_place(host)
+        host.record.line = address
+        host.record.front = self._queue_of(host).push_host(host.host8, band)
+        host.pulled = False
+        self._visits.mark_changed(host)
 
-    def leave(self, visit: VisitState) -> None:
+    def leave_place(self, host: VisitState) -> None:
         """The host has no place any more."""
-        if visit.record.front is not None:
-            self._queue_of(visit).remove(visit.record.front)
-            visit.record.front, visit.record.line = None, ""
+        if host.record.front is not None:
+            self._queue_of(host).remove_host(host.record.front)
+            host.record.front, host.record.line = None, ""
 
-    def note_waiting(self, visit: VisitState, band: int) -> None:
+    def note_waiting(self, host: VisitState, band: int) -> None:
         """A URL of this band waits: a host without a place gets one, another moves up in its own
         queue when that makes it earlier.
         """
-        if not visit.may_line_up:
+        if not host.may_line_up:
             return
-        if visit.record.front is None or visit.pulled:
-            self.line_up(visit, band)
-        elif self._queue_of(visit).is_better(band, visit.record.front):
-            self.line_up(visit, band, visit.record.line)
+        if host.record.front is None or host.pulled:
+            self.line_up_host(host, band)
+        elif self._queue_of(host).is_better(band, host.record.front):
+            self.line_up_host(host, band, host.record.line)
 
-    def rotate(self, visit: VisitState, address: str = "") -> None:
+    def rotate_host(self, host: VisitState, address: str = "") -> None:
         """The host leaves the workbench for the end of its front queue, or of the line of an
         address.
         """
-        visit.benched = False
-        self.line_up(visit, visit.best_band, address)
+        host.benched = False
+        self.line_up_host(host, host.best_band, address)
 
-    def sleep(self, visit: VisitState, until: int) -> None:
+    def sleep_host(self, host: VisitState, until: int) -> None:
         """The host waits for so long that it gives its place on the workbench to others; it
         lines up again at crawl time ``until``.
         """
-        visit.benched = False
-        self.leave(visit)
-        self._counters.hosts_asleep += not visit.record.asleep_until
-        visit.record.asleep_until = until
-        self._sleepers.add(until, visit.host8)
-        self._visits.touch(visit)
+        host.benched = False
+        self.leave_place(host)
+        self._counters.hosts_asleep += not host.record.asleep_until
+        host.record.asleep_until = until
+        self._sleepers.add_due(until, host.host8)
+        self._visits.mark_changed(host)
 
-    def rouse(self, visit: VisitState) -> None:
+    def rouse_host(self, host: VisitState) -> None:
         """A sleeping host's time has come."""
-        visit.record.asleep_until = 0
+        host.record.asleep_until = 0
         self._counters.hosts_asleep -= 1
-        if visit.record.waiting or visit.record.errands:
-            self.note_waiting(visit, visit.best_band)
-        self._visits.touch(visit)
+        if host.record.waiting or host.record.errands:
+            self.note_waiting(host, host.best_band)
+        self._visits.mark_changed(host)
 
-    def recall(self, visit: VisitState) -> None:
+    def recall_host(self, host: VisitState) -> None:
         """A host off the workbench may have something to do before the time that it was put
         aside for: it lines up.
         """
-        until = visit.record.asleep_until
-        if until and until != visit.record.parked_until:  # else it is the row of the parked host
-            self._sleepers.remove(until, visit.host8)
+        until = host.record.asleep_until
+        if until and until != host.record.parked_until:  # else it is the row of the parked host
+            self._sleepers.remove_due(until, host.host8)
         if until:
-            self.rouse(visit)
+            self.rouse_host(host)
         else:
-            self.note_waiting(visit, visit.best_band)
+            self.note_waiting(host, host.best_band)
 
     def save(self) -> None:
         """Puts what a start needs into the open batch."""
         self.front.save()
         self.lines.save()
 
-    def _queue_of(self, visit: VisitState) -> FrontQueues:
-        return self.lines.of(visit.record.line) if visit.record.line else self.front
+    def _queue_of(self, host: VisitState) -> FrontQueues:
+        return self.lines.line_of(host.record.line) if host.record.line else self.front

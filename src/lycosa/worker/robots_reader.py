@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 
 from lycosa.config.sections import RobotsSection
-from lycosa.kv.records import encode
+from lycosa.kv.records import encode_record
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, after_fetch, answer_of
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.ports import Offload
-from lycosa.system.decode import decode
+from lycosa.system.decode import decode_content
 
 SHORT_BYTES = 16_384
 """A body, or a stored record, up to this is read on the loop: 3 ms at worst."""
@@ -36,7 +36,7 @@ def earlier(stored: bytes, seconds: float) -> bytes:
     """
     record = _DECODER.decode(stored)
     moved = {name: max(time - seconds, 1.0) for name in _TIMES if (time := getattr(record, name))}
-    return encode(msgspec.structs.replace(record, **moved))
+    return encode_record(msgspec.structs.replace(record, **moved))
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class RobotsReader:
         self._product = product
         self._offload = offload
 
-    async def read(
+    async def read_answer(
         self, fetched: Fetched, old: RobotsRecord | None, time: float
     ) -> tuple[Ready, bytes]:
         """What the end of a fetch at crawl time ``time`` means, when ``old`` was known before;
@@ -69,7 +69,7 @@ class RobotsReader:
             return await self._offload.run(lambda: self._ready(fetched, body, old, time))
         return self._ready(fetched, body, old, time)
 
-    def judge(self, answer: RobotsAnswer, old: Ready | None, time: float) -> Ready:
+    def judge_failure(self, answer: RobotsAnswer, old: Ready | None, time: float) -> Ready:
         """What an answer without a file means, when ``old`` was known before."""
         record = after_fetch(old.record if old else None, answer, self._product, self.section, time)
         return Ready(
@@ -81,7 +81,7 @@ class RobotsReader:
             ),
         )
 
-    async def load(self, stored: bytes) -> Ready:
+    async def load_record(self, stored: bytes) -> Ready:
         """A record of the table."""
         return (
             await self._offload.run(lambda: _load(stored))
@@ -96,7 +96,7 @@ class RobotsReader:
     def _decoded(self, fetched: Fetched) -> bytes:
         if not 200 <= fetched.status < 300:
             return b""
-        return decode(
+        return decode_content(
             whole_body(fetched),
             fetched.header("content-encoding"),
             self.section.max_bytes + 1,
@@ -107,7 +107,7 @@ class RobotsReader:
         self, fetched: Fetched, body: bytes, old: RobotsRecord | None, time: float
     ) -> tuple[Ready, bytes]:
         record = after_fetch(old, answer_of(fetched, body), self._product, self.section, time)
-        return Ready(record, Matcher(record.rules)), encode(record)
+        return Ready(record, Matcher(record.rules)), encode_record(record)
 
 
 def whole_body(fetched: Fetched) -> bytes:
