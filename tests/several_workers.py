@@ -17,8 +17,9 @@ from lycosa.cluster.node_acts import Machine, NodeAct, StartWorker, TellCoordina
 from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
-from lycosa.exchange import ExchangeEnds, InProcessExchange, PartitionKey
+from lycosa.exchange import ExchangeEnds, InProcessExchange
 from lycosa.model.end import End
+from lycosa.model.partition_key import PartitionKey
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual

@@ -26,12 +26,12 @@ from lycosa.exchange import (
     Outbox,
     OutboxSender,
     Parcel,
-    PartitionKey,
     SocketExchange,
 )
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.partition_key import PartitionKey
 
 
 async def takes_nothing(parcel: Parcel) -> None:

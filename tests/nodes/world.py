@@ -21,9 +21,10 @@ from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import Seeds
 from lycosa.commit import MemoryChangelog
 from lycosa.config.sections import Config
-from lycosa.exchange import InProcessExchange, MemoryTopics, Parcel, PartitionKey
+from lycosa.exchange import InProcessExchange, MemoryTopics, Parcel
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import suffix_list
+from lycosa.model.partition_key import PartitionKey
 from lycosa.shard.opening import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock
@@ -316,7 +317,7 @@ class NodeInbound:
                 return found
             await asyncio.sleep(1.0)
 
-    async def last_position(self) -> int:
+    async def end(self) -> int:
         while True:
             await self._process.gate()
             if not self._process.machine.is_cut_off:

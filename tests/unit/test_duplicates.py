@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.model.capture import Original
+from lycosa.model.partition_key import PartitionKey
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.foreign_keys import NO_ANSWERS, ForeignKeys
-from lycosa.seen.port import PartitionKey
 
 PARTITIONS = 7
 

@@ -29,7 +29,6 @@ from lycosa.store.rows import (
     Links,
     SegmentHeader,
     link_columns,
-    name_of,
     redirect_target,
 )
 from lycosa.store.segments import SegmentStore
@@ -193,14 +192,6 @@ def test_text_and_links_are_counted_even_if_they_are_not_kept(tmp_path: Path) ->
 )
 def test_a_redirect_has_an_absolute_target(status: int, location: str, target: str) -> None:
     assert redirect_target("https://a.example/x/y", status, location) == target
-
-
-@pytest.mark.parametrize(
-    ("host", "name"),
-    [("a.example", "a.example"), ("a.example:81", "a.example"), ("[::1]:81", "::1")],
-)
-def test_the_name_of_a_host_has_no_port(host: str, name: str) -> None:
-    assert name_of(host) == name
 
 
 def test_no_links_are_no_columns() -> None:

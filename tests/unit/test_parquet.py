@@ -14,7 +14,7 @@ from lycosa.store import JournalRow, SegmentHeader
 from lycosa.store.derived import DERIVED_OPTIONS
 from lycosa.store.links import LINKS_SCHEMA as LINKS_SCHEMA
 from lycosa.store.links import LinksBuilder
-from lycosa.store.pages import PAGES_COLUMNS, PagesBuilder, RowParts, is_address, values
+from lycosa.store.pages import PAGES_COLUMNS, PagesBuilder, RowParts, values
 from lycosa.store.parquet import GROUP_ROWS, TableWriter
 from lycosa.store.rows import Links
 from lycosa.urls.identity import Sites
@@ -81,14 +81,6 @@ def test_labels_are_counted_from_the_end() -> None:
     view = RowParts(row("http://e.d.c.b.a:8080/"), "crawl")
     assert [view.label(n) for n in range(1, 7)] == ["a", "b", "c", "d", "e", None]
     assert column(row("http://e.d.c.b.a:8080/x?y"), "url_port") == 8080
-
-
-@pytest.mark.parametrize(
-    ("host", "answer"),
-    [("1.2.3.4", True), ("::1", True), ("1.2.3.4.5", False), ("a.b1", False), ("", False)],
-)
-def test_addresses_are_not_names(host: str, answer: bool) -> None:
-    assert is_address(host) is answer
 
 
 @pytest.mark.parametrize(

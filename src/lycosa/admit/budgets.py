@@ -22,9 +22,9 @@ def over_budget(
 ) -> Refusal | None:
     """Why a host is over budget now, or ``None``.
 
-    ``linking`` is the record of the sites that link to its site (module ``linking``). ``has_place``
-    says that the host is one of those that ``site_hosts`` allows for its site; a host that has
-    already given pages needs no place.
+    ``linking`` is the record of the sites that link to its site (module ``linking_sites``).
+    ``has_place`` says that the host is one of those that ``site_hosts`` allows for its site; a host
+    that has already given pages needs no place.
     """
     if section.site_hosts and not has_place and not host.pages and site.hosts >= section.site_hosts:
         return Refusal(

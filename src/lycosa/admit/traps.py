@@ -14,6 +14,7 @@ from lycosa.config.sections import TrapSection
 from lycosa.reasons import Reason
 from lycosa.urls.identity import find_session, may_have_session, target_of
 
+_YEAR_S = 31_556_952
 _YEAR = re.compile(r"[0-9]{4}").search
 _CALENDAR_WORD = re.compile(
     r"(?<![a-z])(?:calend(?:ar|ario|rier)|kalend(?:er|ar)|cal|ical|minical)(?![a-z])", re.IGNORECASE
@@ -32,6 +33,11 @@ _PART_NAME = re.compile(
     r"(?:.*[^a-z])?(?:month|mon|mo|day|week|monat|tag|woche|mois|jour|mes|dia|mese)(?:[^a-z].*)?",
     re.IGNORECASE,
 )
+
+
+def year_of(wall: float) -> int:
+    """The year of a wall time, in years of the Gregorian mean length."""
+    return 1970 + int(wall // _YEAR_S)
 
 
 class Traps:

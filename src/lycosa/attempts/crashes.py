@@ -234,12 +234,11 @@ def _load(path: Path) -> _Stored | None:
 
 
 def suspects(folder: Path, owns_host: Callable[[str], bool]) -> list[Attempt]:
-    """The attempts that the last crash may be blamed on: those whose request was on the wire, and
-    the one whose page was being stored.
+    """The attempts that may have caused the last crash.
 
-    They are read from the attempt logs in ``folder`` before a new one is opened. ``owns_host`` says
-    which hosts are this worker's: a URL of another worker's partitions is for that worker to judge,
-    which may be running.
+    They are those whose request was on the wire, and the one whose page was being stored, read from
+    the attempt logs in ``folder`` before a new log is opened. ``owns_host`` selects the hosts of
+    this worker. The URLs of other partitions are judged by their worker, which may be running.
     """
     return [
         attempt

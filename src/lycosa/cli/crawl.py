@@ -26,26 +26,6 @@ if TYPE_CHECKING:
 _MOST_TOLD = 10
 _NOTED_S = 60.0  # a clock that was set back by less is no news
 _SMALL = 1000  # URLs of a crawl whose failed seeds are looked for
-_SETTINGS = {
-    "scope": "scope.rule",
-    "include": "scope.include",
-    "exclude": "scope.exclude",
-    "max_pages": "limits.max_pages",
-    "max_depth": "scope.max_depth",
-    "max_time": "limits.max_time_s",
-    "max_bytes": "limits.max_bytes",
-    "delay": "politeness.delay_s",
-    "workers": "workers",
-    "memory": "memory_bytes",
-    "contact": "agent.contact",
-    "resolve": "dns.pins",
-    "allow_address": "fetch.allow_addresses",
-    "requisites": "scope.requisites",
-    "cookies": "fetch.cookies",
-    "upload": "upload.url",
-    "upload_remove": "upload.remove",
-}
-"""What each option sets."""
 _EPILOG = """
 \b
 Examples:
@@ -281,6 +261,27 @@ async def _supervise(
                 timer.cancel()
 
 
+_SETTING_OF_FLAG = {
+    "scope": "scope.rule",
+    "include": "scope.include",
+    "exclude": "scope.exclude",
+    "max_pages": "limits.max_pages",
+    "max_depth": "scope.max_depth",
+    "max_time": "limits.max_time_s",
+    "max_bytes": "limits.max_bytes",
+    "delay": "politeness.delay_s",
+    "workers": "workers",
+    "memory": "memory_bytes",
+    "contact": "agent.contact",
+    "resolve": "dns.pins",
+    "allow_address": "fetch.allow_addresses",
+    "requisites": "scope.requisites",
+    "cookies": "fetch.cookies",
+    "upload": "upload.url",
+    "upload_remove": "upload.remove",
+}
+
+
 def _settings(folder: Path, options: dict[str, Any]) -> Settings:
     """Settings of this run: the crawl's own from the last run, then file, environment, --set and
     flags.
@@ -298,9 +299,9 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
         prepare_folder(folder)  # somebody else's folder is the first thing to know
 
     flags = {
-        _SETTINGS[name]: value
+        _SETTING_OF_FLAG[name]: value
         for name, value in options.items()
-        if name in _SETTINGS and value not in (None, ())
+        if name in _SETTING_OF_FLAG and value not in (None, ())
     }
     saved = saved_settings(folder)
     if saved is not None:

@@ -151,7 +151,7 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     first_byte_s: Annotated[float, setting("Timeout for the first byte of the answer.", gt=0)] = (
         30.0
     )
-    total_s: Annotated[float, setting("Timeout for the whole exchange.", gt=0)] = 60.0
+    total_s: Annotated[float, setting("Timeout for the whole request.", gt=0)] = 60.0
     min_bytes_per_s: Annotated[
         int, setting("Minimum speed; a transfer that is slower over the window fails.", ge=0)
     ] = 50

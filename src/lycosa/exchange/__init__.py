@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         Lateness,
         LookUp,
         Parcel,
-        PartitionKey,
         Post,
         Receiver,
     )
@@ -49,7 +48,7 @@ else:
             "local": "InProcessExchange",
             "outbox": "PARCEL_URLS Inbox Outbox urls_in_outboxes",
             "port": (
-                "Answering ExchangeEnds Handover Inbound Inquiry PartitionKey Lateness LookUp"
+                "Answering ExchangeEnds Handover Inbound Inquiry Lateness LookUp"
                 " Parcel Post Receiver"
             ),
             "outbox_sender": "OutboxSender",
@@ -83,7 +82,6 @@ __all__ = [
     "ParcelRefused",
     "ParcelsLost",
     "ParcelsStuck",
-    "PartitionKey",
     "PositionLost",
     "Post",
     "Receiver",

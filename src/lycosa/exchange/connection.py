@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer, ParcelRefused
-from lycosa.exchange.port import Parcel, PartitionKey
+from lycosa.exchange.port import Parcel
+from lycosa.model.partition_key import PartitionKey
 from lycosa.system.frame_stream import FrameStream
 
 MAX_MESSAGE_BYTES = 64_000_000

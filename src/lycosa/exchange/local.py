@@ -7,7 +7,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer, ParcelRefused
-from lycosa.exchange.port import Answering, Handover, LookUp, Parcel, PartitionKey, Receiver
+from lycosa.exchange.port import Answering, Handover, LookUp, Parcel, Receiver
+from lycosa.model.partition_key import PartitionKey
 
 _T = TypeVar("_T")
 

@@ -22,6 +22,7 @@ import msgspec
 from lycosa.exchange.errors import ExchangeError
 from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
+from lycosa.model.partition_key import PartitionKey
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -65,9 +66,6 @@ Answering = Callable[[bytes], Awaitable[bytes]]
 That holds for a repeated call too. Its errors reach the caller as ``CallRefused``. It is never
 cancelled because the caller stopped waiting.
 """
-
-PartitionKey = tuple[int, bytes]
-"""A partition and a key that it owns."""
 
 
 class Handover(msgspec.Struct, frozen=True):

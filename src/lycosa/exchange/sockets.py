@@ -38,7 +38,8 @@ from lycosa.exchange.connection import (
 )
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer
 from lycosa.exchange.local import Receivers, awaited, handover, replied
-from lycosa.exchange.port import Answering, Handover, LookUp, Parcel, PartitionKey, Receiver
+from lycosa.exchange.port import Answering, Handover, LookUp, Parcel, Receiver
+from lycosa.model.partition_key import PartitionKey
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE, FrameError
 

@@ -118,5 +118,7 @@ def is_closed_by_peer(socket: int) -> bool:
 
 
 def connection_origin(url: str) -> str:
-    """Scheme, host and port, as written in a canonical URL."""
+    """Scheme, host and port of a URL. Of a string that is no URL it is some string, never an
+    error: what cannot be requested is reported by libcurl.
+    """
     return "/".join(url.split("/", 3)[:3])

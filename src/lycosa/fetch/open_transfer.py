@@ -1,4 +1,4 @@
-"""Waits for one transfer in progress, and ends it in time whatever a server or libcurl does."""
+"""Waits for one transfer in progress, and ends it in time, whatever a server or libcurl does."""
 
 from __future__ import annotations
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps
+from lycosa.admit.traps import Traps, year_of
 from lycosa.config.sections import Config, ScopeRule
 from lycosa.model.discovered import LinkKind
 from lycosa.urls.canonical import Canonicalizer, InvalidUrl
-
-_YEAR_S = 31_556_952
 
 
 class SeedCheck:
@@ -26,7 +24,7 @@ class SeedCheck:
         self._scope = Scope(
             msgspec.structs.replace(config.scope, rule=ScopeRule.ANY), lambda host: host
         )
-        self._traps = Traps(config.traps, 1970 + int(wall // _YEAR_S))
+        self._traps = Traps(config.traps, year_of(wall))
 
     def refusal(self, seed: str) -> str:
         """Why the seed cannot be crawled, in words; empty when it can."""

@@ -20,7 +20,7 @@ from lycosa.model.completed import UrlState
 from lycosa.model.discovered import NO_HINT, Discovered
 from lycosa.model.parsed import Link
 from lycosa.reasons import Reason
-from lycosa.seen.port import Hashes, Mask, SeenUrls
+from lycosa.seen.port import Mask, SeenUrls, hashes_of
 from lycosa.urls.identity import target_of
 
 ENOUGH = 512  # 0.4 us each, as for thousands at once; 20 ms of the loop when all of them are new
@@ -193,11 +193,6 @@ class Discovery:
         bound = record.deepest, record.importance
         self._bounds.note_bounds(host8, *bound)
         return bound
-
-
-def hashes_of(url8s: Sequence[bytes]) -> Hashes:
-    """``url8`` values as numbers."""
-    return np.frombuffer(b"".join(url8s), dtype=">u8").astype(np.uint64)
 
 
 def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -> UrlRecord:

@@ -277,15 +277,15 @@ class VisitStates:
         value = self._table.get(host_key(host8))
         return decode_visit(value) if value is not None else None
 
-    def meet_host(self, host8: bytes, host: str) -> VisitState:
+    def meet_host(self, host8: bytes, name: str) -> VisitState:
         """The host's state, made when it is new."""
-        visit = self.find_host(host8)
-        if visit is None:
-            visit = self._cache[host8] = VisitState(
-                self._partition, host8, VisitRecord(host), self._head
+        host = self.find_host(host8)
+        if host is None:
+            host = self._cache[host8] = VisitState(
+                self._partition, host8, VisitRecord(name), self._head
             )
-            self.mark_changed(visit)
-        return visit
+            self.mark_changed(host)
+        return host
 
     def mark_changed(self, host: VisitState) -> None:
         """Its record changed and goes into the next commit."""

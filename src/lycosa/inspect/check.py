@@ -11,7 +11,7 @@ import msgspec
 
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps
+from lycosa.admit.traps import Traps, year_of
 from lycosa.config.sections import Config
 from lycosa.model.discovered import LinkKind
 from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, robots_state
@@ -22,14 +22,11 @@ from lycosa.urls.identity import (
     Sites,
     hash8,
     host_of,
-    origin_of,
     partition_of,
     scheme_of,
     surt,
     target_of,
 )
-
-_YEAR_S = 31_556_952
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -100,7 +97,7 @@ class Checker:
         self._canonicalizer = Canonicalizer(config.canonical)
         self._scope = Scope(config.scope, self._sites.site_of)
         self._has_seeds = bool(seeds)
-        self._traps = Traps(config.traps, 1970 + int(wall // _YEAR_S))
+        self._traps = Traps(config.traps, year_of(wall))
         for seed in seeds:
             self._scope.add_seed(self._canonicalizer.canonical(seed))
 
@@ -178,11 +175,6 @@ def check_robots(
         version=record.version,
         why=why,
     )
-
-
-def robots_url(url: str) -> str:
-    """Where the robots.txt of a canonical URL is."""
-    return f"{origin_of(url)}/robots.txt"
 
 
 def check_values(value: Any) -> Any:

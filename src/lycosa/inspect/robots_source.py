@@ -16,7 +16,6 @@ import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard, build_user_agent
-from lycosa.inspect.check import robots_url
 from lycosa.inspect.reader import CrawlReader
 from lycosa.kv.records import robots_key
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
@@ -28,10 +27,22 @@ from lycosa.store import layout
 from lycosa.store.rows import JournalRow
 from lycosa.system.clock import SystemClock
 from lycosa.system.decode import decode_content
-from lycosa.urls.identity import Canonicalizer, InvalidUrl, hash8, host_of, name_of, scheme_of
+from lycosa.urls.identity import (
+    Canonicalizer,
+    InvalidUrl,
+    hash8,
+    host_of,
+    name_of,
+    robots_url,
+    scheme_of,
+)
 
 _HOPS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+def _robots_url(url: str) -> str:
+    return robots_url(host_of(url), scheme_of(url) == "https")
 
 
 class NoRobots(Exception):
@@ -54,12 +65,12 @@ def of_crawl(reader: CrawlReader, url: str, agent: str, own: str) -> tuple[Robot
         value = view.get(robots_key(hash8(host_of(url)), scheme_of(url) == "https"))
     if value is None:
         raise NoRobots(
-            f"the crawl in {reader.name} has not asked for {robots_url(url)} yet; --fetch asks the"
+            f"the crawl in {reader.name} has not asked for {_robots_url(url)} yet; --fetch asks the"
             " server"
         )
     record = msgspec.msgpack.decode(value, type=RobotsRecord)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.fetched))
-    source = f"{robots_url(url)}, fetched {when} by the crawl in {reader.name}"
+    source = f"{_robots_url(url)}, fetched {when} by the crawl in {reader.name}"
     if agent.lower() != own.lower() and record.has_file:
         record = msgspec.structs.replace(
             record, rules=parse_robots(_stored_body(reader, url), agent)
@@ -71,7 +82,7 @@ def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
     """The file as the server sends it now, with up to five redirects (RFC 9309 2.3.1.2). Raises
     ``ResolveError``, ``NoRobots``.
     """
-    fetched = asyncio.run(_fetch(robots_url(url), agent, config))
+    fetched = asyncio.run(_fetch(_robots_url(url), agent, config))
     if fetched.reason in (
         Reason.ADDRESS_FORBIDDEN,
         Reason.CONNECT_REFUSED,
@@ -93,7 +104,7 @@ def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
 
 def _stored_body(reader: CrawlReader, url: str) -> bytes:
     """The newest stored robots.txt of an origin, decoded. Raises ``NoRobots``."""
-    wanted, newest = robots_url(url), None
+    wanted, newest = _robots_url(url), None
     source = reader.source
     for row in (
         row

@@ -14,7 +14,7 @@ import msgspec
 
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps
+from lycosa.admit.traps import Traps, year_of
 from lycosa.config.sections import CanonicalSection, Config
 from lycosa.folder.names import settings_path
 from lycosa.inspect.reader import CrawlReader
@@ -22,8 +22,6 @@ from lycosa.kv.records import prefix_end
 from lycosa.model.discovered import LinkKind
 from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import Canonicalizer
-
-_YEAR_S = 31_556_952
 
 
 class SettingsUnreadable(Exception):
@@ -125,7 +123,7 @@ class PureRules:
         return scope
 
     def _traps_at(self, wall: float) -> Traps:
-        year = 1970 + int(wall // _YEAR_S)
+        year = year_of(wall)
         traps = self._traps.get(year)
         if traps is None:
             traps = self._traps[year] = Traps(self._config.traps, year)

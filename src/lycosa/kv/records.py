@@ -190,7 +190,7 @@ def place_of(key: bytes) -> tuple[str, int, int]:
 
 
 def due_key(due_at: int, host8: bytes = b"", url8: bytes = b"") -> bytes:
-    """A row of the refetch schedule, or what the rows of a second begin with."""
+    """The key of a row of the refetch schedule, or the prefix of all rows due in one second."""
     return b"D" + due_at.to_bytes(4, "big") + host8 + url8
 
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lycosa.model.capture import Original
+from lycosa.model.partition_key import PartitionKey
 from lycosa.seen.content import SeenContent, content_key, decode_original, encode_original
 from lycosa.seen.foreign_keys import NO_ANSWERS, ContentAnswers, ForeignKeys
-from lycosa.seen.port import ForeignTables, PartitionKey, PointTable
+from lycosa.seen.port import ForeignTables, PointTable
 from lycosa.seen.simhash import MAX_DISTANCE, NearIndex
 
 

@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.model.partition_key import PartitionKey
+
 Hashes = NDArray[np.uint64]
 """One-dimensional; each is a ``url8`` read as a big-endian number, so uniform over 64 bits."""
 
@@ -32,10 +34,6 @@ class PointTable(Protocol):
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes) -> None: ...
-
-
-PartitionKey = tuple[int, bytes]
-"""A partition and a key that it owns."""
 
 
 class ForeignTables(Protocol):

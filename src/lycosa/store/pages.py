@@ -7,7 +7,6 @@ which is why a segment never grows beyond 2 GiB.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from lycosa.store import languages
 from lycosa.store.layout import WARC, file_name
 from lycosa.store.parquet import TableWriter
 from lycosa.store.rows import JournalRow, SegmentHeader
+from lycosa.urls.parts import is_address
 
 _ROWS = 1000
 _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
@@ -57,17 +57,6 @@ class RowParts:
         """
         size = suffix.count(".") + 2
         return ".".join(self.labels[-size:]) if suffix and len(self.labels) >= size else None
-
-
-def is_address(host: str) -> bool:
-    """Whether a host without port and brackets is an IP address and not a name."""
-    if ":" not in host and not host[-1:].isdigit():
-        return False  # the cheap answer for nearly all
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def subset(row: JournalRow) -> str:

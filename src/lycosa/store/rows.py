@@ -18,6 +18,7 @@ from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import FetchKind
 from lycosa.model.parsed import Directives, Link, Parsed
 from lycosa.reasons import Reason
+from lycosa.urls.parts import name_of
 
 UNCHANGED = "server-not-modified"
 JOURNAL_FORMAT = 1
@@ -227,12 +228,6 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
         )
-
-
-def name_of(host: str) -> str:
-    """A host without port and brackets."""
-    name, _, end = host.rpartition("]")
-    return name.lstrip("[") if name else end.partition(":")[0]
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()

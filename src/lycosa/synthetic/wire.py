@@ -19,8 +19,8 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
     ``headers`` lack Content-Length and Transfer-Encoding, which framing adds (``chunked`` chooses).
     ``latency_s`` is the time until the first byte. ``behaviour`` names a wire misbehaviour
-    (``BEHAVIOURS`` of ``bad_wire``), or is empty for a well-behaved response; ``program`` is one of
-    the caller's own.
+    (``BEHAVIOURS`` of ``bad_wire``), or is empty for a well-behaved response; ``program`` is a
+    program of the caller instead.
     """
 
     status: int

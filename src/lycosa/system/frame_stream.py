@@ -79,7 +79,7 @@ class FrameStream(asyncio.Protocol):
             raise ConnectionResetError("the peer is gone, or the stream is closed")
 
     def write(self, payload: bytes) -> None:
-        """Send one frame, now or when the peer reads or the stream is open, without waiting.
+        """Send one frame as soon as the stream is open and the peer reads, without waiting.
 
         Does nothing after the connection has ended.
         """

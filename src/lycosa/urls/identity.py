@@ -2,8 +2,8 @@
 
 All identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and
 ``Sites.version``. The module only re-exports names. ``canonical`` makes the canonical form,
-``parts`` slices it, ``session_ids`` lists session parameters, ``sites`` reads the public suffix
-list, and ``surt`` makes the key of CDXJ.
+``parts`` slices it, ``session_parameters`` lists session parameters, ``sites`` reads the public
+suffix list, and ``surt`` makes the key of CDXJ.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lycosa.urls.parts import (
     name_of,
     origin_of,
     partition_of,
+    robots_url,
     scheme_of,
     target_of,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "origin_of",
     "partition_of",
     "resolve",
+    "robots_url",
     "scheme_of",
     "surt",
     "target_of",

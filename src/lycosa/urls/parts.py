@@ -25,6 +25,11 @@ def origin_of(url: str) -> str:
     return url[: url.index("/", _PATH_FROM)]
 
 
+def robots_url(host: str, is_secure: bool) -> str:
+    """Where an origin has its robots.txt; ``host`` as ``host_of`` gives it."""
+    return f"{'https' if is_secure else 'http'}://{host}/robots.txt"
+
+
 def host_of(url: str) -> str:
     """Host, with a port that is not the scheme's default: ``example.org``, ``[::1]:81``."""
     return url[8 if url[4] == "s" else 7 : url.index("/", _PATH_FROM)]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps
+from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
@@ -288,7 +288,7 @@ def _bound(plan: MemoryPlan, stages: Stages) -> None:
 
 def _intake(owned: Owned, departures: OutgoingParcels, extensions: Extensions) -> Intake:
     config, clock, sites = owned.job.config, owned.clock, owned.sites
-    scope, year = Scope(config.scope, sites.site_of), 1970 + int(clock.wall() // 31_556_952)
+    scope, year = Scope(config.scope, sites.site_of), year_of(clock.wall())
     traps = Traps(config.traps, year)
     admission = Admission(scope, traps, extensions.rules, config.budgets, config.sitemaps)
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)

@@ -1,5 +1,5 @@
-"""The exchange as one worker uses it: what leaves (``departures``) and what arrives
-(``arrivals``), around one commit.
+"""The exchange as one worker uses it: what leaves (``outgoing_parcels``) and what arrives
+(``incoming_parcels``), around one commit.
 """
 
 from __future__ import annotations

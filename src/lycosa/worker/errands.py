@@ -43,11 +43,11 @@ from lycosa.politeness.robots_cache import RobotsAnswer
 from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import REDIRECTS
 from lycosa.store.segments import SegmentStore
-from lycosa.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.urls.identity import InvalidUrl, hash8, host_of, robots_url
 from lycosa.worker.intake import LINKS_AT_ONCE, Intake
 from lycosa.worker.pacing import HostRest, Pacing
 from lycosa.worker.request_sender import Slot
-from lycosa.worker.robots import Learned, Robots, robots_capture, robots_url
+from lycosa.worker.robots import Learned, Robots, robots_capture
 from lycosa.worker.robots_reader import earlier
 from lycosa.worker.set_aside import snooze
 from lycosa.worker.slicing import Slices

@@ -28,9 +28,10 @@ from lycosa.schedule.steps import (
     UrlPassed,
 )
 from lycosa.schedule.visit import MOST_JUDGED, gives_way
+from lycosa.urls.identity import robots_url
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
-from lycosa.worker.robots import Robots, robots_url
+from lycosa.worker.robots import Robots
 from lycosa.worker.visit import Visit
 
 

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from lycosa.exchange import PARCEL_URLS, ExchangeEnds, Outbox, PartitionKey
+from lycosa.exchange import PARCEL_URLS, ExchangeEnds, Outbox
 from lycosa.exchange import OutboxSender as OutboxSender
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
 from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
+from lycosa.model.partition_key import PartitionKey
 
 _OWN_URLS = 100  # found by one partition for another in a commit: they get a parcel of their own
 _STALLED_S = 30.0  # a delivery's own deadline: what is late by less is no news

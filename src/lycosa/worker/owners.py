@@ -21,7 +21,7 @@ class Addressing(msgspec.Struct, frozen=True):
     partitions: int
 
 
-class PartitionLinks:
+class UrlOwner:
     """A partition, here or elsewhere, and the links of one page that are on their way to it."""
 
     __slots__ = ("links", "partition")
@@ -36,8 +36,8 @@ class Owners:
 
     def __init__(self, addressing: Addressing) -> None:
         self._addressing = addressing
-        self._by_host: dict[bytes, PartitionLinks] = {}
-        self._by_partition: dict[int, PartitionLinks] = {}
+        self._by_host: dict[bytes, UrlOwner] = {}
+        self._by_partition: dict[int, UrlOwner] = {}
         self.most = _HOSTS
 
     def __repr__(self) -> str:
@@ -52,20 +52,20 @@ class Owners:
         site = self._addressing.sites.site_of(host)
         return partition_of(site, self._addressing.partitions)
 
-    def find(self, found: Discovered | Link) -> PartitionLinks:
+    def find(self, found: Discovered | Link) -> UrlOwner:
         """The owner of a URL's host."""
         owner = self._by_host.get(found.host8)
         if owner is None:
             number = self.partition_of_host(host_of(found.url))
             owner = self._by_partition.get(number)
             if owner is None:
-                owner = self._by_partition[number] = PartitionLinks(number)
+                owner = self._by_partition[number] = UrlOwner(number)
             if len(self._by_host) >= self.most:
                 self._by_host.clear()
             self._by_host[found.host8] = owner
         return owner
 
-    def deal(self, links: Sequence[Link]) -> list[PartitionLinks]:
+    def deal(self, links: Sequence[Link]) -> list[UrlOwner]:
         """Gives each link to its owner; gives the owners that have some. The caller empties
         them.
         """

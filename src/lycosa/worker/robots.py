@@ -2,7 +2,7 @@
 
 The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is
 stored per origin (scheme and host with port, RFC 9309 §2.3) and compiled matchers are kept for the
-origins in use. Long files are read and compiled away from the loop (``robots_reading``), so a
+origins in use. Long files are read and compiled away from the loop (``robots_reader``), so a
 caller asks ``origin_state`` first, and awaits ``load_origin`` when that says that the file is not
 ready. Where a file redirects to is ``errands``' to ask for.
 """
@@ -33,7 +33,7 @@ from lycosa.politeness.robots_cache import (
 )
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.reasons import Reason
-from lycosa.urls.identity import host_of
+from lycosa.urls.identity import host_of, robots_url
 from lycosa.worker.pacing import HostRest
 from lycosa.worker.request_sender import RequestSender, Slot
 from lycosa.worker.robots_reader import Ready, RobotsReader, whole_body
@@ -285,11 +285,6 @@ class Robots:
         ):
             _, dropped = self._known.popitem(last=False)
             self._rules -= len(dropped.record.rules.rules)
-
-
-def robots_url(host: str, secure: bool) -> str:
-    """Where an origin's robots.txt stands."""
-    return f"{'https' if secure else 'http'}://{host}/robots.txt"
 
 
 def robots_capture(fetched: Fetched) -> Capture:

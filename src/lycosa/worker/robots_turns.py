@@ -28,8 +28,9 @@ from lycosa.schedule.steps import (
     RobotsAnswered,
     TurnOver,
 )
+from lycosa.urls.identity import robots_url
 from lycosa.worker.intake import LINKS_AT_ONCE
-from lycosa.worker.robots import Learned, robots_capture, robots_url
+from lycosa.worker.robots import Learned, robots_capture
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
 

@@ -1,7 +1,7 @@
 """A worker: one loop that owns partitions and takes their hosts through the pipeline.
 
 The loop starts visits while there are free slots and hosts that are ready, wakes what is due, has
-what came of it committed about every second (``committing``), and ends when nothing is left, a
+what came of it committed about every second (``committer``), and ends when nothing is left, a
 limit is reached or it is told to stop.
 """
 
