@@ -32,9 +32,9 @@ class Owner:
         self.now = 0.0
         self.named = dict(named or {})
         self.segments = ObjectSegments(store, 3, folder / f"work{term}", lambda: self.now)
-        self.report = self.segments.recover(self.named)
+        self.report = self.segments.recover_segments(self.named)
         self.store = SegmentStore(
-            self.segments.find(term),
+            self.segments.find_segments(term),
             SECTION,
             INFO,
             3,
@@ -46,14 +46,14 @@ class Owner:
     def commit(self, *numbers: int) -> list[Location]:
         places = [self.store.append_capture(numbered(number)) for number in numbers]
         pending = self.store.freeze()
-        self.segments.put(pending)
+        self.segments.put_records(pending)
         self.named = pending.lengths
         return places
 
     def close(self) -> str:
         closed = self.store.roll_segment(START, force=True)
         assert closed is not None
-        self.segments.close(closed.name)
+        self.segments.close_segment(closed.name)
         self.store.note_closed(closed)
         return closed.name
 
@@ -99,14 +99,14 @@ def test_a_sealed_warc_is_its_parts_one_after_the_other(tmp_path: Path) -> None:
     store = MemoryStore()
     owner = Owner(store, tmp_path, 1)
     places = [*owner.commit(1, 2), *owner.commit(3)]
-    before = [owner.segments.read(place.segment, place.offset) for place in places]
+    before = [owner.segments.read_record(place.segment, place.offset) for place in places]
     warc = b"".join(
         store.objects[key][: int(key.rpartition("/")[2].split("-")[1])] for key in parts(store)
     )
     name = owner.close()
     assert store.objects[f"warc/{name}.warc.gz"] == warc
     assert sorted(key.partition("/")[0] for key in sealed(store)) == sorted(KINDS)
-    assert [owner.segments.read(place.segment, place.offset) for place in places] == before
+    assert [owner.segments.read_record(place.segment, place.offset) for place in places] == before
     assert list((tmp_path / "work1").iterdir()) == []
 
 
@@ -139,7 +139,7 @@ def test_parts_are_deleted_an_hour_after_a_commit_without_their_segment(tmp_path
     assert set(parts(store)) > set(before)
     owner.commit(3)
     assert not set(parts(store)) & set(before)
-    assert owner.segments.read(places[0].segment, places[0].offset).body
+    assert owner.segments.read_record(places[0].segment, places[0].offset).body
     owner.now += 3599.0
     owner.close()
     owner.commit(4)
@@ -173,10 +173,10 @@ def test_a_reader_that_listed_parts_finds_the_sealed_segment_when_they_are_gone(
     owner = Owner(store, tmp_path, 1)
     (place,) = owner.commit(1)
     reader = ObjectSegments(store, 3, tmp_path / "reader")
-    before = reader.read(place.segment, place.offset)
+    before = reader.read_record(place.segment, place.offset)
     owner.close()
     store.delete(parts(store))
-    assert reader.read(place.segment, place.offset) == before
+    assert reader.read_record(place.segment, place.offset) == before
 
 
 def test_a_reader_sees_commits_made_after_it_first_looked(tmp_path: Path) -> None:
@@ -184,15 +184,15 @@ def test_a_reader_sees_commits_made_after_it_first_looked(tmp_path: Path) -> Non
     owner = Owner(store, tmp_path, 1)
     (first,) = owner.commit(1)
     reader = ObjectSegments(store, 3, tmp_path / "reader")
-    reader.read(first.segment, first.offset)
+    reader.read_record(first.segment, first.offset)
     (second,) = owner.commit(2)
-    assert reader.read(second.segment, second.offset).body
-    (segment,) = reader.listed(owner.named)
-    assert len(list(reader.rows(segment))) == 2
+    assert reader.read_record(second.segment, second.offset).body
+    (segment,) = reader.list_segments(owner.named)
+    assert len(list(reader.read_rows(segment))) == 2
     owner.close()
-    (segment,) = reader.listed({})
+    (segment,) = reader.list_segments({})
     assert segment.is_closed
-    assert len(list(reader.rows(segment))) == 2
+    assert len(list(reader.read_rows(segment))) == 2
 
 
 def test_sealing_that_was_broken_off_anywhere_is_finished_by_a_later_owner(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_sealing_that_was_broken_off_anywhere_is_finished_by_a_later_owner(tmp_p
         assert closed is not None
         store.fail = failing_at(number)
         try:
-            owner.segments.close(closed.name)
+            owner.segments.close_segment(closed.name)
         except NotStored:
             store.fail = lambda call, key: None
         else:
@@ -214,7 +214,7 @@ def test_sealing_that_was_broken_off_anywhere_is_finished_by_a_later_owner(tmp_p
         after = Owner(store, tmp_path / str(number), 2, owner.named)
         again = after.store.roll_segment(START)
         assert again == closed or f"journal/{closed.name}.jsonl.zst" in store.objects
-        after.segments.close(closed.name)
+        after.segments.close_segment(closed.name)
         wanted = wanted or sealed(store)
         assert sealed(store) == wanted
     else:
@@ -228,10 +228,10 @@ def test_a_put_that_failed_may_be_repeated(tmp_path: Path) -> None:
     pending = owner.store.freeze()
     store.fail = failing_at(1)
     with pytest.raises(NotStored, match="away"):
-        owner.segments.put(pending)
+        owner.segments.put_records(pending)
     assert not pending.is_written
-    owner.segments.put(pending)
-    assert owner.segments.read(place.segment, place.offset).body
+    owner.segments.put_records(pending)
+    assert owner.segments.read_record(place.segment, place.offset).body
 
 
 def test_a_large_part_is_put_together_on_disk(tmp_path: Path) -> None:
@@ -243,9 +243,9 @@ def test_a_large_part_is_put_together_on_disk(tmp_path: Path) -> None:
         capture(fetched("https://www.example.org/9", b"", spool=str(spool)))
     )
     pending = owner.store.freeze()
-    owner.segments.put(pending)
+    owner.segments.put_records(pending)
     assert not spool.exists()
-    assert len(owner.segments.read(place.segment, place.offset).body) == 20_000_000
+    assert len(owner.segments.read_record(place.segment, place.offset).body) == 20_000_000
     assert list((tmp_path / "work1").iterdir()) == []
 
 

@@ -93,10 +93,10 @@ class ObjectSnapshots:
         self._held: set[str] = set()  # contents that this owner stored, or a kept list names
         self._same: set[Mark] = set()  # snapshots that this owner knows to be whole
 
-    def partitions(self) -> list[int]:
+    def saved_partitions(self) -> list[int]:
         return [self._shard] if self._keys() else []
 
-    def restore(self, partition: int) -> PartitionData:
+    def restore_partition(self, partition: int) -> PartitionData:
         """The partition from its newest usable snapshot, or empty.
 
         Raises ``SnapshotUnusable``, ``ObjectError``, or what opening a table raises.
@@ -117,7 +117,7 @@ class ObjectSnapshots:
             raise none_usable(self._log, saved, partition, needed)
         return self._local.restore_partition(partition)
 
-    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+    def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
         """See ``Snapshots``. Raises ``NotStored``; the local state is saved all the same."""
         self._local.save_partition(partition, data, mark)
         if mark == NOTHING:

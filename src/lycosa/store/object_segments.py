@@ -79,7 +79,7 @@ class ObjectSegments:
         self._parts: dict[str, list[StoredPart]] = {}  # of open segments
         self._sealed: dict[str, float] = {}  # segments whose parts are still there, and since when
 
-    def recover(self, lengths: Mapping[str, int]) -> Recovery:
+    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged`` before anything is deleted."""
         self._parts = self._listed_parts()
         sealed = set()
@@ -111,7 +111,7 @@ class ObjectSegments:
             self._parts[segment] = [part for part in parts if part.start < committed]
         return report
 
-    def find(self, term: int) -> FoundSegments:
+    def find_segments(self, term: int) -> FoundSegments:
         """See ``Segments``."""
         found = []
         for name in sorted(self._lengths):
@@ -124,7 +124,7 @@ class ObjectSegments:
             found.append(OpenSegment(header, self._lengths[name], rows))
         return FoundSegments(0, found, term)
 
-    def put(self, pending: PendingWrite) -> None:
+    def put_records(self, pending: PendingWrite) -> None:
         """See ``Segments``. Raises ``NotStored``."""
         if pending.is_written:
             return
@@ -164,7 +164,7 @@ class ObjectSegments:
             self._store.create(key, b"".join((*pieces(part), frame)))
         return stored
 
-    def close(self, name: str) -> None:
+    def close_segment(self, name: str) -> None:
         """See ``Segments``. Raises ``NotStored``, ``StoreDamaged`` or ``OSError``."""
         try:
             if not self._is_sealed(name):
@@ -207,7 +207,7 @@ class ObjectSegments:
                     warc.write(data[: part.end - part.start])
                     rows.write(data[part.end - part.start :])
 
-    def read(self, segment: str, offset: int) -> StoredRecord:
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
         name, place = layout.stem_of(segment), f"{segment}, byte {offset}"
         try:
@@ -242,7 +242,7 @@ class ObjectSegments:
         parts = self._parts.get(name, ())
         return next((each for each in parts if each.start <= offset < each.end), None)
 
-    def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+    def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         """See ``SegmentReader``."""
         closed = {
             layout.stem_of(each.key): each.size
@@ -261,7 +261,7 @@ class ObjectSegments:
                 found.append(StoredSegment(name, False, length, rows))
         return found
 
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``. Memory holds one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
         pieces_of = (
