@@ -40,7 +40,7 @@ def s3_program() -> Path | None:
 
 
 needs_s3 = pytest.mark.skipif(
-    s3_program() is None, reason="there is no S3 server (versitygw): script/services builds it"
+    s3_program() is None, reason="there is no S3 server (versitygw): `script/services s3` builds it"
 )
 
 
