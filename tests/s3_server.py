@@ -20,6 +20,7 @@ from types import TracebackType
 
 import pytest
 
+from lycosa.inspect.running import is_running
 from lycosa.objects.opening import open_store
 from lycosa.objects.port import ObjectStore
 from nginx_site import free_port
@@ -120,6 +121,12 @@ def s3_store(prefix: str, endpoint: str = "") -> ObjectStore:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def wait_until_free(folder: Path) -> None:
+    """The workers of a crawl that was killed end by themselves, and hold its lock until then."""
+    while is_running(folder):
+        threading.Event().wait(0.05)
 
 
 class _Quiet(ThreadingHTTPServer):

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, needs_s3
+from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, needs_s3, wait_until_free
 from serving import served
 
 WEB = SyntheticWeb(WebPlan(hosts=4, pages=80, distribution="fixed"))
@@ -64,6 +64,7 @@ def test_a_crawl_that_is_killed_again_and_again_uploads_everything_once(
                 except subprocess.TimeoutExpired:
                     running.kill()
                     kills += 1
+            wait_until_free(folder)
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         program = [sys.executable, "-m", "lycosa"]

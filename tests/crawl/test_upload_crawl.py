@@ -21,7 +21,16 @@ import lycosa
 from lycosa.folder.upload import PlaceTaken
 from lycosa.store.layout import closed_segments
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from s3_server import BUCKET, CREDENTIALS, KEY, SECRET, FaultyProxy, S3Server, needs_s3
+from s3_server import (
+    BUCKET,
+    CREDENTIALS,
+    KEY,
+    SECRET,
+    FaultyProxy,
+    S3Server,
+    needs_s3,
+    wait_until_free,
+)
 from serving import served
 
 WEB = SyntheticWeb(WebPlan(hosts=1, pages=60, distribution="fixed"))
@@ -244,6 +253,7 @@ def test_an_upload_that_was_killed_is_continued(
             running.append(started)
             assert started.wait(120) == -signal.SIGKILL
         running.clear()
+        wait_until_free(folder)
         done = run(crawling(folder))
     assert done.returncode == 0, done.stderr
     assert here(folder) == {}
