@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from lycosa.objects.errors import (
-    Cause,
+    ErrorCause,
     ObjectError,
     ObjectExists,
     ObjectMissing,
@@ -95,16 +95,16 @@ def test_an_answer_is_told_by_its_cause(
 @pytest.mark.parametrize(
     ("error", "cause", "is_passing"),
     [
-        (StoreUnusable, Cause.OURS, False),
-        (StoreRefused, Cause.THEIRS, False),
-        (StoreFull, Cause.THEIRS, True),
-        (StoreFailed, Cause.THEIRS, True),
-        (StoreUnreachable, Cause.NETWORK, True),
-        (StoreTimeout, Cause.TIME, True),
+        (StoreUnusable, ErrorCause.OURS, False),
+        (StoreRefused, ErrorCause.THEIRS, False),
+        (StoreFull, ErrorCause.THEIRS, True),
+        (StoreFailed, ErrorCause.THEIRS, True),
+        (StoreUnreachable, ErrorCause.NETWORK, True),
+        (StoreTimeout, ErrorCause.TIME, True),
     ],
 )
 def test_errors_are_grouped_by_cause(
-    error: type[ObjectError], cause: Cause, is_passing: bool
+    error: type[ObjectError], cause: ErrorCause, is_passing: bool
 ) -> None:
     assert (error.cause, error.is_passing) == (cause, is_passing)
 

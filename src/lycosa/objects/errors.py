@@ -34,7 +34,7 @@ _FULL = {"QuotaExceeded", "StorageFull", "XMinioStorageFull", "XMinioStorageQuot
 _METADATA = ("169.254.169.254", "metadata.google", "169.254.170.2")
 
 
-class Cause(Enum):
+class ErrorCause(Enum):
     """Whose fault an error is."""
 
     OURS = "ours"  # a URL, a setting or a package that is missing
@@ -48,14 +48,14 @@ class ObjectError(Exception):
     changing anything.
     """
 
-    cause = Cause.THEIRS
+    cause = ErrorCause.THEIRS
     is_passing = False
 
 
 class StoreUnusable(ObjectError):
     """The URL, an option or the program's installation does not allow to speak to a store."""
 
-    cause = Cause.OURS
+    cause = ErrorCause.OURS
 
 
 class ObjectExists(ObjectError):
@@ -89,14 +89,14 @@ class StoreFailed(ObjectError):
 class StoreUnreachable(ObjectError):
     """No connection to the store, or one that broke."""
 
-    cause = Cause.NETWORK
+    cause = ErrorCause.NETWORK
     is_passing = True
 
 
 class StoreTimeout(ObjectError):
     """The store took too long."""
 
-    cause = Cause.TIME
+    cause = ErrorCause.TIME
     is_passing = True
 
 
@@ -110,7 +110,7 @@ def store_error(url: str, what: str, kind: str, text: str) -> ObjectError:
     scheme = url.partition(":")[0]
     if any(host in text for host in _METADATA):
         return StoreRefused(
-            f"{url}: no credentials were given, and this machine has none of its own; set"
+            f"{url}: no credentials were given, and this machine has none; set"
             f" {_CREDENTIALS[scheme]}"
         )
     if code in _BAD_CREDENTIALS or kind == "UnauthenticatedError" or status == 401:
