@@ -58,6 +58,11 @@ class Told:
         if text:
             self.waits.set()
 
+    def forget(self) -> None:
+        """What was told so far: a broker that just started lets a claim wait as well."""
+        self.texts.clear()
+        self.waits.clear()
+
     def await_wait(self) -> None:
         assert self.waits.wait(20), "nothing was said"
 
@@ -104,6 +109,7 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_leaves_all_of_it_or_noth
     log = owner(broker, topics, told)
     log.claim()
     log.append(commit(1, 1))
+    told.forget()
     producer = log._transactions._producer
     assert producer is not None
 
@@ -133,6 +139,7 @@ def test_an_append_waits_for_a_broker_that_is_away_says_so_and_goes_on(
     told = Told()
     log = owner(broker, topics, told)
     log.claim()
+    told.forget()
     broker.kill()
     running = background.submit(until_safe, log, commit(1, 1, size=2_000_000))
     told.await_wait()
@@ -207,7 +214,7 @@ def test_a_claim_and_a_read_wait_for_a_broker_that_is_away(
     broker.start()
     assert claiming.result(60).latest == commit(1, 1)
     broker.kill()
-    told.waits.clear()
+    told.forget()
     reading = background.submit(lambda: list(after.read()))
     told.await_wait()
     broker.start()
@@ -223,6 +230,7 @@ def test_an_append_that_is_given_up_has_an_unknown_outcome_which_the_next_claim_
     log = owner(broker, topics, told)
     log.claim()
     log.append(commit(1, 1))
+    told.forget()
     broker.kill()
     running = background.submit(log.append, commit(1, 2))
     told.await_wait()
@@ -237,6 +245,20 @@ def test_an_append_that_is_given_up_has_an_unknown_outcome_which_the_next_claim_
     after.append(commit(2, claim.latest.sequence + 1))
     assert [each.sequence for each in after.read()] == list(range(1, claim.latest.sequence + 2))
     after.close()
+
+
+@pytest.mark.slow
+def test_what_was_acknowledged_is_there_although_the_broker_is_killed_at_once(
+    broker: Broker, topics: Topics
+) -> None:
+    log = owner(broker, topics)
+    log.claim()
+    for sequence in range(1, 7):
+        until_safe(log, commit(1, sequence))
+        broker.kill()
+        broker.start()
+        found = [each.sequence for each in owner(broker, topics).read()]
+        assert found == list(range(1, sequence + 1))
 
 
 @pytest.mark.slow

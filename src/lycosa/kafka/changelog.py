@@ -118,6 +118,8 @@ class Fold:
         """The commit of the newest snapshot that the log names."""
         self.assignment = 0
         """The greatest number of an assignment."""
+        self.claim = b""
+        """What tells the last claim from every other one."""
 
     def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
         """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
@@ -131,7 +133,7 @@ class Fold:
         if self._parts:
             raise self._damage(offset, f"commit {self._parts[0].sequence} has no end")
         if isinstance(record, ClaimRecord):
-            self.term += 1
+            self.term, self.claim = self.term + 1, record.claim
             self.assignment = max(self.assignment, record.assignment)
         elif record.term >= self.term:
             self.saved = max(self.saved, record.sequence)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -44,6 +44,7 @@ from lycosa.kafka.reading import (
 )
 from lycosa.kafka.topics import Topics
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
+from lycosa.kafka.visibility import Visibility
 
 _TRIM_S = 30.0
 _PATIENCE_S = 3.0
@@ -74,6 +75,7 @@ class KafkaLog:
         self._client, self._topics, self._crawl, self.shard = client, topics, crawl, shard
         self._assignment, self._tell = assignment, tell
         self._transactions = Transactions(client, topics.transactional_id(shard), tell)
+        self._visibility = Visibility(client, tell)
         self._reader = PartitionReader(client, topics.changelog, shard, tell)
         self._kept: deque[tuple[int, int]] = deque()  # sequence, offset of the first frame
         self._end = -1  # offset of the last record that this owner knows
@@ -84,12 +86,16 @@ class KafkaLog:
         """See ``Log``. Raises ``Fenced`` as well: a later owner claims the shard, or the log has
         one with a greater assignment.
         """
-        self._append_claim()
-        first = last = None
-        fold = self._fold()
-        for found in self._found(fold, self._end):
-            first, last = first or found, found
-            self._kept.append((found.mark.sequence, found.offset))
+        while True:
+            claim = self._append_claim()
+            self._kept.clear()
+            first = last = None
+            fold = self._fold()
+            for found in self._found(fold, self._end):
+                first, last = first or found, found
+                self._kept.append((found.mark.sequence, found.offset))
+            if fold.claim == claim:  # else it was rolled back, see the module ``visibility``
+                break
         if fold.assignment > self._assignment:
             raise Fenced(
                 f"shard {self.shard} was given to another node: assignment {fold.assignment} is"
@@ -109,18 +115,25 @@ class KafkaLog:
     def append(self, commit: Commit, feed: Sequence[FeedRow] = ()) -> None:
         """See ``Log``; ``feed`` becomes visible with the commit."""
         self._check_claimed()
-        records = [self._changelog(each) for each in frames(commit)]
-        parts = len(records)
-        records += [
+        frame_records = [self._changelog(each) for each in frames(commit)]
+        feed_records = [
             OutgoingRecord(self._topics.named(each.kind), self.shard, each.value, each.key)
             for each in feed
         ]
+        records = [*frame_records, *feed_records]
         try:
-            offsets = self._transactions.run(records)[:parts]
+            offsets = self._transactions.run(records)
         except (Fenced, OutcomeUnknown) as error:
             first = self._regain(commit.sequence, error)
         else:
-            first, self._end = offsets[0], offsets[-1]
+            last = {
+                (record.topic, record.partition): offset
+                for record, offset in zip(records, offsets, strict=True)
+            }
+            if self._visibility.is_reached(last, _PATIENCE_S):
+                first, self._end = offsets[0], offsets[len(frame_records) - 1]
+            else:
+                first = self._decide(commit.sequence, {each.topic for each in feed_records})
         self._kept.append((commit.sequence, first))
 
     def trim(self, sequence: int) -> None:
@@ -152,14 +165,16 @@ class KafkaLog:
     def close(self) -> None:
         """Ends what another thread waits for, as well."""
         self._transactions.close()
+        self._visibility.close()
         self._reader.end()
 
-    def _append_claim(self) -> None:
-        claim = encoded(ClaimRecord(self._crawl, uuid.uuid4().bytes, self._assignment))
+    def _append_claim(self) -> bytes:
+        claim = uuid.uuid4().bytes
+        record = encoded(ClaimRecord(self._crawl, claim, self._assignment))
         self._transactions.begin()
         while True:
             try:
-                (self._end,) = self._transactions.run([self._changelog(claim)])
+                (self._end,) = self._transactions.run([self._changelog(record)])
             except RolledBack as error:
                 self._tell(str(error))
             except OutcomeUnknown:
@@ -167,7 +182,26 @@ class KafkaLog:
                     raise
                 self._transactions.begin()  # a claim that is in the log twice begins two terms
             else:
-                return
+                return claim
+
+    def _decide(self, sequence: int, feeds: Collection[str]) -> int:
+        """The offset of a commit that was acknowledged and is not visible: another transaction
+        decides it. ``feeds`` are the topics that have rows of it; they get a record without a
+        value. Raises as ``_regain`` does.
+        """
+        marker = encoded(SnapshotRecord(self._crawl, self.term, self._saved))
+        records = [self._changelog(marker)]
+        records += [OutgoingRecord(topic, self.shard, b"") for topic in sorted(feeds)]
+        while True:
+            try:
+                behind = self._transactions.run(records)[0]
+            except RolledBack as error:
+                self._tell(str(error))
+            except (Fenced, OutcomeUnknown) as error:
+                return self._regain(sequence, error)
+            else:
+                break
+        return self._found_commit(sequence, behind, Fenced(f"shard {self.shard} has a later owner"))
 
     def _regain(self, sequence: int, error: Fenced | OutcomeUnknown) -> int:
         """After an append that failed for good: the offset of the commit if it is in the log.
@@ -180,6 +214,12 @@ class KafkaLog:
         self._transactions.begin()
         record = encoded(SnapshotRecord(self._crawl, self.term, self._saved))
         (behind,) = self._transactions.run([self._changelog(record)])
+        return self._found_commit(sequence, behind, error)
+
+    def _found_commit(self, sequence: int, behind: int, error: Exception) -> int:
+        """The offset of a commit in front of the record ``behind``; ``RolledBack`` if it is not
+        there.
+        """
         found = self._own_commits(behind, error)
         self._end = behind
         if sequence not in found:
