@@ -175,7 +175,8 @@ class Uploads:
             self._failing_since = time.monotonic()
         if why != self._state.why:
             self._tell(
-                f"not uploaded: {why}. The crawl continues; its files stay here until the upload works"
+                f"not uploaded: {why}. The crawl continues; its files stay here until the upload"
+                " works"
             )
         self._upload.forget()
         left = self._upload.state(self._upload.not_held(self._is_ending))
