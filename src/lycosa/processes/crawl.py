@@ -37,6 +37,7 @@ from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.processes.session import Session, memory_plan, open_session
+from lycosa.processes.uploads import Uploads, begin_uploads, check_place
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.worker.admission import UserRule
 from lycosa.worker.assembly import Assembled, assemble
@@ -69,9 +70,9 @@ class Crawl:
     ``rules`` are asked about every URL that is found, after scope and traps, and refuse one by
     returning a ``Refusal``. ``sinks`` are given every capture before its commit; after a crash one
     may be given again. ``run`` raises what the command line would say in one line:
-    ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``OSError``; and ``ValueError`` when no
-    seed of a new crawl can be crawled, with the reasons. Settings are checked at once: the
-    constructor raises ``SettingsError``.
+    ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``ObjectError``, ``OSError``; and
+    ``ValueError`` when no seed of a new crawl can be crawled, with the reasons. Settings are
+    checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Crawl:
         self._rules = tuple(rules)
         self._sinks = tuple(sinks)
         self._worker: Worker | None = None
+        self._uploads: Uploads | None = None
 
     def __repr__(self) -> str:
         return f"<Crawl {self._folder} {self._worker!r}>"
@@ -106,10 +108,17 @@ class Crawl:
         plan = memory_plan(msgspec.structs.replace(self._config, workers=1))
         session = open_session(self._folder, self._config)
         session.on_locked = lambda: self._note_seeds(0)
+        if self._config.upload.url:
+            check_place(self._folder, self._config.upload)
         with session:
             if unshared := session.share_addresses():
                 warnings.warn(unshared, RuntimeWarning, stacklevel=2)
-            return await self._run(session, plan)
+            self._uploads = begin_uploads(session, lambda _: None)
+            try:
+                return await self._with_uploads(await self._run(session, plan))
+            finally:
+                if self._uploads is not None:
+                    self._uploads.stop()
 
     def stop(self) -> None:
         """Finishes what is in flight and commits; ``run`` then returns. Call it from the loop's
@@ -117,6 +126,8 @@ class Crawl:
         """
         if self._worker is not None:
             self._worker.stop()
+        elif self._uploads is not None:
+            self._uploads.stop()
 
     def pause(self) -> None:
         """Starts no new request until ``resume``."""
@@ -155,6 +166,14 @@ class Crawl:
             if not running.cancelled():
                 # the program broke off; what it would have been told is not its concern any more
                 running.exception()
+
+    async def _with_uploads(self, report: Report) -> Report:
+        """Uploads what the run left; ``progress.uploads`` says how far that came."""
+        if self._uploads is None:
+            return report
+        state = await self._uploads.finish(lambda: None)
+        progress = msgspec.structs.replace(report.progress, uploads=state)
+        return msgspec.structs.replace(report, progress=progress)
 
     def _check_seeds(self) -> None:
         """A crawl of nothing is a mistake that a program should hear of, before it has a folder."""

@@ -73,6 +73,8 @@ class StatusFile:
 
 def waiting_for(progress: Progress) -> str:
     """One line on what keeps the crawl from going on."""
+    if progress.uploads is not None and progress.uploads.is_ending:
+        return f"the upload of {progress.uploads.waiting_files:,} files to {progress.uploads.url}"
     if progress.lacks_room:
         return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
     if progress.relief == ReliefStep.STOP.meaning and not progress.running:

@@ -38,6 +38,7 @@ from lycosa.model.end import End
 from lycosa.processes.node import Node
 from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
+from lycosa.processes.uploads import Uploads
 from lycosa.system.machine import cores
 from lycosa.system.memory_plan import MemoryPlan
 
@@ -83,12 +84,14 @@ class Supervisor:
         seeds: SeedFeed,
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_note: Callable[[str], None] = lambda _: None,
+        uploads: Uploads | None = None,
     ) -> None:
         self._session = session
         self._workers = plan.workers
         self._seeds = seeds
         self._on_progress = on_progress
         self._on_note = on_note
+        self._uploads = uploads
         # Live settings last as long as a run: this start's follow the last of the run before.
         version = session.recovered.settings
         settings = SettingsSaved(version + 1 if version else 0, {})
@@ -117,7 +120,9 @@ class Supervisor:
         be resumed all the same.
         """
         self._stops += 1
-        if self._stops >= 3:
+        if self._over.done() and self._uploads is not None:
+            self._uploads.stop()
+        elif self._stops >= 3:
             self._node.kill()
         else:
             self._ask(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
@@ -137,6 +142,8 @@ class Supervisor:
             await self._over
         except BaseException:
             self._node.kill()
+            if self._uploads is not None:
+                self._uploads.stop()
             raise
         finally:
             await self._node.close()
@@ -146,7 +153,7 @@ class Supervisor:
         end = self._coordinator.crawl_end or next(
             (End(end) for end in ends if end != End.FINISHED.value), End.FINISHED
         )
-        progress = self._node.total()
+        progress = await self._finish_uploads(self._node.total())
         captured = self._captured(progress)
         self._note_cost(progress, captured, time.monotonic() - began)
         return CrawlOutcome(
@@ -157,6 +164,20 @@ class Supervisor:
             self._node.plan.deaths,
             time.monotonic() - began,
         )
+
+    async def _finish_uploads(self, progress: Progress) -> Progress:
+        """The workers are gone; what they left is uploaded."""
+        if self._uploads is None:
+            return progress
+        uploads = self._uploads
+        self._stops = 0
+
+        def show() -> None:
+            shown = msgspec.structs.replace(progress, uploads=uploads.state)
+            self._status.write("uploading", shown, self._workers, self._node.plan.deaths)
+            self._on_progress(shown)
+
+        return msgspec.structs.replace(progress, uploads=await uploads.finish(show))
 
     async def _tick(self) -> None:
         try:
@@ -241,6 +262,8 @@ class Supervisor:
     def show_progress(self) -> None:
         """See ``Listener``."""
         progress = self._node.total()
+        if self._uploads is not None:
+            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         if not self._start[0] and (captured := self._captured(progress)) > 0:
             self._start = captured, sum(each.cpu_s for each in progress.memory)
         state = "stopping" if self._coordinator.crawl_end else "crawling"

@@ -65,7 +65,7 @@ class Segments(Protocol):
 
     def close_segment(self, name: str) -> None:
         """Gives a segment its final form, with all that is derived from it. Everything in it is
-        committed. May be repeated.
+        committed. May be repeated. Raises ``NotStored`` or ``OSError``.
         """
         ...
 
