@@ -119,10 +119,9 @@ class Intake:
             self._widen(url)
 
     def receive_places(self, partition: Partition, urls: Iterable[str]) -> None:
-        """Add places of another worker's parcel to the scope.
+        """Add places of a parcel to the scope, and store them in the commit that takes the parcel.
 
-        They are stored here in the commit that takes the parcel, so that the next owner knows them
-        before it judges a link.
+        So the next owner knows them before it judges a link.
         """
         for url in urls:
             self._join(url, partition)
@@ -135,14 +134,10 @@ class Intake:
         return is_new
 
     def _widen(self, url: str) -> bool:
-        """Add a place to the scope; return whether it is new.
-
-        Recent links are forgotten then, because links that were refused a moment ago may be in
-        scope now.
-        """
+        """Add a place to the scope; return whether it is new."""
         is_new = self.admission.scope.joins(url)
         if is_new:
-            self._recent.clear()
+            self._recent.clear()  # links that were refused a moment ago may be in scope now
         return is_new
 
     def take_seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
@@ -167,10 +162,7 @@ class Intake:
         deque(self.outlink_steps(lease, parsed), maxlen=0)
 
     def outlink_steps(self, lease: Lease, parsed: Parsed) -> Iterator[None]:
-        """Take in the links of a page, a slice with each step.
-
-        All steps must be taken before the next commit is cut.
-        """
+        """Take in the links of a page by slices, all before the next commit is cut."""
         source, record = lease.host, lease.record
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
@@ -212,11 +204,7 @@ class Intake:
             self._refuse(source, reason, number)
 
     def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
-        """Take in some links of a page.
-
-        Links that pass the pure rules go to their owners. The others are counted in
-        ``page.refused``.
-        """
+        """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes = page.parsed.hints, page.parsed.changes
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
@@ -258,7 +246,7 @@ class Intake:
         return LinkSource(via, depth, importance)
 
     def gather_links(self, origin: LinkSource, links: list[Link], source: Partition) -> None:
-        """Give links of a page that passed the pure rules to their owners."""
+        """Give links that passed the pure rules to their owners."""
         now = self._clock.wall()
         for owner in self.owners.deal(links):
             partition = self._partitions.get(owner.partition)
@@ -269,10 +257,7 @@ class Intake:
             owner.links.clear()
 
     def take_redirect(self, lease: Lease, target: str) -> None:
-        """Take in the target of a redirect.
-
-        The target of a seed's redirect joins the scope, because the operator meant it.
-        """
+        """Take in a redirect's target. That of a seed joins the scope: the operator meant it."""
         record = lease.record
         found = Discovered(
             target,
@@ -336,20 +321,15 @@ class Intake:
                 yield  # ordinary files name a handful
 
     def is_sitemap(self, lease: Lease) -> bool:
-        """Whether a URL was found as a sitemap."""
         return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)
 
     def receive_urls(self, partition: Partition, found: Sequence[Discovered]) -> None:
-        """Take the URLs of another worker's parcel.
-
-        They passed the pure rules where they were found.
-        """
+        """Take the URLs of a parcel, which passed the pure rules where they were found."""
         self._discover(partition, found)
 
     # -- owners
 
     def partition_of_host(self, host: str) -> int:
-        """The partition that owns a host."""
         return self.owners.partition_of_host(host)
 
     def site_of(self, host: str) -> str:
@@ -360,7 +340,6 @@ class Intake:
         return self._addressing.canonicalizer.canonical(raw, base)
 
     def site_usage(self, partition: Partition, host: str) -> Usage:
-        """The usage of the host's site."""
         return self._standing.usage(partition, host)
 
     def note_usage(
@@ -407,10 +386,7 @@ class Intake:
                 partition.visits.mark_changed(host)
 
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
-        """Count refusals by pure rules, by rule and host of the page.
-
-        They are not stored by URL; ``explain`` judges the URL again.
-        """
+        """Count refusals by pure rules, by rule and host. ``explain`` judges single URLs again."""
         if number:
             refused = dict(source.record.refused)
             count(refused, int(reason), number)
