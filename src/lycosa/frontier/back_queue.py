@@ -33,8 +33,8 @@ class QueueDamaged(Exception):
 
     def __init__(self, host: str, count: int) -> None:
         super().__init__(
-            f"{host}: {count} URLs wait by its visit state, but its back queue is empty: the table"
-            " is not the one that was committed (`lycosa audit` shows what else is wrong)"
+            f"{host}: its visit state counts {count} waiting URLs, but its back queue is empty: the"
+            " table is not the one that was committed (`lycosa audit` shows what else is wrong)"
         )
 
 

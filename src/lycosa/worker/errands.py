@@ -298,7 +298,7 @@ class Errands:
         for asker in errand.askers:
             waiting = with_asker(host.record.errands, errand.url, asker)
             if waiting is None:
-                detail = f"{MOST_WAITING} requests of others wait at {host.name}"
+                detail = f"{MOST_WAITING} requests for other hosts wait at {host.name}"
                 self._reply(
                     partition,
                     Errand(errand.url, (asker,)),
