@@ -107,7 +107,7 @@ from lycosa.schedule.steps import (
     VisitStep,
 )
 
-_PAGE, _ROBOTS, _ERRAND = Purpose  # an attribute of an Enum costs as much as ten of an object
+_PAGE, _ROBOTS, _ERRAND = Purpose  # reading a member from the Enum costs ten times as much
 _NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
 MOST_JUDGED = 500
