@@ -166,7 +166,10 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
         (["--hosts-of", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--hosts-of", "."], "is not a crawl"),
         (["--means-of", "."], "is not a crawl"),
-        (["--picture", "crawl.png"], "ends with .svg; browsers show such a file, and rsvg-convert"),
+        (
+            ["--picture", "crawl.png"],
+            "must end with .svg; browsers show such a file, and rsvg-convert",
+        ),
         (
             ["--picture", "nowhere/crawl.svg", "--hosts", "5", "--days", "0.01"],
             "nowhere: No such file",
@@ -209,8 +212,8 @@ def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     progress.clear_line()
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "lycosa: simulated 25 % of the time, some 32s to go",
-        "lycosa: simulated 50 % of the time, some 21s to go",
+        "lycosa: simulated 25 % of the time, about 32s left",
+        "lycosa: simulated 50 % of the time, about 21s left",
     ]
 
 
