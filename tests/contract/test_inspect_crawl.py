@@ -175,7 +175,7 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(
         )
         for unusable in (live | {"updated": time.time() - 60}, live | {"updated": None}, [live]):
             (folder / "status.json").write_text(json.dumps(unusable))
-            assert "may be starting, or hang" in told(capsys, "status", folder)[1]
+            assert "may be starting or hang" in told(capsys, "status", folder)[1]
     assert "not running" in told(capsys, "status", folder)[1]
 
 

@@ -124,11 +124,11 @@ def test_the_rest_of_a_file_is_read_by_the_next_run(
         [sys.executable, "-m", "lycosa", "status", str(folder)], capture_output=True, text=True
     ).stdout
     assert (
-        f"{seeds}: read up to line {source.lines:,}, {source.seeds:,} seeds taken; not read to"
-        " its end" in status
+        f"{seeds}: read up to line {source.lines:,}, {source.seeds:,} seeds taken; the rest is"
+        " unread" in status
     )
     if number is signal.SIGINT:
-        assert "not read to its end" in out
+        assert "the rest is unread" in out
         line = next(line for line in out.splitlines() if line.startswith("to resume: "))
         assert shlex.split(line.removeprefix("to resume: ").partition("   ")[0]) == [
             "lycosa",
@@ -139,7 +139,7 @@ def test_the_rest_of_a_file_is_read_by_the_next_run(
     out, err = read_the_rest(folder)
     assert f"resuming {seeds} at line {source.lines + 1:,}" in err
     assert known(folder) == SEEDS
-    assert "not read to its end" not in out
+    assert "the rest is unread" not in out
     (source,) = sources(folder)
     assert (source.is_complete, source.lines, source.seeds) == (True, SEEDS + 2, SEEDS)
 

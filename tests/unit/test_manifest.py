@@ -81,7 +81,7 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(FolderUnusable, match="is a file, or lies below one"):
+        with pytest.raises(FolderUnusable, match="is a file, or below a file"):
             made(folder)
         with pytest.raises(NotACrawl):
             load_manifest(folder)
@@ -188,7 +188,7 @@ def test_every_changed_setting_is_listed_with_old_new_and_why(tmp_path: Path) ->
         ("canonical.sort_query", False, True),
     ]
     assert (
-        "frontier.partitions is 16 and was asked to be 32: every stored URL would be looked for in"
+        "frontier.partitions is 16 and would become 32: every stored URL would be searched for in"
         " another partition" in str(caught.value)
     )
 

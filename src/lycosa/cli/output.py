@@ -134,7 +134,7 @@ def emit(text: str, to: TextIO | None = None) -> None:
 
 
 def emit_json(document: object) -> None:
-    """Print one JSON document, indented: bytes in hexadecimal, enums as values, times in ISO 8601."""
+    """Print one indented JSON document: bytes in hexadecimal, times in ISO 8601."""
     text = json_text(document, 2, json_value)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
