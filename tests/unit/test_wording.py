@@ -62,9 +62,7 @@ AVOIDED = {
 
 # Modules whose messages have such words still.
 NOT_YET = {
-    "folder/start_check.py",
     "processes/status_file.py",
-    "reasons.py",
     "schedule/visit.py",
     "simulate/resources.py",
     "simulate/past_crawl.py",
