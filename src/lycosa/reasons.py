@@ -144,7 +144,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.SITE_HOST_BUDGET: (_O, "the site is at its budget of visited hosts"),
     Reason.ROBOTS_ELSEWHERE: (
         _O,
-        "robots.txt redirects to another URL, which waits for the turn of its own host",
+        "robots.txt redirects to another URL, which is requested in its host's turn",
     ),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),

@@ -348,4 +348,4 @@ def test_a_crawl_that_left_no_costs_says_so(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "--means-of", str(finished)]) == 2
-    assert "cannot tell what a page costs" in capsys.readouterr().err
+    assert "does not show the cost of a page" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
     [
         (["--hosts", "many"], "--hosts: web.hosts: 'many' is not a number of things"),
         (["--hosts", "0"], "web.hosts: 0 is out of bounds"),
-        (["--hosts", "100", "--pages", "10"], "a web has a page on each host"),
+        (["--hosts", "100", "--pages", "10"], "each host needs at least one page"),
         (["--let", "web.colour=3"], "there is no key 'web.colour'"),
         (["--let", "latency"], "write KEY=VALUE"),
         (["--days", "0"], "--days"),

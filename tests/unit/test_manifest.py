@@ -163,7 +163,7 @@ def test_a_manifest_from_before_it_had_a_digest_is_read_and_gets_one(tmp_path: P
 
 def test_the_manifest_of_another_program_is_not_a_crawl(tmp_path: Path) -> None:
     (tmp_path / "crawl.json").write_text('{"kind": "other", "format": 1}')
-    with pytest.raises(NotACrawl, match=r"something else \(other\)"):
+    with pytest.raises(NotACrawl, match=r"its kind is other"):
         load_manifest(tmp_path)
 
 

@@ -64,8 +64,6 @@ AVOIDED = {
 NOT_YET = {
     "processes/status_file.py",
     "schedule/visit.py",
-    "simulate/resources.py",
-    "simulate/past_crawl.py",
     "store/records.py",
     "synthetic/bad_answers.py",
     "synthetic/misbehaviours.py",
