@@ -153,7 +153,7 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--hosts", "many"], "--hosts: web.hosts: 'many' is not a number of things"),
+        (["--hosts", "many"], "--hosts: web.hosts: 'many' is not a count"),
         (["--hosts", "0"], "web.hosts: 0 is out of bounds"),
         (["--hosts", "100", "--pages", "10"], "each host needs at least one page"),
         (["--let", "web.colour=3"], "there is no key 'web.colour'"),
@@ -175,7 +175,7 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
             "nowhere: No such file",
         ),
         (["--hosts", "100k", "--pages", "100M", "--sample", "100k"], "smaller --sample"),
-        (["--sample", "some"], "--sample: 'some' is not a number of things"),
+        (["--sample", "some"], "--sample: 'some' is not a count"),
         (["--jobs", "0"], "--jobs"),
         (["45M"], "unexpected extra argument"),
     ],

@@ -90,7 +90,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable for root")
 def test_a_folder_without_write_permission_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(FolderUnusable, match="may not be written"):
+    with pytest.raises(FolderUnusable, match="is not writable"):
         made(tmp_path)
     with pytest.raises(FolderUnusable, match="cannot be created"):
         made(tmp_path / "below")

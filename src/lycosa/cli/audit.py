@@ -38,7 +38,7 @@ _EVERY_S = 0.2
 @click.command(
     "audit",
     epilog=_EPILOG,
-    short_help="Prove from disk that nothing was lost and no request came too early.",
+    short_help="Prove from disk that nothing was lost and every delay was kept.",
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(

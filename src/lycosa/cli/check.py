@@ -43,8 +43,8 @@ Examples:
   lycosa check robots --robots robots.txt https://example.org/private/
   curl -s https://a.example/robots.txt | lycosa check robots --robots - https://a.example/
   lycosa check robots --robots robots.txt --agent Googlebot https://example.org/
-  lycosa check robots --dir crawls/example.org https://example.org/private/   as the crawl stored it
-  lycosa check robots --fetch https://example.org/private/                    as the server sends it
+  lycosa check robots --dir crawls/example.org https://example.org/private/   as stored
+  lycosa check robots --fetch https://example.org/private/                    as sent now
 """
 
 

@@ -103,7 +103,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @click.option(
     "--memory",
     metavar="SIZE|auto",
-    help="Memory of all processes, such as 4GB; auto is 1.5GB a worker, at most half of the total.",
+    help="Memory of all processes, such as 4GB; auto is 1.5GB a worker, up to half the machine's.",
 )
 @click.option(
     "--contact", metavar="URL|EMAIL", help="Where site owners can reach you; part of User-Agent."

@@ -223,7 +223,7 @@ def _waiting_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
 
 
 def _again(limits: LimitSection) -> str:
-    """The option that doubles the limit of this run."""
+    """The options with which the next run gets as much again."""
     parts = [
         f"--max-pages {2 * limits.max_pages}" if limits.max_pages else "",
         f"--max-bytes {show_bytes(2 * limits.max_bytes)}" if limits.max_bytes else "",

@@ -24,7 +24,7 @@ _COMMANDS = {
     "crawl": "Crawl from seeds; the same folder again resumes.",
     "status": "Progress of a crawl: URLs by state, hosts, errors.",
     "explain": "Everything about one URL: state, rule, robots line, history.",
-    "audit": "Prove from disk that nothing was lost and no request came too early.",
+    "audit": "Prove from disk that nothing was lost and every delay was kept.",
     "reparse": "Parse stored documents that were never parsed; add their links.",
     "simulate": "Predict pages a day, freshness, disk and cost of a crawl.",
     "check": "What a crawl would do with a URL, and why, without crawling.",

@@ -125,7 +125,7 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table
     )
     findings = [*(lacking | ends).values(), *found.gaps.values(), *_later_seen(folder, found, seen)]
     parcels = disagreements({number: state.parcels for number, state in found.states.items()})
-    # Consequences of a log that is known to be short need no lines of their own.
+    # Consequences of a log that is known to be short are not reported separately.
     findings += [
         f"{each}{_log_of(found.states[each.loser])}"
         for each in parcels

@@ -35,7 +35,7 @@ class Sizes(Enum):
 class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The shape of a web.
 
-    A page links to pages of its own host; every host's first page is known from the start.
+    A page links to pages of the same host; every host's first page is known from the start.
     """
 
     hosts: Annotated[int, Meta(description="Hosts.", ge=1)] = 4_500_000
