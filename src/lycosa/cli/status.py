@@ -223,55 +223,63 @@ def _memory(memory: dict[str, Any]) -> str | None:
 
 def _print_lists(status: CrawlStatus) -> None:
     if status.hosts:
-        emit("")
-        rows = (
-            (
-                x.host,
-                x.state,
-                human_count(x.waiting),
-                human_count(x.parked),
-                human_count(x.pages),
-                human_count(x.errors),
-                human_duration(x.wait_s),
-                human_duration(x.needs_s),
-                x.reason or x.last_error,
-            )
-            for x in status.hosts
-        )
-        emit_table(
-            ("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"),
-            rows,
-        )
+        _print_hosts(status)
     if status.sites:
-        emit("")
-        site_rows = (
-            (
-                x.site,
-                human_count(x.hosts),
-                human_count(x.hosts_parked),
-                human_count(x.waiting),
-                human_count(x.parked),
-                human_count(x.pages),
-                human_count(x.most_pages) if x.most_pages else "no limit",
-                human_count(x.linking_sites),
-                human_count(x.errors),
-                human_duration(x.wait_s),
-            )
-            for x in status.sites
+        _print_sites(status)
+
+
+def _print_hosts(status: CrawlStatus) -> None:
+    emit("")
+    rows = (
+        (
+            x.host,
+            x.state,
+            human_count(x.waiting),
+            human_count(x.parked),
+            human_count(x.pages),
+            human_count(x.errors),
+            human_duration(x.wait_s),
+            human_duration(x.needs_s),
+            x.reason or x.last_error,
         )
-        names = (
-            "site",
-            "hosts",
-            "of them parked",
-            "waiting",
-            "parked",
-            "pages",
-            "of",
-            "linking sites",
-            "errors",
-            "next in",
+        for x in status.hosts
+    )
+    emit_table(
+        ("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"),
+        rows,
+    )
+
+
+def _print_sites(status: CrawlStatus) -> None:
+    emit("")
+    site_rows = (
+        (
+            x.site,
+            human_count(x.hosts),
+            human_count(x.hosts_parked),
+            human_count(x.waiting),
+            human_count(x.parked),
+            human_count(x.pages),
+            human_count(x.most_pages) if x.most_pages else "no limit",
+            human_count(x.linking_sites),
+            human_count(x.errors),
+            human_duration(x.wait_s),
         )
-        emit_table(names, site_rows)
+        for x in status.sites
+    )
+    names = (
+        "site",
+        "hosts",
+        "of them parked",
+        "waiting",
+        "parked",
+        "pages",
+        "of",
+        "linking sites",
+        "errors",
+        "next in",
+    )
+    emit_table(names, site_rows)
 
 
 def _state(status: CrawlStatus, now: float) -> str:
