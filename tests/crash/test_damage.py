@@ -259,7 +259,7 @@ def test_a_host_that_counts_urls_which_its_queue_lacks_ends_the_crawl(tmp_path: 
         table.close()
     assert damaged
     crawl.config = quick_config()
-    with pytest.raises(QueueDamaged, match="1 URLs wait by its visit state"):
+    with pytest.raises(QueueDamaged, match="visit state counts 1 waiting URLs"):
         crawl.run(faults=Faults(random.Random(0), crash_at=100_000, crash_point="turn"))
 
 

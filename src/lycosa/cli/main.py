@@ -31,6 +31,7 @@ _COMMANDS = {
     "config": "Every setting with its value, source and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Query a crawl's tables with SQL.",
+    "cluster": "Prepare a crawl on many machines, and check it.",
 }
 
 _EPILOG = f"""
@@ -58,6 +59,16 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),
     "lycosa.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.kafka.client.BadClientSettings": (
+        ExitCode.USAGE,
+        "correct the section kafka.security of the file",
+    ),
+    "lycosa.kafka.upkeep.KafkaAway": (
+        ExitCode.INTERNAL,
+        "check the addresses, the network and the security settings",
+    ),
+    "lycosa.exchange.errors.InboxDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.exchange.errors.PositionLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsStuck": (ExitCode.INTERNAL, ""),
     "lycosa.frontier.back_queue.QueueDamaged": (
@@ -71,6 +82,8 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         "restore it from a copy, or rebuild it from the WARC file",
     ),
     "lycosa.store.reading.RecordError": (ExitCode.INTERNAL, "restore the WARC file from a copy"),
+    "lycosa.store.removed.ElsewhereError": (ExitCode.INTERNAL, ""),
+    "lycosa.objects.errors.ObjectError": (ExitCode.USAGE, ""),
     "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
