@@ -218,8 +218,9 @@ class Upload:
         ]
 
     def _files(self, kind: str) -> Iterator[tuple[str, LocalFile]]:
-        """Closed files of one kind with their segments. One may disappear while the folder is
-        listed.
+        """Closed files of one kind with their segments.
+
+        A file may disappear while the folder is listed.
         """
         try:
             with os.scandir(self._folder / kind) as entries:
