@@ -298,8 +298,8 @@ def test_hosts_add_up() -> None:
             "anybody",
             "note: contact 'anybody' is neither a URL nor an e-mail address",
         ),
-        ("store.min_free_bytes", 10**18, "nothing is fetched until there is more"),
-        ("politeness.delay_s", 0.1, "an address rests 0.2 s between requests"),
+        ("store.min_free_bytes", 10**18, "fetching waits until there is more"),
+        ("politeness.delay_s", 0.1, "requests to one address are 0.2 s apart"),
     ],
 )
 def test_what_the_operator_should_know_is_told_at_the_start(
