@@ -6,6 +6,8 @@ What only the one in memory has, names that no two owners share, is tested at th
 
 from __future__ import annotations
 
+import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 
 from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Location
+from lycosa.objects.folder import FolderStore
+from lycosa.objects.port import ObjectStore
 from lycosa.store import (
     FoundSegments,
     RecordError,
@@ -28,8 +32,10 @@ from lycosa.store import (
     layout,
 )
 from lycosa.store.memory_segments import MemorySegments
+from lycosa.store.object_segments import ObjectSegments
 from lycosa.store.pending import PendingWrite
 from lycosa.urls.surt import surt
+from s3_server import needs_s3, s3_program, s3_store
 from store_samples import INFO, SECTION, START, digest, numbered, page
 
 URL = "https://www.example.org/page/"
@@ -96,10 +102,52 @@ class Objects:
                 return
 
 
-PLACES: dict[str, Callable[[Path], Place]] = {"files": Files, "memory": lambda folder: Objects()}
+class Stored:
+    """In an object store."""
+
+    def __init__(self, store: ObjectStore, folder: Path) -> None:
+        self.store, self._folder, self.now = store, folder, 0.0
+
+    def owner(self) -> ObjectSegments:
+        work = Path(tempfile.mkdtemp(dir=self._folder))
+        return ObjectSegments(self.store, 0, work, now=lambda: self.now)
+
+    def content(self) -> dict[str, bytes]:
+        return {each.key: self.store.get(each.key) for each in self.store.list()}
+
+    def lose(self, name: str, length: int) -> None:
+        """A part is there or not."""
+        kind, segment = name.partition("/")[0], layout.stem_of(name)
+        for each in list(self.store.list(f"parts/00000/{segment}/")):
+            start, size, rows = map(int, each.key.rpartition("/")[2].split("-"))
+            end = start + size if kind == layout.WARC else rows + each.size - size
+            if end > length:
+                self.store.delete([each.key])
 
 
-@pytest.fixture(params=sorted(PLACES))
+def in_folder(folder: Path) -> Stored:
+    (folder / "store").mkdir()
+    return Stored(FolderStore((folder / "store").as_uri(), folder / "store"), folder)
+
+
+def on_s3(folder: Path) -> Stored:
+    return Stored(s3_store(f"{folder.name}-{uuid.uuid4()}"), folder)
+
+
+PLACES: dict[str, Callable[[Path], Place]] = {
+    "files": Files,
+    "memory": lambda folder: Objects(),
+    "folder store": in_folder,
+}
+if s3_program() is not None:
+    PLACES["s3"] = on_s3
+MARKED = [
+    *(kind for kind in sorted(PLACES) if kind != "s3"),
+    pytest.param("s3", marks=[needs_s3, pytest.mark.service]),
+]
+
+
+@pytest.fixture(params=MARKED)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return PLACES[request.param](tmp_path)
 

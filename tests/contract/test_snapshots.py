@@ -8,7 +8,8 @@ table. The commits are made here, without a crawl, so that many can be.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator, MutableMapping
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -34,13 +35,19 @@ from lycosa.config.sections import Config
 from lycosa.folder.names import mark_of, stamp_of
 from lycosa.kv.memory import MemoryKeyValue, MemoryTables
 from lycosa.kv.records import known_key
+from lycosa.kv.rocks import rocks_opener
+from lycosa.objects.errors import ObjectMissing
+from lycosa.objects.folder import FolderStore
+from lycosa.objects.port import ObjectStore
 from lycosa.seen.port import hashes_of
 from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.shard.folder_snapshots import FolderSnapshots
 from lycosa.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
+from lycosa.shard.object_snapshots import ObjectSnapshots
 from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
 from lycosa.store import SegmentFiles
 from lycosa.store.memory_segments import MemorySegments
+from s3_server import needs_s3, s3_program, s3_store
 
 CRAWL = "2f0cf3d2"
 URL8S = [bytes([byte]) * 8 for byte in range(20, 250, 23)]
@@ -106,7 +113,7 @@ class Folder:
 class Cluster:
     def __init__(self, folder: Path) -> None:
         self._folder, self._numbers = folder, count()
-        self.objects: dict[str, bytes] = {}
+        self.objects: MutableMapping[str, bytes] = {}
         self._now = 0.0
         self.changelog = MemoryChangelog(CRAWL, 0)
 
@@ -149,10 +156,74 @@ class Cluster:
         )
 
 
-PLACES: dict[str, Callable[[Path], Place]] = {"folder": Folder, "memory": Cluster}
+class StoredObjects(MutableMapping[str, bytes]):
+    """An object store as the dictionary that the tests of objects in memory look at."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+
+    def __getitem__(self, key: str) -> bytes:
+        try:
+            return self.store.get(key)
+        except ObjectMissing as error:
+            raise KeyError(key) from error
+
+    def __setitem__(self, key: str, data: bytes) -> None:
+        self.store.put(key, data)
+
+    def __delitem__(self, key: str) -> None:
+        self.store.delete([key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([each.key for each in self.store.list()])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.store.list())
 
 
-@pytest.fixture(params=sorted(PLACES))
+class Stored(Cluster):
+    """RocksDB's tables, with snapshots of them in an object store. What an owner has locally no
+    other owner ever looks at.
+    """
+
+    def __init__(self, folder: Path, store: ObjectStore) -> None:
+        super().__init__(folder)
+        self.objects: StoredObjects = StoredObjects(store)
+
+    def ground(self) -> Ground:
+        log, folder = MemoryLog(self.changelog), self._folder / f"owner-{next(self._numbers)}"
+        local = FolderSnapshots(folder, Config(), rocks_opener(1 << 20, 1 << 20), [0])
+        store, now = self.objects.store, lambda: self._now
+        return Ground(
+            log, MemorySegments({}, 0), ObjectSnapshots(store, 0, log, folder, local, now)
+        )
+
+
+def in_folder(folder: Path) -> Stored:
+    (folder / "store").mkdir()
+    return Stored(folder, FolderStore((folder / "store").as_uri(), folder / "store"))
+
+
+def on_s3(folder: Path) -> Stored:
+    return Stored(folder, s3_store(f"{folder.name}-{uuid.uuid4()}"))
+
+
+PLACES: dict[str, Callable[[Path], Place]] = {
+    "folder": Folder,
+    "memory": Cluster,
+    "folder store": in_folder,
+}
+MARKED = [
+    "folder",
+    "memory",
+    "folder store",
+    pytest.param("s3", marks=[needs_s3, pytest.mark.service]),
+]
+if s3_program() is not None:
+    PLACES["s3"] = on_s3
+
+
+@pytest.fixture(params=MARKED)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return PLACES[request.param](tmp_path)
 
@@ -314,13 +385,25 @@ STEPS = st.one_of(
 )
 
 
-@pytest.mark.parametrize("kind", sorted(PLACES))
+@pytest.mark.parametrize("kind", ["folder", "memory"])
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEPS, max_size=24))
 def test_after_any_history_the_shard_is_the_fold_of_its_log(
     kind: str, steps: list[tuple[str, Rows, Rows]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    place = PLACES[kind](tmp_path_factory.mktemp("history"))
+    run_history(PLACES[kind](tmp_path_factory.mktemp("history")), steps)
+
+
+@pytest.mark.parametrize("kind", MARKED[2:])
+@settings(max_examples=12, deadline=None)
+@given(steps=st.lists(STEPS, max_size=24))
+def test_after_any_history_over_real_tables_the_shard_is_the_fold_of_its_log(
+    kind: str, steps: list[tuple[str, Rows, Rows]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    run_history(PLACES[kind](tmp_path_factory.mktemp("history")), steps)
+
+
+def run_history(place: Place, steps: list[tuple[str, Rows, Rows]]) -> None:
     history = History(place)
     zombies: list[tuple[Owner, PartitionData, Mark]] = []
     for what, urls, others in steps:
@@ -348,9 +431,11 @@ def test_after_any_history_the_shard_is_the_fold_of_its_log(
 # Snapshots as objects.
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    return Cluster(tmp_path)
+@pytest.fixture(params=["memory", "folder store"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Cluster:
+    place = PLACES[request.param](tmp_path)
+    assert isinstance(place, Cluster)
+    return place
 
 
 def with_snapshots(cluster: Cluster, *sequences: int, upto: int) -> History:

@@ -317,7 +317,7 @@ class NodeInbound:
                 return found
             await asyncio.sleep(1.0)
 
-    async def end(self) -> int:
+    async def last_position(self) -> int:
         while True:
             await self._process.gate()
             if not self._process.machine.is_cut_off:

@@ -22,7 +22,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "config", "urls", "model", "ports"]
-TOOLS = ["system", "commit", "attempts", "kv", "exchange"]
+TOOLS = ["system", "commit", "attempts", "kv", "exchange", "objects"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 LAYERS = [
     VALUES,
@@ -36,9 +36,9 @@ LAYERS = [
 ]
 LAYERS += [["__main__"]]
 
-# What a stage may import beside values and itself: memory in front of the disk, and what the system
-# gives.
-STAGE_TOOLS = {"kv", "system"}
+# What a stage may import beside values and itself: memory in front of the disk, what the system
+# gives, and where files are that the disk does not have any more.
+STAGE_TOOLS = {"kv", "objects", "system"}
 STAGE_PORTS = {"seen.port"}
 
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.

@@ -118,6 +118,17 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     type=click.Choice(["off", "site"]),
     help="Send cookies back to the site that set them [off].",
 )
+@click.option(
+    "--upload",
+    metavar="URL",
+    help="Upload closed segments to s3://BUCKET/PREFIX, gs://, az:// or file:///FOLDER.",
+)
+@click.option(
+    "--upload-remove",
+    is_flag=True,
+    default=None,
+    help="Remove local files of a segment after the store was seen to hold them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
 def command(
     seeds: tuple[str, ...],
@@ -147,6 +158,10 @@ def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool)
     settings = _settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
+    if settings.config.upload.url:
+        from lycosa.processes.uploads import check_place
+
+        check_place(folder, settings.config.upload)
     session = open_session(folder, settings.config)
     session.on_locked = lambda: seeds.record_sources(folder)
     with session:
@@ -222,8 +237,10 @@ async def _supervise(
     session: Session, plan: MemoryPlan, seeds: CrawlSeeds, display: Display
 ) -> CrawlOutcome:
     from lycosa.processes.supervisor import Supervisor
+    from lycosa.processes.uploads import begin_uploads
 
-    supervisor = Supervisor(session, plan, seeds, display.show_progress, display.show_line)
+    uploads = begin_uploads(session, display.show_line)
+    supervisor = Supervisor(session, plan, seeds, display.show_progress, display.show_line, uploads)
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -260,6 +277,8 @@ _SETTING_OF_FLAG = {
     "allow_address": "fetch.allow_addresses",
     "requisites": "scope.requisites",
     "cookies": "fetch.cookies",
+    "upload": "upload.url",
+    "upload_remove": "upload.remove",
 }
 
 

@@ -18,6 +18,7 @@ from lycosa.cli.output import clean, counted, human_bytes, human_count, human_du
 from lycosa.cluster.worker_messages import Progress
 from lycosa.config.checks import is_contact
 from lycosa.config.sections import Config
+from lycosa.model.uploads import UploadState
 from lycosa.processes.status_file import waiting_for
 from lycosa.reasons import Reason
 
@@ -112,6 +113,7 @@ class Display:
             f"{human_count(progress.states.get('failed', 0))} failed",
             hosts_in_words(progress),
             f"{human_bytes(progress.memory_bytes)} memory",
+            *([f"uploads: {upload_in_words(progress.uploads)}"] if progress.uploads else []),
             f"waiting for {waiting_for(progress)}",
             *([f"estimate: {estimate}"] if (estimate := estimate_of(progress)) else []),
         ]
@@ -153,6 +155,7 @@ class Display:
                 ),
             ),
             ("memory", memory_in_words(progress)),
+            *([("uploads", upload_in_words(progress.uploads))] if progress.uploads else []),
             ("waiting for", waiting_for(progress)),
         ]
         if estimate := estimate_of(progress):
@@ -185,6 +188,17 @@ def estimate_of(progress: Progress) -> str:
         f"host {note.host} alone needs {human_duration(need)} for"
         f" {counted(note.waiting, 'known URL')} at {note.delay_s:.3g} s each"
     )
+
+
+def upload_in_words(uploads: UploadState) -> str:
+    """``12 files (1.2 GB), 3 waiting (200 MB); nothing accepted for 2m 10s: WHY``."""
+    said = f"{counted(uploads.files, 'file')} ({human_bytes(uploads.bytes)})"
+    if uploads.waiting_files:
+        waiting = human_bytes(uploads.waiting_bytes)
+        said += f", {human_count(uploads.waiting_files)} waiting ({waiting})"
+    if uploads.failing_s:
+        said += f"; nothing accepted for {human_duration(uploads.failing_s)}"
+    return said
 
 
 def memory_in_words(progress: Progress) -> str:

@@ -11,12 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
 from lycosa.cli.status import lacking_lines
 from lycosa.config.sections import LimitSection
 from lycosa.config.units import show_bytes, show_seconds
 from lycosa.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.model.parsed import ParserHealth
+from lycosa.model.uploads import UploadState
 from lycosa.processes.supervisor import CrawlOutcome
 from lycosa.reasons import Reason
 from lycosa.store import layout
@@ -51,15 +54,19 @@ def end_of(outcome: CrawlOutcome) -> str:
 
 
 def exit_code(outcome: CrawlOutcome, left: Sequence[SeedSource] = ()) -> ExitCode:
-    """What the shell is told; ``left`` are the seed sources that were not read to their end."""
+    """What the shell is told; ``left`` are the seed sources that were not read to their end. Files
+    that were not uploaded are as good a reason to give the command again.
+    """
     end = end_of(outcome)
-    if end == "stopped":
+    uploads = outcome.progress.uploads
+    has_fetched = bool(outcome.progress.states.get("fetched"))
+    if end == "stopped" or (uploads is not None and uploads.waiting_files and has_fetched):
         return ExitCode.INTERRUPTED
     if end == "limit":
         return ExitCode.LIMIT
     if left:
         return ExitCode.INTERRUPTED
-    return ExitCode.FINISHED if outcome.progress.states.get("fetched") else ExitCode.NOTHING_FETCHED
+    return ExitCode.FINISHED if has_fetched else ExitCode.NOTHING_FETCHED
 
 
 def summary_values(
@@ -109,6 +116,7 @@ def summary_values(
             if urls_left_waiting(outcome)
             else None
         ),
+        "uploads": msgspec.to_builtins(progress.uploads),
     }
 
 
@@ -131,6 +139,8 @@ def summary_lines(
     lines += _reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
     lines += _waiting_lines(outcome, quoted)
+    if progress.uploads is not None:
+        lines += _upload_lines(progress.uploads, quoted)
     if code is ExitCode.NOTHING_FETCHED:
         lines.append("nothing could be fetched; the same command tries again")
         return lines
@@ -147,7 +157,11 @@ def summary_lines(
     return [
         *lines,
         *lacking_lines(files.lacking),
-        f"files in {folder}: {' '.join(f'{kind}/' for kind in files.kinds)}",
+        *(
+            [f"files in {folder}: {' '.join(f'{kind}/' for kind in files.kinds)}"]
+            if files.kinds
+            else []
+        ),
         f"  lycosa status {quoted}",
         f'  lycosa sql {quoted} "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"',
         f"  lycosa explain {quoted} URL",
@@ -225,6 +239,28 @@ def _waiting_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
         f"{what} for a host or a retry; the first is due in {human_duration(next_in_s)} ({due}):"
         f" lycosa crawl --dir {quoted}"
     ]
+
+
+def _upload_lines(uploads: UploadState, quoted: str) -> list[str]:
+    """What the store has, and what is only here."""
+    removed = (
+        f"; {counted(uploads.removed_files, 'file')} ({human_bytes(uploads.removed_bytes)}) removed"
+        " here"
+        if uploads.removed_files
+        else ""
+    )
+    lines = [
+        f"uploaded: {counted(uploads.files, 'file')} ({human_bytes(uploads.bytes)}) in"
+        f" {uploads.url}{removed}"
+    ]
+    if uploads.waiting_files:
+        lines.append(
+            f"NOT UPLOADED: {counted(uploads.waiting_files, 'file')}"
+            f" ({human_bytes(uploads.waiting_bytes)}), which are kept here:"
+            f" {uploads.why or 'the upload was broken off'}"
+        )
+        lines.append(f"  to upload the rest: lycosa crawl --dir {quoted}")
+    return lines
 
 
 def _again(limits: LimitSection) -> str:

@@ -72,6 +72,8 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         "restore it from a copy, or rebuild it from the WARC file",
     ),
     "lycosa.store.reading.RecordError": (ExitCode.INTERNAL, "restore the WARC file from a copy"),
+    "lycosa.store.removed.ElsewhereError": (ExitCode.INTERNAL, ""),
+    "lycosa.objects.errors.ObjectError": (ExitCode.USAGE, ""),
     "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),

@@ -116,6 +116,17 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
         ("files", "number", "open", "size"),
         ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files),
     )
+    if status.removed:
+        number, size = (
+            sum(getattr(each, name) for each in status.removed) for name in ("files", "bytes")
+        )
+        emit(
+            clean(
+                f"{counted(number, 'file')} ({human_bytes(size)}) of closed segments are in"
+                f" {status.upload_url or 'the store they were uploaded to'} alone: removed here"
+                " after their upload"
+            )
+        )
     for line in lacking_lines(status.lacking):
         emit(clean(line))
 
@@ -134,6 +145,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("pages/s", live.get("pages_per_s") if live else None),
             ("memory", _memory(live.get("memory", {}))),
             ("waiting for", status.waits_for),
+            ("uploads", _uploads(status)),
             ("estimate", estimated),
             ("clock", _clock(status)),
             *(("seeds", line) for line in _seeds(status)),
@@ -163,6 +175,21 @@ def _print_states(status: CrawlStatus) -> None:
         ((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())),
         indent="  ",
     )
+
+
+def _uploads(status: CrawlStatus) -> str | None:
+    """Where segments go, and how far that is while the crawl runs."""
+    live = (status.live.get("progress") or {}).get("uploads")
+    if not live:
+        return f"to {status.upload_url}" if status.upload_url else None
+    import msgspec
+
+    from lycosa.cli.crawl_display import upload_in_words
+    from lycosa.model.uploads import UploadState
+
+    state = msgspec.convert(live, UploadState)
+    why = f": {state.why}" if state.why else ""
+    return f"{upload_in_words(state)}{why}, to {state.url}"
 
 
 def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:

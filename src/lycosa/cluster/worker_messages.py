@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from lycosa.model.parsed import ParserHealth
+from lycosa.model.uploads import UploadState
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
@@ -196,6 +197,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     reparsed: int = 0
     undelivered: str = ""
     longest_turn_s: float = 0.0
+    uploads: UploadState | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):

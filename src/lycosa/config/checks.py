@@ -11,7 +11,42 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
+from lycosa.config.near_names import near_name
+
+STORE_SCHEMES = ("s3", "gs", "az", "file")
+STORE_OPTIONS = (
+    "account_name",
+    "allow_http",
+    "authority_host",
+    "base_url",
+    "checksum_algorithm",
+    "conditional_put",
+    "connect_timeout",
+    "disable_tagging",
+    "endpoint",
+    "imdsv1_fallback",
+    "metadata_endpoint",
+    "proxy_url",
+    "region",
+    "request_payer",
+    "role_arn",
+    "role_session_name",
+    "s3_express",
+    "server_side_encryption",
+    "skip_signature",
+    "sse_bucket_key_enabled",
+    "sse_kms_key_id",
+    "sts_endpoint",
+    "timeout",
+    "unsigned_payload",
+    "use_emulator",
+    "use_fabric_endpoint",
+    "virtual_hosted_style_request",
+)
+"""Options of ``obstore`` that are no secrets."""
+UPLOAD_KINDS = ("warc", "cdxj", "pages", "links", "text", "journal", "attempts")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _CONTACT = re.compile(r"(?:https?://[^\s/.]+\.[^\s]+|(?:mailto:)?[^@\s]+@[^@\s]+)", re.IGNORECASE)
 
@@ -86,6 +121,54 @@ def check_header(value: str) -> None:
         raise ValueError(f"{value!r} cannot stand in a header: only visible ASCII can")
 
 
+def check_store_url(url: str) -> None:
+    """A message does not repeat a URL that may hold a secret."""
+    if not url:
+        return
+    try:
+        parts = urlsplit(url)
+        has_secret = "@" in parts.netloc or bool(parts.query)
+    except ValueError:
+        raise ValueError("that is not a URL; write s3://BUCKET/PREFIX") from None
+    if has_secret:
+        raise ValueError(
+            "credentials do not belong into the URL; set them in the environment, as"
+            " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    if parts.scheme not in STORE_SCHEMES:
+        raise ValueError(
+            f"{url!r} is not the URL of a store; write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX,"
+            " az://CONTAINER/PREFIX or file:///FOLDER"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise ValueError(f"{url!r} has no absolute path; write file:///FOLDER, with three slashes")
+    if parts.scheme != "file" and not parts.netloc:
+        raise ValueError(f"{url!r} names no bucket; write {parts.scheme}://BUCKET/PREFIX")
+    if parts.fragment:
+        raise ValueError(f"{url!r} has a fragment; a prefix cannot contain #")
+
+
+def check_store_options(options: Sequence[str]) -> None:
+    for option in options:
+        name, is_given, value = option.partition("=")
+        if name not in STORE_OPTIONS:
+            near = near_name(name, STORE_OPTIONS)
+            what = f"did you mean {near}?" if near else f"there are {', '.join(STORE_OPTIONS)}"
+            raise ValueError(
+                f"{name!r} is no option of a store; {what} Credentials are set in the environment"
+            )
+        if not is_given or not value:
+            raise ValueError(f"{name!r} has no value; write {name}=VALUE")
+        if "@" in value and "://" in value:
+            raise ValueError(f"{name}: credentials do not belong into settings; leave out NAME@")
+
+
+def check_upload_kinds(kinds: Sequence[str]) -> None:
+    for kind in kinds:
+        if kind not in UPLOAD_KINDS:
+            raise ValueError(f"{kind!r} is not uploaded; there are {', '.join(UPLOAD_KINDS)}")
+
+
 def _is_address(text: str) -> bool:
     try:
         ip_address(text.strip().removeprefix("[").removesuffix("]"))
@@ -103,5 +186,8 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "fetch.allow_addresses": check_ranges,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
+    "upload.kinds": check_upload_kinds,
+    "upload.options": check_store_options,
+    "upload.url": check_store_url,
 }
 """The checks by setting."""

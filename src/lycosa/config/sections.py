@@ -202,6 +202,40 @@ class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     ] = 500_000_000
 
 
+class UploadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Object storage that closed segments are uploaded to."""
+
+    url: Annotated[
+        str,
+        setting(
+            "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER; "
+            "empty uploads nothing. Credentials come from the environment."
+        ),
+    ] = ""
+    options: Annotated[
+        tuple[str, ...],
+        setting("NAME=VALUE options of the store, such as endpoint=https://s3.example.org."),
+    ] = ()
+    kinds: Annotated[
+        tuple[str, ...],
+        setting(
+            "Folders whose files are uploaded: warc, cdxj, pages, links, text; also journal and "
+            "attempts (closed attempt logs)."
+        ),
+    ] = ("warc", "cdxj", "pages", "links", "text")
+    remove: Annotated[
+        bool, setting("Remove a local file after the store was seen to hold the same content.")
+    ] = False
+    finish_wait_s: Annotated[
+        float,
+        setting(
+            "How long the end of a run waits for a store that accepts nothing, before it leaves "
+            "the rest to the next run.",
+            ge=0,
+        ),
+    ] = 60.0
+
+
 class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Queues of waiting URLs and hosts."""
 
@@ -251,6 +285,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     priority: PrioritySection = PrioritySection()
     refetch: RefetchSection = RefetchSection()
     store: StoreSection = StoreSection()
+    upload: UploadSection = UploadSection()
     frontier: FrontierSection = FrontierSection()
     limits: LimitSection = LimitSection()
     workers: Annotated[

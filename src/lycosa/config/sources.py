@@ -21,10 +21,7 @@ from lycosa.config.sections import Config
 
 PREFIX = "LYCOSA_"
 # of the tests; where the machine's address table is
-_IGNORED = (
-    f"{PREFIX}TEST_",
-    f"{PREFIX}RUNTIME_DIR",
-)
+_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 
@@ -43,6 +40,8 @@ SETTING_OPTIONS: dict[str, str] = {
     "scope.max_depth": "--max-depth",
     "scope.requisites": "--requisites",
     "scope.rule": "--scope",
+    "upload.remove": "--upload-remove",
+    "upload.url": "--upload",
     "workers": "--workers",
 }
 """Settings that have an option of their own."""
@@ -246,7 +245,8 @@ def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[_Given]:
         if not equals:
             problems.append(f"--set {pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
             continue
-        yield _Given(key.strip(), value, "--set", f"--set {pair}")
+        said = key.strip() if "upload." in key else pair  # which may hold a secret
+        yield _Given(key.strip(), value, "--set", f"--set {said}")
 
 
 def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:

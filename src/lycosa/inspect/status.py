@@ -43,6 +43,7 @@ from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.store.derived import DERIVED_KINDS
 from lycosa.store.port import StoredSegment
+from lycosa.store.removed import removed_files
 
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # a status file older than this is not believed
@@ -71,7 +72,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     """The whole answer. ``folder`` is what the crawl is called where it has no folder; seeds,
     derived files and what a running crawl says of itself are told of folders alone. ``live`` is
     what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s`` is how far
-    the wall clock is behind the one by which the crawl waits.
+    the wall clock is behind the one by which the crawl waits. ``removed`` are files that were
+    removed here after their upload to ``upload_url``.
     """
 
     folder: str
@@ -102,6 +104,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     outputs: list[Output] = []
     lacking: list[LackingFile] = []
     waits_for: str = ""
+    upload_url: str = ""
+    removed: list[Output] = []
 
 
 def crawl_status(
@@ -133,8 +137,7 @@ def crawl_status(
         seeds=load_sources(folder) if folder else [],
     )
     status.live = _live(folder, now) if folder and status.is_running else {}
-    remarks: dict[int, int] = {}
-    refusals: dict[int, int] = {}
+    remarks, refusals = dict[int, int](), dict[int, int]()
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
     # One pass over all hosts; what is listed is kept in heaps, so memory is that of the lists.
     for view in reader.partition_views():
@@ -150,6 +153,8 @@ def crawl_status(
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(folder) if folder else _stored(reader.source.list_segments())
+    status.upload_url = saved.config.upload.url
+    status.removed = _removed(folder) if folder else []
     status.lacking = _lacking(folder, status.is_running) if folder else []
     status.waits_for = _waits_for(status, folder)
     return status
@@ -256,6 +261,15 @@ def _outputs(folder: Path) -> list[Output]:
         sizes = [(False, _size(path)) for path in (folder / names).rglob("*") if path.is_file()]
         found.append(Output(kind, len(sizes), 0, sum(size for _, size in sizes)))
     return found
+
+
+def _removed(folder: Path) -> list[Output]:
+    """By kind."""
+    sizes: dict[str, list[int]] = {}
+    for name, each in removed_files(folder).items():
+        if not (folder / name).exists():
+            sizes.setdefault(name.partition("/")[0], []).append(each.bytes)
+    return [Output(kind, len(each), 0, sum(each)) for kind, each in sizes.items()]
 
 
 def _stored(segments: list[StoredSegment]) -> list[Output]:

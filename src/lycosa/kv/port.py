@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 Writes = Mapping[bytes, bytes | None] | Sequence[tuple[bytes, bytes | None]]
 """Keys with their new values; ``None`` deletes, and a later entry for the same key wins.
@@ -55,6 +55,17 @@ class KeyValue(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class CheckpointTable(Protocol):
+    """A store whose files can be copied while it is open."""
+
+    def checkpoint(self, folder: Path) -> None:
+        """Make ``folder`` a copy of the store as it is now; it must not exist. Files that never
+        change are hard links.
+        """
+        ...
 
 
 class Opener(Protocol):

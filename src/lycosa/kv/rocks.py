@@ -31,6 +31,7 @@ from weakref import WeakSet
 from rocksdict import (
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     ChecksumType,
     DbClosedError,
     DBCompressionType,
@@ -180,6 +181,13 @@ class RocksKeyValue:
     def flush(self) -> None:
         try:
             self._db.flush(True)
+        except Exception as error:
+            self._fail(error)
+
+    def checkpoint(self, folder: Path) -> None:
+        """See ``CheckpointTable``. What was written is flushed."""
+        try:
+            Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:
             self._fail(error)
 

@@ -36,6 +36,7 @@ from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.processes.session import Session, memory_plan, open_session
+from lycosa.processes.uploads import Uploads, begin_uploads, check_place
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.worker.admission import UserRule
 from lycosa.worker.assembly import Assembled, assemble
@@ -70,8 +71,9 @@ class Crawl:
     found, after scope and traps, and refuse one by returning a ``Refusal``. ``sinks`` get every
     capture before its commit, after a crash possibly twice. ``run`` raises the errors that the
     command line reports in one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``,
-    ``OSError``. It raises ``ValueError`` when no seed of a new crawl can be crawled, with the
-    reasons. Settings are checked at once: the constructor raises ``SettingsError``.
+    ``ObjectError``, ``OSError``. It raises ``ValueError`` when no seed of a new crawl can be
+    crawled, with the reasons. Settings are checked at once: the constructor raises
+    ``SettingsError``.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Crawl:
         self._rules = tuple(rules)
         self._sinks = tuple(sinks)
         self._worker: Worker | None = None
+        self._uploads: Uploads | None = None
 
     def __repr__(self) -> str:
         return f"<Crawl {self._folder} {self._worker!r}>"
@@ -106,10 +109,17 @@ class Crawl:
         plan = memory_plan(msgspec.structs.replace(self._config, workers=1))
         session = open_session(self._folder, self._config)
         session.on_locked = lambda: self._note_seeds(0)
+        if self._config.upload.url:
+            check_place(self._folder, self._config.upload)
         with session:
             if unshared := session.share_addresses():
                 warnings.warn(unshared, RuntimeWarning, stacklevel=2)
-            return await self._run(session, plan)
+            self._uploads = begin_uploads(session, lambda _: None)
+            try:
+                return await self._with_uploads(await self._run(session, plan))
+            finally:
+                if self._uploads is not None:
+                    self._uploads.stop()
 
     def stop(self) -> None:
         """Finish and commit what is in flight, then return from ``run``.
@@ -118,6 +128,8 @@ class Crawl:
         """
         if self._worker is not None:
             self._worker.stop()
+        elif self._uploads is not None:
+            self._uploads.stop()
 
     def pause(self) -> None:
         """Start no new request until ``resume``."""
@@ -157,6 +169,14 @@ class Crawl:
             if not running.cancelled():
                 # The program has left the loop, so an error of the crawl is not raised any more.
                 running.exception()
+
+    async def _with_uploads(self, report: Report) -> Report:
+        """Upload what the run left; ``progress.uploads`` says how much was uploaded."""
+        if self._uploads is None:
+            return report
+        state = await self._uploads.finish(lambda: None)
+        progress = msgspec.structs.replace(report.progress, uploads=state)
+        return msgspec.structs.replace(report, progress=progress)
 
     def _check_seeds(self) -> None:
         """Refuse a crawl without seeds before its folder is created, because it is a mistake."""

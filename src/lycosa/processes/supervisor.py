@@ -36,6 +36,7 @@ from lycosa.model.end import End
 from lycosa.processes.node import Node
 from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
+from lycosa.processes.uploads import Uploads
 from lycosa.system.machine import cores
 from lycosa.system.memory_plan import MemoryPlan
 
@@ -84,12 +85,14 @@ class Supervisor:
         seeds: SeedFeed,
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_note: Callable[[str], None] = lambda _: None,
+        uploads: Uploads | None = None,
     ) -> None:
         self._session = session
         self._workers = plan.workers
         self._seeds = seeds
         self._on_progress = on_progress
         self._on_note = on_note
+        self._uploads = uploads
         # Live settings last for one run. The settings of this start get the version after the last
         # one of the previous run.
         version = session.recovered.settings
@@ -110,20 +113,21 @@ class Supervisor:
         self._stops = 0
         # of earlier crawls of the same program
         self._earlier_cpu_s = ended_children_cpu_s()
-        self._start = (
-            0,
-            0.0,
-        )  # captures in the first report that has any, and CPU seconds until then
+        # Captures in the first report that has any, and CPU seconds until then.
+        self._start = 0, 0.0
 
     # -- the operator's controls
 
     def stop(self) -> None:
         """Stop the crawl: the first call finishes what is in flight, the second cancels it.
 
-        The third call kills the workers. The crawl can be resumed in any case.
+        The third call kills the workers. The crawl can be resumed in any case. After the crawl's
+        end a call stops the upload.
         """
         self._stops += 1
-        if self._stops >= 3:
+        if self._over.done() and self._uploads is not None:
+            self._uploads.stop()
+        elif self._stops >= 3:
             self._node.kill()
         else:
             self._ask(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
@@ -143,6 +147,8 @@ class Supervisor:
             await self._over
         except BaseException:
             self._node.kill()
+            if self._uploads is not None:
+                self._uploads.stop()
             raise
         finally:
             await self._node.close()
@@ -152,7 +158,7 @@ class Supervisor:
         end = self._coordinator.crawl_end or next(
             (End(end) for end in ends if end != End.FINISHED.value), End.FINISHED
         )
-        progress = self._node.total()
+        progress = await self._finish_uploads(self._node.total())
         captured = self._captured(progress)
         self._note_cost(progress, captured, time.monotonic() - began)
         return CrawlOutcome(
@@ -163,6 +169,20 @@ class Supervisor:
             self._node.plan.deaths,
             time.monotonic() - began,
         )
+
+    async def _finish_uploads(self, progress: Progress) -> Progress:
+        """Upload what the workers left; they have ended."""
+        if self._uploads is None:
+            return progress
+        uploads = self._uploads
+        self._stops = 0
+
+        def show() -> None:
+            shown = msgspec.structs.replace(progress, uploads=uploads.state)
+            self._status.write("uploading", shown, self._workers, self._node.plan.deaths)
+            self._on_progress(shown)
+
+        return msgspec.structs.replace(progress, uploads=await uploads.finish(show))
 
     async def _tick(self) -> None:
         try:
@@ -248,6 +268,8 @@ class Supervisor:
     def show_progress(self) -> None:
         """See ``Listener``."""
         progress = self._node.total()
+        if self._uploads is not None:
+            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         if not self._start[0] and (captured := self._captured(progress)) > 0:
             self._start = captured, sum(each.cpu_s for each in progress.memory)
         state = "stopping" if self._coordinator.crawl_end else "crawling"

@@ -13,7 +13,7 @@ to a snapshot that is being saved: the list of files is written last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from time import monotonic
 from zlib import crc32
@@ -60,17 +60,8 @@ class MemorySnapshots:
 
     def restore_partition(self, partition: int) -> PartitionData:
         """The partition from its newest usable snapshot, or empty. Raises ``SnapshotUnusable``."""
-        first = last = None
-        for last in self._log.read():
-            first = first or last
-        saved = sorted(map(_mark, self._keys()), reverse=True)
-        ends = last.mark if last else NOTHING
-        if saved and saved[0] > ends:
-            raise SnapshotUnusable(
-                f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, but the"
-                f" log ends at {ends.sequence}"
-            )
-        needed = _before(first, partition)
+        saved = sorted(map(mark_of_key, self._keys()), reverse=True)
+        needed = commit_needed(self._log, saved, partition)
         data = self._make()
         for mark in saved:
             rows = self._rows(mark) if mark.sequence >= needed else None
@@ -80,11 +71,7 @@ class MemorySnapshots:
         if not needed:
             return data
         data.close()
-        raise SnapshotUnusable(
-            f"shard {partition}: the log begins at commit {first.sequence if first else 0} and"
-            f" continues commit {needed}; of the snapshots of commits"
-            f" {[mark.sequence for mark in saved]} none reaches that commit or can be read"
-        )
+        raise none_usable(self._log, saved, partition, needed)
 
     def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
         if mark == NOTHING:
@@ -145,7 +132,9 @@ class MemorySnapshots:
 
     def _keys(self) -> list[str]:
         """The keys of the snapshots, oldest first."""
-        return sorted((key for key in self._objects if key.startswith(self._prefix())), key=_mark)
+        return sorted(
+            (key for key in self._objects if key.startswith(self._prefix())), key=mark_of_key
+        )
 
     def _prefix(self) -> str:
         return f"snapshots/{self._shard:05d}/"
@@ -154,12 +143,40 @@ class MemorySnapshots:
         return f"files/{self._shard:05d}/"
 
     def __repr__(self) -> str:
-        return f"MemorySnapshots(shard={self._shard}, {[_mark(key) for key in self._keys()]})"
+        return f"MemorySnapshots(shard={self._shard}, {[mark_of_key(key) for key in self._keys()]})"
 
 
 def _names(content: bytes) -> list[str]:
     """The names in a snapshot's list of files. Raises ``msgspec.DecodeError``."""
     return msgspec.msgpack.decode(content, type=list[str])
+
+
+def commit_needed(log: Log, saved: Sequence[Mark], partition: int) -> int:
+    """The earliest commit that a usable snapshot is of; 0 when the log has all commits.
+
+    ``saved`` are the snapshots, newest first. Raises ``SnapshotUnusable`` when the newest is of a
+    commit that the log has lost.
+    """
+    first = last = None
+    for last in log.read():
+        first = first or last
+    ends = last.mark if last else NOTHING
+    if saved and saved[0] > ends:
+        raise SnapshotUnusable(
+            f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, but the"
+            f" log ends at {ends.sequence}"
+        )
+    return _before(first, partition)
+
+
+def none_usable(log: Log, saved: Sequence[Mark], partition: int, needed: int) -> SnapshotUnusable:
+    """The error when no snapshot can be used and the log does not begin with the first commit."""
+    first = next(iter(log.read()), None)
+    return SnapshotUnusable(
+        f"shard {partition}: the log begins at commit {first.sequence if first else 0} and"
+        f" continues commit {needed}; of the snapshots of commits"
+        f" {[mark.sequence for mark in saved]} none reaches that commit or can be read"
+    )
 
 
 def _before(first: Commit | None, partition: int) -> int:
@@ -172,6 +189,7 @@ def _before(first: Commit | None, partition: int) -> int:
     return first.before[partition].sequence if partition in first.before else first.sequence - 1
 
 
-def _mark(key: str) -> Mark:
+def mark_of_key(key: str) -> Mark:
+    """The commit of a snapshot, by the key of its list."""
     term, _, sequence = key.rpartition("/")[2].partition("-")
     return Mark(int(term), int(sequence))

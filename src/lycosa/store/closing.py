@@ -16,6 +16,7 @@ import msgspec
 
 from lycosa.store import journal, layout
 from lycosa.store.derived import DERIVED_KINDS, wanted_kinds
+from lycosa.store.removed import removed_files
 from lycosa.store.rows import SegmentHeader
 from lycosa.system.durable import FULL, named, publish, sync_folder
 
@@ -48,12 +49,20 @@ def give_final_names(folder: Path, name: str) -> bool:
 
 
 def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
-    """The derived files that a closed segment should have but does not, by kind."""
+    """The derived files that a closed segment should have but does not, by kind.
+
+    Files that were removed after their upload are not missing.
+    """
     paths = {
         kind: folder / layout.file_name(kind, header.segment)
         for kind in wanted_kinds(header.options)
     }
-    return {kind: path for kind, path in paths.items() if not path.exists()}
+    removed = removed_files(folder)
+    return {
+        kind: path
+        for kind, path in paths.items()
+        if not path.exists() and f"{kind}/{path.name}" not in removed
+    }
 
 
 class LackingFile(msgspec.Struct, frozen=True):

@@ -91,7 +91,14 @@ def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[JournalRow]
 
     Raises ``JournalError``.
     """
-    return _rows_of(Path(name), _unpacked(io.BytesIO(data), Path(name), may_be_torn=False), having)
+    return rows_from(io.BytesIO(data), name, having)
+
+
+def rows_from(
+    source: BinaryIO | io.BufferedReader, name: str, having: bytes = b""
+) -> Iterator[JournalRow]:
+    """The rows of a journal that is read from a stream; otherwise as ``rows_in``."""
+    return _rows_of(Path(name), _unpacked(source, Path(name), may_be_torn=False), having)
 
 
 def _rows_of(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lycosa.store.derived import DERIVED
+from lycosa.store.removed import open_removed, removed_files
 
 OPEN = ".open"
 WARC, JOURNAL = "warc", "journal"
@@ -74,32 +75,43 @@ def stem_of(path: Path | str) -> str:
     return text
 
 
+def is_closed(folder: Path, kind: str, name: str) -> bool:
+    """Whether a file has its final name, or was removed after its upload."""
+    closed = file_name(kind, name)
+    return (folder / closed).exists() or closed in removed_files(folder)
+
+
 def existing(folder: Path, kind: str, name: str) -> Path:
-    """The closed file if it exists, else its open form, which may be missing."""
+    """The closed file if it exists or was removed, else its open form, which may be missing."""
     closed = folder / file_name(kind, name)
-    return closed if closed.exists() else closed.with_name(closed.name + OPEN)
+    return closed if is_closed(folder, kind, name) else closed.with_name(closed.name + OPEN)
 
 
 def open_segment_file(path: Path) -> BinaryIO:
     """Open a WARC or journal by its open or closed name.
 
     Its worker may be closing the segment. Closing only removes ``.open`` from the name. So if the
-    open form does not exist, the closed one does. Raises ``OSError`` when neither exists.
+    open form does not exist, the closed one does. A file that was removed after its upload is read
+    from its store. Raises ``OSError`` when there is none.
     """
     closed = path.with_name(path.name.removesuffix(OPEN))
     for each in (closed, closed.with_name(closed.name + OPEN)):
         with suppress(FileNotFoundError):
             return each.open("rb")
+    folder = closed.parent.parent
+    removed = removed_files(folder).get(f"{closed.parent.name}/{closed.name}")
+    if removed is not None and not closed.exists():
+        return open_removed(removed)
     return closed.open("rb")  # it was closed between the two attempts, or it is missing
 
 
 def segment_names(folder: Path, *kinds: str) -> set[str]:
-    """The segments that have a file of one of these kinds, open or closed.
+    """The segments that have a file of one of these kinds, open, closed, or removed after upload.
 
     A large folder is listed in parts, so one listing may miss a file that is renamed meanwhile.
     Therefore there are two.
     """
-    found = set()
+    found = removed_names(folder, *kinds)
     for _ in range(2):
         found |= {
             stem_of(path)
@@ -109,8 +121,13 @@ def segment_names(folder: Path, *kinds: str) -> set[str]:
     return found
 
 
+def removed_names(folder: Path, *kinds: str) -> set[str]:
+    """The segments of which a file of one of these kinds was removed after its upload."""
+    return {stem_of(name) for name in removed_files(folder) if name.partition("/")[0] in kinds}
+
+
 def closed_segments(folder: Path) -> Iterator[str]:
-    """Names of all closed segments, in order."""
+    """Names of the closed segments whose WARC is here, in order."""
     for path in sorted((folder / WARC).glob("*" + _SUFFIX[WARC])):
         yield stem_of(path)
 

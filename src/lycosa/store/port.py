@@ -67,7 +67,7 @@ class Segments(Protocol):
     def close_segment(self, name: str) -> None:
         """Give a segment its final form, with all derived files. May be repeated.
 
-        Everything in it must be committed.
+        Everything in it must be committed. Raises ``NotStored`` or ``OSError``.
         """
         ...
 

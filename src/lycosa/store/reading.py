@@ -130,11 +130,15 @@ def committed_rows(
     Raises ``JournalError`` or ``OSError``.
     """
     closed = path.with_name(path.name.removesuffix(layout.OPEN))
+
+    def is_closed(closed: Path) -> bool:
+        return layout.is_closed(path.parent.parent, layout.JOURNAL, layout.stem_of(closed))
+
     length = None
     if path != closed:
         length = lengths.get(f"{layout.JOURNAL}/{path.name}")
-        if length is None and not closed.exists():
+        if length is None and not is_closed(closed):
             return  # begun after the last commit that was read
-    if closed.exists():
+    if is_closed(closed):
         path, length = closed, None
     yield from journal.read_rows(path, length, having)

@@ -32,6 +32,7 @@ from lycosa.store.closed_lengths import check_closed_lengths, complete_closed_le
 from lycosa.store.closing import build_derived, give_final_names, wanted_or_certain
 from lycosa.store.damage import StoreDamaged
 from lycosa.store.derived import DERIVED_KINDS
+from lycosa.store.removed import removed_files
 from lycosa.system.durable import cut_back, sync_folder
 
 
@@ -124,6 +125,9 @@ def _check_open(folder: Path, lengths: Mapping[str, int]) -> None:
             # Closing changes no byte, so a longer file is damaged too.
             if (length := closed.stat().st_size) != committed:
                 raise StoreDamaged(closed, length, committed)
+        elif (removed := removed_files(folder).get(name.removesuffix(layout.OPEN))) is not None:
+            if removed.bytes != committed:
+                raise StoreDamaged(closed, removed.bytes, committed)
         elif committed:
             raise StoreDamaged(opened, None, committed)
 
@@ -141,10 +145,7 @@ def _remove_uncommitted(
             continue
         name = f"{path.parent.name}/{path.name}"
         # A journal with its final name proves that the segment was committed and closing.
-        if (
-            name in lengths
-            or (folder / layout.file_name(layout.JOURNAL, layout.stem_of(path))).exists()
-        ):
+        if name in lengths or layout.is_closed(folder, layout.JOURNAL, layout.stem_of(path)):
             continue
         path.unlink()
         sync_folder(path.parent)

@@ -20,6 +20,7 @@ from lycosa.store.pending import PendingWrite, pieces
 from lycosa.store.port import FoundSegments, OpenSegment, StoredSegment
 from lycosa.store.reading import StoredRecord, committed_rows, read_record_at
 from lycosa.store.recovery import Recovery, recover
+from lycosa.store.removed import removed_files
 from lycosa.store.rows import JournalRow
 from lycosa.system.durable import named, sync_data, sync_folder, write_all
 
@@ -50,6 +51,9 @@ class SegmentFiles:
             for path in (self._folder / kind).glob("*"):
                 if layout.segment_worker(layout.stem_of(path)) == self._worker:
                     number = max(number, layout.segment_number(layout.stem_of(path)))
+        for name in layout.removed_names(self._folder, layout.WARC, layout.JOURNAL):
+            if layout.segment_worker(name) == self._worker:
+                number = max(number, layout.segment_number(name))
         for path in layout.open_files(self._folder):
             name = layout.stem_of(path)
             if path.parent.name == layout.WARC and layout.segment_worker(name) == self._worker:
@@ -116,7 +120,7 @@ class SegmentFiles:
 
     def _listed(self, name: str, lengths: Mapping[str, int]) -> StoredSegment | None:
         """``None`` for a segment that was begun after the known commits."""
-        is_closed = (self._folder / layout.file_name(layout.WARC, name)).exists()
+        is_closed = layout.is_closed(self._folder, layout.WARC, name)
         warc, journal = (
             _committed(self._folder, kind, name, lengths) for kind in (layout.WARC, layout.JOURNAL)
         )
@@ -150,7 +154,8 @@ def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -
         with suppress(FileNotFoundError):
             size = (folder / relative).stat().st_size
             return lengths.get(opened) if relative == opened else size
-    return None
+    removed = removed_files(folder).get(closed)
+    return removed.bytes if removed else None
 
 
 def write_at(path: Path, start: int, data: Iterator[bytes]) -> None:

@@ -27,6 +27,7 @@ MB = 1_000_000
 RECOVERY_BYTES = (16 * MB, 4 * MB)
 """The block cache of the tables during recovery, and the part of it for write buffers."""
 _PROGRAM = 65 * MB  # mapped code, the same pages in every process
+_UPLOAD = 50 * MB  # four parts of a file under way, and one that is compared
 _SUPERVISOR = 80 * MB  # 45 when it only watches; the rest is for recovery after a worker died
 _WORKER = 70 * MB  # interpreter, suffix list, what libraries keep
 _COMPACTION = 40 * MB  # table files that are being written
@@ -139,7 +140,8 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
     owned = math.ceil(config.frontier.partitions / workers)
     parts = _parts(config, owned)
     fixed = _WORKER + _COMPACTION
-    least = _PROGRAM + _SUPERVISOR + workers * (fixed + sum(part.least for part in parts.values()))
+    supervisor = _SUPERVISOR + (_UPLOAD if config.upload.url else 0)
+    least = _PROGRAM + supervisor + workers * (fixed + sum(part.least for part in parts.values()))
     default = max(min(workers * _DEFAULT_WORKER, machine_bytes // 2), least)
     total = config.memory_bytes or default
     if total < least:
@@ -151,13 +153,13 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
             " fetch.slots, and parse.language = false)"
         )
     # The program code is shared and there is one supervisor; the rest is split evenly.
-    dealt = _deal((total - _PROGRAM - _SUPERVISOR) // workers - fixed, parts)
+    dealt = _deal((total - _PROGRAM - supervisor) // workers - fixed, parts)
     worker = fixed + sum(size for name, size in dealt.items() if name != "parser")
     return MemoryPlan(
         total=total,
         workers=workers,
         program=_PROGRAM,
-        supervisor=_SUPERVISOR,
+        supervisor=supervisor,
         worker=worker,
         owned=owned,
         **dealt,

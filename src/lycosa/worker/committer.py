@@ -321,8 +321,12 @@ class Committer:
     async def _save_snapshots(self) -> None:
         """Take snapshots up to the last commit. The log before it is then not needed any more."""
         sequence, shard = self.commits, self._books.shard
-        for number, data in shard.data.items():
-            await self._offload.run(_saving_all(shard, number, data, self._before[number]))
+        try:
+            for number, data in shard.data.items():
+                await self._offload.run(_saving_all(shard, number, data, self._before[number]))
+        except NotStored as error:  # the log keeps what they would contain: it is not trimmed
+            self.waits_for = str(error)
+            return
         self._reach("flush:done")
         await self._offload.run(lambda: shard.ground.log.trim(sequence))
         self._saved = sequence
@@ -333,9 +337,16 @@ class Committer:
         task.add_done_callback(self._segment_closed)
 
     async def _close_one(self, closed: ClosedSegment) -> None:
-        await self._offload.run(
-            lambda: self._books.shard.ground.segments.close_segment(closed.name)
-        )
+        while True:
+            try:
+                await self._offload.run(
+                    lambda: self._books.shard.ground.segments.close_segment(closed.name)
+                )
+            except NotStored as error:
+                self.waits_for = str(error)
+                await self._clock.sleep(_AGAIN_S)
+            else:
+                break
         self._books.store.note_closed(closed)
 
     def _segment_closed(self, task: asyncio.Task[None]) -> None:

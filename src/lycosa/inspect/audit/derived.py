@@ -46,6 +46,7 @@ class DerivedChecks:
     def __init__(self) -> None:
         self._checks = {each.name: Check(each.name, _what(each.name)) for each in DERIVED}
         self._files: list[_FileCheck] = []
+        self._elsewhere = dict.fromkeys(self._checks, 0)
 
     def all_checks(self) -> list[Check]:
         return list(self._checks.values())
@@ -61,6 +62,8 @@ class DerivedChecks:
             path = folder / layout.file_name(kind, segment.name)
             if kind in missing:
                 check.add_note(f"{kind}/{path.name} is not built yet; the next start builds it")
+            elif not path.exists():
+                self._elsewhere[kind] += 1
             else:
                 begin = _CHECKS[kind][1] if kind in _CHECKS else _LinesCheck
                 self._files.append(begin(check, path, segment.header))
@@ -83,6 +86,11 @@ class DerivedChecks:
         names, so a running crawl has none that is missing there.
         """
         headers = {segment.name: segment.header for segment in found}
+        for kind, number in self._elsewhere.items():
+            if number:
+                self._checks[kind].add_note(
+                    f"not compared: {number} files that were removed here after their upload"
+                )
         for kind, check in self._checks.items():
             paths = sorted((folder / kind).glob("[!.]*"))
             known = layout.segment_names(folder, layout.WARC, layout.JOURNAL)

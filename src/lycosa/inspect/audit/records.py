@@ -10,6 +10,7 @@ from lycosa.inspect.audit.segments import Segment, is_records
 from lycosa.model.capture import Location
 from lycosa.store import layout
 from lycosa.store.reading import RecordError, StoredRecord, location_of, read_record
+from lycosa.store.removed import ElsewhereError
 from lycosa.store.rows import JournalRow
 from lycosa.store.warc import bracketed, warc_date
 
@@ -75,6 +76,9 @@ class RecordChecks:
                     ),
                     "metadata",
                 )
+        except ElsewhereError as error:
+            self.check.add_note(f"not read: {error}")
+            return None
         except (RecordError, OSError) as error:
             self.check.add_breach(f"{row.url}: {error}")
             return None
@@ -82,9 +86,13 @@ class RecordChecks:
         return record
 
     def _is_filled(self, start: int, end: int) -> bool:
-        with layout.open_segment_file(self._segment.warc) as file:
-            file.seek(start)
-            return is_records(file.read(end - start))
+        try:
+            with layout.open_segment_file(self._segment.warc) as file:
+                file.seek(start)
+                return is_records(file.read(end - start))
+        except ElsewhereError as error:
+            self.check.add_note(f"not read: {error}")
+            return True  # nothing is known against it
 
     def _beside(self, row: JournalRow, offset: int, length: int) -> Location:
         return Location(layout.warc_name(row.segment), offset, length, "")

@@ -42,11 +42,14 @@ class RobotsAudit:
         self._files: dict[str, Location] = {}
         self._compiled: OrderedDict[str, tuple[RobotsRules, Matcher]] = OrderedDict()
         self._deferred: list[tuple[str, RobotsDecision]] = []
+        self._has_unread = False
 
     def check_row(self, row: JournalRow, record: StoredRecord | None) -> None:
         """One capture."""
         if row.kind is FetchKind.ROBOTS:
-            if 200 <= row.status < 300 and record is not None:
+            if 200 <= row.status < 300 and not row.revisit and record is None:
+                self._has_unread = True  # the check of records says why
+            elif 200 <= row.status < 300 and record is not None:
                 self._files.setdefault(self._version(self._body(record)), location_of(row))
         else:
             self._decision(row.url, row.robots)
@@ -88,6 +91,11 @@ class RobotsAudit:
             self.check.add_note(
                 "some captures were not judged: their robots.txt was stored after the audit began,"
                 " by another worker"
+            )
+            return
+        if location is None and self._has_unread:
+            self.check.add_note(
+                "some captures were not judged: their robots.txt could not be read back"
             )
             return
         if location is None:

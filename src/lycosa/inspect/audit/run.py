@@ -107,7 +107,11 @@ class _Audit:
     ) -> None:
         self._began = time.time()
         # before the logs are read
-        self._closed = set(layout.closed_segments(folder)) if is_live else None
+        self._closed = (
+            {*layout.closed_segments(folder), *layout.removed_names(folder, layout.WARC)}
+            if is_live
+            else None
+        )
         self._folder, self._source = folder, FolderView(folder)
         self._reader = CrawlReader(self._source)
         self._saved = load_saved_settings(self._reader)

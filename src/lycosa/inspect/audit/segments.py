@@ -16,6 +16,7 @@ import msgspec
 from lycosa.inspect.audit.report import Check
 from lycosa.store import layout
 from lycosa.store.journal import JournalError, read_header, read_rows
+from lycosa.store.removed import ElsewhereError
 from lycosa.store.rows import JournalRow, SegmentHeader
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -71,8 +72,8 @@ def committed_lengths(found: list[Segment]) -> dict[str, int]:
 
 def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) -> Segment | None:
     paths, known = {}, {}
-    is_closed = (folder / layout.file_name(layout.WARC, name)).exists()
-    is_closing = (folder / layout.file_name(layout.JOURNAL, name)).exists()
+    is_closed = layout.is_closed(folder, layout.WARC, name)
+    is_closing = layout.is_closed(folder, layout.JOURNAL, name)
     for kind in (layout.WARC, layout.JOURNAL):
         path = folder / layout.file_name(kind, name)
         committed = lengths.get(layout.file_name(kind, name) + layout.OPEN)
@@ -80,7 +81,7 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
             return None  # made for a commit that never came
         try:
             with layout.open_segment_file(path) as file:
-                size = os.fstat(file.fileno()).st_size
+                size = file.seek(0, os.SEEK_END)
         except FileNotFoundError:
             check.expect(
                 False,
@@ -97,7 +98,7 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
         is_closed = is_closed and known[kind] == size
     try:
         header = read_header(paths[layout.JOURNAL])
-    except JournalError as error:
+    except (JournalError, ElsewhereError) as error:
         check.expect(False, str(error))
         return None
     length = None if is_closed else known[layout.JOURNAL]

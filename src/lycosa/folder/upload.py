@@ -1,0 +1,263 @@
+"""Uploading the closed segments of a crawl folder to a store, whose layout is the folder's.
+
+Nothing is remembered: what is to be uploaded follows from the files that are here and the listing
+of the store. So an upload may be killed at any instant, or run twice at once, and the next one goes
+on: an object appears whole or not at all, and the same file gives the same object.
+
+The first object is ``crawl.json``, created and never replaced. It says whose the place is: another
+crawl is refused there. A segment is uploaded when all its files are there, its WARC first and its
+CDXJ last, so that an index never names a WARC that the store lacks.
+
+With ``remove``, the files of a segment go when the store was seen to hold the content of each
+(``objects.sameness``). What was removed is written down before (``store.removed``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from lycosa.config.sections import UploadSection
+from lycosa.folder import manifest as manifests
+from lycosa.model.uploads import UploadState
+from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreFailed, StoreRefused
+from lycosa.objects.opening import check_create_only
+from lycosa.objects.port import ObjectStore
+from lycosa.objects.sameness import file_content, holds
+from lycosa.store import layout
+from lycosa.store.closing import missing_files
+from lycosa.store.derived import CDXJ
+from lycosa.store.journal import JournalError, read_header
+from lycosa.store.removed import RemovedFile, note_removed, removed_files
+from lycosa.system.durable import sync_folder
+from lycosa.system.wire import UNREADABLE
+
+_ATTEMPTS = "attempts"
+_LOG = "log"
+
+
+class PlaceTaken(StoreRefused):
+    """Another crawl was uploaded to this place."""
+
+
+class _Owner(msgspec.Struct):
+    """What is read of a ``crawl.json`` in a store."""
+
+    crawl: str
+    created: str = ""
+
+
+class LocalFile(msgspec.Struct, frozen=True):
+    """A file that is to be uploaded. ``name`` is relative to the folder, and its key."""
+
+    name: str
+    size: int
+
+
+class SealedSegment(msgspec.Struct, frozen=True):
+    """The files of one closed segment that are here, in the order of their upload."""
+
+    name: str
+    files: tuple[LocalFile, ...]
+
+
+def owner_of(store: ObjectStore, url: str) -> str:
+    """The UUID of the crawl that was uploaded to this place; empty when there is none. Raises
+    ``ObjectError``.
+    """
+    try:
+        return msgspec.json.decode(store.get(manifests.MANIFEST_NAME), type=_Owner).crawl
+    except ObjectMissing:
+        return ""
+    except UNREADABLE as error:
+        raise PlaceTaken(
+            f"{url}: {manifests.MANIFEST_NAME} there is not that of a crawl; give another prefix"
+        ) from error
+
+
+def reserve(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
+    """Makes the place this crawl's. Raises ``PlaceTaken``, ``CreateOnlyIgnored`` (the place is
+    this crawl's all the same) or another ``ObjectError``.
+    """
+    owner = owner_of(store, url)
+    if not owner:
+        try:
+            store.create(manifests.MANIFEST_NAME, (folder / manifests.MANIFEST_NAME).read_bytes())
+        except ObjectExists:
+            owner = owner_of(store, url)
+    refuse_others(owner, crawl, url)
+    check_create_only(store, manifests.MANIFEST_NAME, url)
+
+
+def refuse_others(owner: str, crawl: str, url: str) -> None:
+    """``crawl`` is empty for one that is not begun yet. Raises ``PlaceTaken``."""
+    if owner and owner != crawl:
+        mine = f"this is crawl {crawl[:8]}" if crawl else "this is a new crawl"
+        raise PlaceTaken(
+            f"{url}: crawl {owner[:8]} was uploaded there, and {mine}; give another prefix"
+        )
+
+
+class Upload:
+    """One crawl folder and one store. All calls block, and raise ``ObjectError`` or ``OSError``."""
+
+    def __init__(self, folder: Path, section: UploadSection, store: ObjectStore) -> None:
+        self._folder, self._section, self._store = folder, section, store
+        self._kinds = [kind for kind in section.kinds if kind not in (CDXJ, _ATTEMPTS)]
+        self._kinds.sort(key=lambda kind: kind != layout.WARC)
+        if CDXJ in section.kinds:
+            self._kinds.append(CDXJ)
+        self._whole: set[str] = set()
+        self._held: dict[str, int] = {}
+        self._is_listed = False
+
+    def waiting(self, is_final: bool = False) -> list[LocalFile]:
+        """What is to be uploaded now. Asks the store for its listing, once. ``is_final``: also
+        segments that lack files, as no process will build those any more.
+        """
+        self._list()
+        return self.not_held(is_final)
+
+    def not_held(self, is_final: bool) -> list[LocalFile]:
+        """The same by the last listing, without asking the store."""
+        files = [file for each in self.segments(is_final) for file in each.files]
+        return [
+            file for file in (*files, *self._attempts()) if self._held.get(file.name) != file.size
+        ]
+
+    def put(self, file: LocalFile) -> None:
+        """Uploads one file. One that is gone was removed by another upload, or by a person."""
+        path = self._folder / file.name
+        if not path.exists():
+            return
+        self._store.put(file.name, path)
+        found = self._store.find(file.name)
+        if found is None or found.size != file.size:
+            size = "nothing" if found is None else f"{found.size} bytes"
+            raise StoreFailed(
+                f"{self._section.url}: the store accepted {file.name} with {file.size} bytes and"
+                f" has {size}; it is uploaded again"
+            )
+        self._held[file.name] = file.size
+
+    def removable(self, is_final: bool = False) -> list[SealedSegment]:
+        """Segments whose files are all in the store, by name and size."""
+        if not self._section.remove:
+            return []
+        return [
+            each
+            for each in self.segments(is_final)
+            if all(self._held.get(file.name) == file.size for file in each.files)
+        ]
+
+    def remove(self, segment: SealedSegment) -> None:
+        """Removes a segment's files here, when the store holds the content of each. Where it holds
+        another, the file is uploaded again first.
+        """
+        known = removed_files(self._folder)
+        lines = []
+        for file in segment.files:
+            try:
+                content = file_content(self._folder / file.name)
+            except FileNotFoundError:
+                continue  # another upload was quicker
+            if not holds(self._store, file.name, content):
+                self.put(file)
+                if not holds(self._store, file.name, content):
+                    raise StoreFailed(
+                        f"{self._section.url}: the store holds another content of {file.name} than"
+                        " it was sent; nothing is removed here"
+                    )
+            line = RemovedFile(
+                file.name, content.size, content.sha256, self._section.url, self._section.options
+            )
+            if known.get(file.name) != line:
+                lines.append(line)
+        if lines:
+            note_removed(self._folder, lines)
+        for file in segment.files:  # the WARC first: without it no start builds the others again
+            path = self._folder / file.name
+            path.unlink(missing_ok=True)
+            sync_folder(path.parent)
+
+    def forget(self) -> None:
+        """The store is listed again before the next upload: something else may have changed it."""
+        self._is_listed = False
+
+    def state(self, waiting: list[LocalFile]) -> UploadState:
+        """Counts; ``waiting`` is what is not uploaded."""
+        removed = removed_files(self._folder).values()
+        return UploadState(
+            self._section.url,
+            len(self._held),
+            sum(self._held.values()),
+            len(waiting),
+            sum(file.size for file in waiting),
+            len(removed),
+            sum(each.bytes for each in removed),
+        )
+
+    def segments(self, is_final: bool) -> list[SealedSegment]:
+        """The closed segments that have files here, oldest first."""
+        found: dict[str, list[LocalFile]] = {}
+        for kind in self._kinds:
+            for name, file in self._files(kind):
+                found.setdefault(name, []).append(file)
+        return [
+            SealedSegment(name, tuple(files))
+            for name, files in sorted(found.items())
+            if is_final or self._is_whole(name)
+        ]
+
+    def _files(self, kind: str) -> Iterator[tuple[str, LocalFile]]:
+        """Closed files of one kind with their segments. One may go while the folder is listed."""
+        try:
+            with os.scandir(self._folder / kind) as entries:
+                for entry in entries:
+                    name = layout.stem_of(entry.name)
+                    if f"{kind}/{entry.name}" == layout.file_name(kind, name):
+                        yield name, LocalFile(f"{kind}/{entry.name}", entry.stat().st_size)
+        except FileNotFoundError:
+            return
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether the segment is closed and all that is derived from it is built, or cannot be."""
+        if name in self._whole:
+            return True
+        if not layout.is_closed(self._folder, layout.WARC, name):
+            return False
+        if (self._folder / layout.file_name(layout.JOURNAL, name)).exists():
+            try:
+                header = read_header(self._folder / layout.file_name(layout.JOURNAL, name))
+            except JournalError:
+                pass  # nothing can be built from it
+            else:
+                if missing_files(self._folder, header):
+                    return False
+        self._whole.add(name)
+        return True
+
+    def _attempts(self) -> list[LocalFile]:
+        """Attempt logs that are closed. They are never removed: the next start and the audit read
+        them.
+        """
+        if _ATTEMPTS not in self._section.kinds:
+            return []
+        paths = sorted((self._folder / _LOG).glob("attempts-w*.log.zst"))
+        return [LocalFile(f"{_LOG}/{path.name}", path.stat().st_size) for path in paths]
+
+    def _list(self) -> None:
+        """What the store has of these kinds, once."""
+        if self._is_listed:
+            return
+        folders = [*self._kinds, *([_LOG] if _ATTEMPTS in self._section.kinds else [])]
+        self._held = {
+            each.key: each.size for folder in folders for each in self._store.list(f"{folder}/")
+        }
+        self._is_listed = True
+
+    def __repr__(self) -> str:
+        return f"<Upload {self._section.url}: {len(self._held)} files there>"

@@ -1,0 +1,24 @@
+"""How far the upload of a crawl's closed segments is."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class UploadState(msgspec.Struct, frozen=True):
+    """``files`` and ``bytes`` of closed segments are in the store at ``url``, ``waiting_files`` and
+    ``waiting_bytes`` are not yet. ``removed_files`` and ``removed_bytes`` were removed here, over
+    the life of the crawl. ``failing_s`` is for how long the store has accepted nothing, and ``why``
+    the last reason; 0 and empty while it works. ``is_ending``: the crawl is over and waits for it.
+    """
+
+    url: str
+    files: int = 0
+    bytes: int = 0
+    waiting_files: int = 0
+    waiting_bytes: int = 0
+    removed_files: int = 0
+    removed_bytes: int = 0
+    failing_s: float = 0.0
+    why: str = ""
+    is_ending: bool = False

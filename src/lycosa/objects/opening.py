@@ -1,0 +1,62 @@
+"""From a URL to a store, and whether a store keeps what is asked of it.
+
+``s3://BUCKET/PREFIX``, ``gs://BUCKET/PREFIX``, ``az://CONTAINER/PREFIX`` and ``file:///FOLDER``.
+Credentials come from the environment alone, so that no URL and no setting has one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lycosa.objects.errors import ObjectExists, StoreUnusable
+from lycosa.objects.folder import FolderStore
+from lycosa.objects.port import ObjectStore
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+INSTALL = 'pip install "lycosa[objects]"'
+
+
+class CreateOnlyIgnored(StoreUnusable):
+    """The store replaced an object that was only to be created."""
+
+
+def open_store(
+    url: str, options: Sequence[str] = (), env: Mapping[str, str] = os.environ
+) -> ObjectStore:
+    """The store of a URL; ``options`` are ``name=value``. Both were checked by
+    ``config.checks``. Nothing is asked of the store yet. Raises ``StoreUnusable``.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return FolderStore(url, Path(unquote(parts.path)))
+    try:
+        # an optional dependency, and 30 MB of code that few crawls need
+        from lycosa.objects.remote import RemoteStore
+    except ImportError as error:
+        raise StoreUnusable(f"{url}: this needs the package obstore; {INSTALL}") from error
+    given = dict(option.split("=", 1) for option in options)
+    endpoint = given.get("endpoint") or next((env[name] for name in _ENDPOINTS if name in env), "")
+    # one who writes http:// means it; the client would refuse it
+    if endpoint.startswith("http://"):
+        given.setdefault("allow_http", "true")
+    return RemoteStore(url, given)
+
+
+def check_create_only(store: ObjectStore, key: str, url: str) -> None:
+    """Whether ``create`` refuses a key that exists; ``key`` must be one that does. Raises
+    ``CreateOnlyIgnored``, or another ``ObjectError``.
+
+    Some servers ignore ``If-None-Match``: then two crawls could each believe to be the first. The
+    object keeps its content either way.
+    """
+    try:
+        store.create(key, store.get(key))
+    except ObjectExists:
+        return
+    raise CreateOnlyIgnored(
+        f"{url}: the store does not keep create-only writes (If-None-Match: *); use another store,"
+        " or a newer version of its server"
+    )

@@ -1,0 +1,68 @@
+"""Whether an object in a store is the file that was sent there.
+
+Size first. Then the ETag, where it is an MD5: of the whole for an object that was sent in one
+piece, of the MD5s of its parts, ``-`` and their number, for one that was sent in parts. S3 and most
+that speak its protocol give these; encryption by other keys, Google's and Azure's ETags are no MD5.
+Then the object is read back, which is what is left that proves anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from lycosa.objects.port import ObjectStore
+
+PART_BYTES = 8 << 20
+"""Of what is sent in parts. ETags depend on it."""
+
+
+class FileContent(msgspec.Struct, frozen=True):
+    """What a file's object is known by. ``etag`` is the one of a store whose ETags are MD5s."""
+
+    size: int
+    sha256: str
+    etag: str
+
+
+def file_content(path: Path) -> FileContent:
+    """Reads a file once. Raises ``OSError``."""
+    sha, parts, size = hashlib.sha256(), list[bytes](), 0
+    with path.open("rb") as file:
+        while piece := file.read(PART_BYTES):
+            sha.update(piece)
+            parts.append(_md5(piece))
+            size += len(piece)
+    # what fits into one part is sent in one piece
+    is_whole = size <= PART_BYTES
+    etag = (
+        (parts or [_md5(b"")])[0].hex()
+        if is_whole
+        else f"{_md5(b''.join(parts)).hex()}-{len(parts)}"
+    )
+    return FileContent(size, sha.hexdigest(), etag)
+
+
+def holds(store: ObjectStore, key: str, content: FileContent) -> bool:
+    """Whether the store has exactly this content under ``key`` now. Raises ``ObjectError``."""
+    found = store.find(key)
+    if found is None or found.size != content.size:
+        return False
+    etag = found.etag.strip('"')
+    if etag == content.etag:
+        return True
+    # Another MD5 proves nothing: the object may have been sent in other parts.
+    sha, at = hashlib.sha256(), 0
+    while at < content.size:
+        piece = store.get(key, at, PART_BYTES)
+        if not piece:
+            return False
+        sha.update(piece)
+        at += len(piece)
+    return sha.hexdigest() == content.sha256
+
+
+def _md5(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()

@@ -1,0 +1,371 @@
+"""The segments port over an object store.
+
+A commit adds one object to each segment that it has records for, a **part**: the WARC members, then
+the journal frame. Its key says what it holds, so a listing is an index of the open segments:
+
+    parts/<shard>/<segment>/<offset>-<bytes of WARC>-<journal offset>
+
+A segment's name contains the term, and a new owner never continues a segment. So no two owners
+write the same key, a part is only ever created, and a put may be repeated.
+
+Closing a segment writes its parts, one after the other, to files of a local folder, builds the
+derived files there, and uploads all under their final names, the journal last: a segment is
+**sealed** when its journal has its final name. Closing changes no offset and may be repeated. The
+parts of a sealed segment are deleted ``kept_s`` after a commit that no longer names it as open, so
+that readers that listed them can still read them.
+
+Parts that no commit names are deleted by the next recovery.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from lycosa.objects.errors import ObjectError, ObjectExists, ObjectMissing
+from lycosa.objects.port import ObjectStore
+from lycosa.store import journal, layout
+from lycosa.store.closing import build_derived, wanted_or_certain
+from lycosa.store.damage import StoreDamaged
+from lycosa.store.derived import CDXJ
+from lycosa.store.pending import PendingWrite, SegmentPart, pieces
+from lycosa.store.port import FoundSegments, NotStored, OpenSegment, StoredSegment
+from lycosa.store.reading import RecordError, StoredRecord, record_at
+from lycosa.store.recovery import Recovery
+from lycosa.store.rows import JournalRow
+
+KEPT_S = 3600.0
+"""How long parts of a sealed segment are kept."""
+_IN_MEMORY = 8 << 20  # a larger part is put together in a file
+_FIRST, _MOST = 64 << 10, 4 << 20  # bytes of one request when a record is read
+
+
+class StoredPart(msgspec.Struct, frozen=True):
+    """A part by its key: ``start`` and ``end`` in the WARC, ``rows`` and ``rows_end`` in the
+    journal.
+    """
+
+    key: str
+    start: int
+    end: int
+    rows: int
+    rows_end: int
+
+
+class ObjectSegments:
+    """The segments of one shard. Implements ``Segments`` and ``SegmentReader``.
+
+    ``work`` is a local folder that belongs to this owner; what is in it may be lost. ``now`` is a
+    monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        shard: int,
+        work: Path,
+        now: Callable[[], float] = monotonic,
+        kept_s: float = KEPT_S,
+    ) -> None:
+        self._store, self._shard, self._work = store, shard, work
+        self._now, self._kept_s = now, kept_s
+        self._lengths: dict[str, int] = {}  # by the name of the open file, of the last commit
+        self._parts: dict[str, list[StoredPart]] = {}  # of open segments
+        self._sealed: dict[str, float] = {}  # segments whose parts are still there, and since when
+
+    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
+        """See ``Segments``. Raises ``StoreDamaged`` before anything is deleted."""
+        self._parts = self._listed_parts()
+        sealed = set()
+        for name, committed in lengths.items():
+            segment = layout.stem_of(name)
+            if segment in sealed or self._is_sealed(segment):
+                sealed.add(segment)
+                found = self._store.find(name.removesuffix(layout.OPEN))
+                length = found.size if found else None
+            else:
+                kind = name.partition("/")[0]
+                length = _end(_joined(self._parts.get(segment, [])), kind, committed)
+            if length != committed:
+                raise StoreDamaged(Path(name), length, committed)
+        self._lengths = dict(lengths)
+        return self._drop_unnamed(sealed)
+
+    def _drop_unnamed(self, sealed: set[str]) -> Recovery:
+        """Deletes parts beyond what commits name; notes the parts of sealed segments."""
+        report = Recovery()
+        for segment, parts in list(self._parts.items()):
+            if segment in sealed or (not self._is_named(segment) and self._is_sealed(segment)):
+                self._sealed.setdefault(segment, self._now())
+                continue
+            committed = self._lengths.get(_open_name(layout.WARC, segment), 0)
+            unnamed = [part.key for part in parts if part.start >= committed]
+            self._store.delete(unnamed)
+            report.removed.extend(unnamed)
+            self._parts[segment] = [part for part in parts if part.start < committed]
+        return report
+
+    def find_segments(self, term: int) -> FoundSegments:
+        """See ``Segments``."""
+        found = []
+        for name in sorted(self._lengths):
+            segment = layout.stem_of(name)
+            if not name.startswith(f"{layout.WARC}/") or self._is_sealed(segment):
+                continue
+            (first,) = [part for part in self._parts[segment] if part.rows == 0]
+            header = journal.header_in(self._rows_in(first), segment)
+            rows = self._lengths[_open_name(layout.JOURNAL, segment)]
+            found.append(OpenSegment(header, self._lengths[name], rows))
+        return FoundSegments(0, found, term)
+
+    def put_records(self, pending: PendingWrite) -> None:
+        """See ``Segments``. Raises ``NotStored``."""
+        if pending.is_written:
+            return
+        self._delete_sealed()
+        lengths: dict[str, int] = {}
+        journal_lengths: dict[str, int] = {}
+        for part, rows_start in pending.parts:
+            frame = journal.encode_journal_frame(part.lines) if part.lines else b""
+            try:
+                stored = self._put(part, rows_start, frame)
+            except ObjectError as error:
+                raise NotStored(str(error)) from error
+            known = self._parts.setdefault(part.name, [])
+            if stored not in known:
+                known.append(stored)
+            journal_lengths[part.name] = stored.rows_end
+            lengths[_open_name(layout.WARC, part.name)] = part.end
+            lengths[_open_name(layout.JOURNAL, part.name)] = stored.rows_end
+        pending.written(lengths, journal_lengths)
+        self._lengths = pending.lengths
+
+    def _put(self, part: SegmentPart, rows_start: int, frame: bytes) -> StoredPart:
+        size = part.end - part.start
+        key = f"{self._prefix(part.name)}{part.start:012d}-{size:012d}-{rows_start:012d}"
+        stored = StoredPart(key, part.start, part.end, rows_start, rows_start + len(frame))
+        if size + len(frame) > _IN_MEMORY:
+            self._work.mkdir(parents=True, exist_ok=True)
+            path = self._work / "part"
+            with path.open("wb") as file:
+                file.writelines(pieces(part))
+                file.write(frame)
+            # a large object cannot be created only if it is new; no other owner has this key
+            self._store.put(key, path)
+            path.unlink()
+            return stored
+        with suppress(ObjectExists):  # this owner's, whose answer was lost
+            self._store.create(key, b"".join((*pieces(part), frame)))
+        return stored
+
+    def close_segment(self, name: str) -> None:
+        """See ``Segments``. Raises ``NotStored``, ``StoreDamaged`` or ``OSError``."""
+        try:
+            if not self._is_sealed(name):
+                self._seal(name)
+        except ObjectError as error:
+            raise NotStored(str(error)) from error
+        self._sealed.setdefault(name, self._now())
+
+    def _seal(self, name: str) -> None:
+        folder = self._work / name
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            self._write_files(name, folder)
+            with suppress(journal.JournalError, ValueError, OverflowError):
+                build_derived(folder, name)  # see ``SegmentFiles.close_segment``
+            kinds, _ = wanted_or_certain(folder, name)
+            order = [layout.WARC, *(kind for kind in kinds if kind != CDXJ), CDXJ, layout.JOURNAL]
+            for kind in order:
+                path = folder / layout.file_name(kind, name)
+                if path.exists():
+                    self._store.put(layout.file_name(kind, name), path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _write_files(self, name: str, folder: Path) -> None:
+        """The closed WARC and journal of a segment, as files. Raises ``StoreDamaged``."""
+        parts = _joined(self._parts.get(name) or self._listed_parts(name).get(name, []))
+        for kind in (layout.WARC, layout.JOURNAL):
+            committed = self._lengths[_open_name(kind, name)]
+            if (length := _end(parts, kind, committed)) != committed:
+                raise StoreDamaged(Path(layout.file_name(kind, name)), length, committed)
+            (folder / kind).mkdir(parents=True)
+        with (
+            (folder / layout.file_name(layout.WARC, name)).open("wb") as warc,
+            (folder / layout.file_name(layout.JOURNAL, name)).open("wb") as rows,
+        ):
+            for part in parts:
+                if part.start < self._lengths[_open_name(layout.WARC, name)]:
+                    data = memoryview(self._store.get(part.key))
+                    warc.write(data[: part.end - part.start])
+                    rows.write(data[part.end - part.start :])
+
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
+        """See ``Segments``."""
+        name, place = layout.stem_of(segment), f"{segment}, byte {offset}"
+        try:
+            try:
+                return record_at(self._bytes_from(name, offset), place)
+            except ObjectMissing:  # its parts were deleted since they were listed: it is sealed
+                self._parts.pop(name, None)
+                return record_at(self._bytes_from(name, offset), place)
+        except ObjectMissing as error:
+            raise RecordError(f"{place}: {error}") from error
+        except ObjectError as error:
+            raise OSError(f"{place}: {error}") from error
+
+    def _bytes_from(self, name: str, offset: int) -> Iterator[bytes]:
+        """What stands there, piece by piece: of a part, or of the sealed WARC."""
+        part = self._part_at(name, offset)
+        if part is None and not self._is_sealed(name):
+            self._parts[name] = self._listed_parts(name).get(name, [])
+            part = self._part_at(name, offset)
+            if part is None and self._parts[name]:
+                return
+        if part is not None:
+            key, at, end = part.key, offset - part.start, part.end - part.start
+        else:
+            key, at, end = layout.file_name(layout.WARC, name), offset, 1 << 62
+        size = _FIRST
+        while at < end and (data := self._store.get(key, at, min(size, end - at))):
+            yield data
+            at, size = at + len(data), min(2 * size, _MOST)
+
+    def _part_at(self, name: str, offset: int) -> StoredPart | None:
+        parts = self._parts.get(name, ())
+        return next((each for each in parts if each.start <= offset < each.end), None)
+
+    def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+        """See ``SegmentReader``."""
+        closed = {
+            layout.stem_of(each.key): each.size
+            for each in self._store.list(f"{layout.JOURNAL}/")
+            if layout.segment_worker(layout.stem_of(each.key)) == self._shard
+        }
+        found = []
+        for name in sorted(closed.keys() | {layout.stem_of(each) for each in lengths}):
+            if name in closed:
+                warc = self._store.find(layout.file_name(layout.WARC, name))
+                found.append(StoredSegment(name, True, warc.size if warc else 0, closed[name]))
+            else:
+                length, rows = (
+                    lengths.get(_open_name(kind, name), 0) for kind in (layout.WARC, layout.JOURNAL)
+                )
+                found.append(StoredSegment(name, False, length, rows))
+        return found
+
+    def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
+        """See ``SegmentReader``. Memory holds one part, or a piece of a sealed journal."""
+        name = layout.file_name(layout.JOURNAL, segment.name)
+        pieces_of = (
+            self._sealed_journal(name)
+            if self._is_sealed(segment.name)
+            else self._open_journal(segment)
+        )
+        source = io.BufferedReader(_Joined(pieces_of))
+        return journal.rows_from(source, name, having)
+
+    def _sealed_journal(self, name: str) -> Iterator[bytes]:
+        at = 0
+        while data := self._store.get(name, at, _MOST):
+            yield data
+            at += len(data)
+
+    def _open_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+        for part in _joined(self._listed_parts(segment.name).get(segment.name, [])):
+            if part.rows < (segment.journal_length or 0):
+                yield self._rows_in(part)
+
+    def _rows_in(self, part: StoredPart) -> bytes:
+        return self._store.get(part.key, part.end - part.start, part.rows_end - part.rows)
+
+    def _delete_sealed(self) -> None:
+        """The commit before this one is in the log: a segment that it does not name is closed for
+        good.
+        """
+        now = self._now()
+        for segment, since in list(self._sealed.items()):
+            if not self._is_named(segment) and now - since >= self._kept_s:
+                with suppress(ObjectError):  # the next put tries again
+                    keys = [each.key for each in self._store.list(self._prefix(segment))]
+                    self._store.delete(keys)
+                    del self._sealed[segment]
+                    self._parts.pop(segment, None)
+
+    def _is_named(self, segment: str) -> bool:
+        return _open_name(layout.WARC, segment) in self._lengths
+
+    def _is_sealed(self, segment: str) -> bool:
+        if segment in self._sealed:
+            return True
+        return self._store.find(layout.file_name(layout.JOURNAL, segment)) is not None
+
+    def _listed_parts(self, segment: str = "") -> dict[str, list[StoredPart]]:
+        """The parts of one segment, or of all, in the order of their offsets."""
+        found: dict[str, list[StoredPart]] = {}
+        for each in self._store.list(self._prefix(segment)):
+            name, _, key = each.key.removeprefix(self._prefix()).partition("/")
+            start, size, rows = (int(number) for number in key.split("-"))
+            part = StoredPart(each.key, start, start + size, rows, rows + each.size - size)
+            found.setdefault(name, []).append(part)
+        for parts in found.values():
+            parts.sort(key=lambda part: part.start)
+        return found
+
+    def _prefix(self, segment: str = "") -> str:
+        return f"parts/{self._shard:05d}/{f'{segment}/' if segment else ''}"
+
+    def __repr__(self) -> str:
+        return f"ObjectSegments(shard={self._shard}, committed={self._lengths})"
+
+
+class _Joined(io.RawIOBase):
+    """Pieces of bytes as one file."""
+
+    def __init__(self, pieces_of: Iterator[bytes]) -> None:
+        super().__init__()
+        self._pieces, self._left = pieces_of, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._left:
+            if (piece := next(self._pieces, None)) is None:
+                return 0
+            self._left = piece
+        data, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _joined(parts: list[StoredPart]) -> list[StoredPart]:
+    """The parts from the beginning on, as far as each begins where the one before ends."""
+    found: list[StoredPart] = []
+    for part in parts:
+        end, rows_end = (found[-1].end, found[-1].rows_end) if found else (0, 0)
+        if (part.start, part.rows) != (end, rows_end):
+            break
+        found.append(part)
+    return found
+
+
+def _end(parts: list[StoredPart], kind: str, committed: int) -> int:
+    """Where the parts that begin below a length end."""
+    ends = [
+        part.end if kind == layout.WARC else part.rows_end
+        for part in parts
+        if (part.start if kind == layout.WARC else part.rows) < committed
+    ]
+    return max(ends, default=0)
+
+
+def _open_name(kind: str, segment: str) -> str:
+    return layout.file_name(kind, segment) + layout.OPEN

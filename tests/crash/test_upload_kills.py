@@ -1,0 +1,88 @@
+"""Crawls that upload and remove their segments, killed again and again, to a store that fails one
+put in ten: nothing is lost, here or there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, needs_s3, wait_until_free
+from serving import served
+
+WEB = SyntheticWeb(WebPlan(hosts=4, pages=80, distribution="fixed"))
+KINDS = ("warc", "cdxj", "pages", "links", "text")
+OPTIONS = [
+    *("--delay", "0.02s", "--scope", "any", "--workers", "2", "--contact", "test@example.org"),
+    *("--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--upload-remove"),
+    *("--set", "politeness.adaptive_factor=0", "--set", "politeness.address_delay_s=0"),
+    *("--set", "store.segment_bytes=100kB", "--set", "frontier.finish_wait_s=1"),
+    *("--set", "parse.language=false", "--upload", f"s3://{BUCKET}/x"),
+]
+
+
+@needs_s3
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_crawl_that_is_killed_again_and_again_uploads_everything_once(
+    tmp_path: Path, seed: int
+) -> None:
+    random = Random(seed)
+
+    def decide(_: int, method: str, path: str) -> int:
+        is_faulty = method == "PUT" and "crawl.json" not in path and random.random() < 0.1
+        return random.choice([503, -1]) if is_faulty else 0
+
+    folder, kills = tmp_path / "crawl", 0
+    environment = {**os.environ, **CREDENTIALS}
+    with (
+        S3Server(tmp_path / "s3") as server,
+        served(WEB) as port,
+        FaultyProxy(server, decide) as proxy,
+    ):
+        command = [sys.executable, "-m", "lycosa", "crawl", "--dir", str(folder)]
+        command += [WEB.seed_url(port=port), *OPTIONS]
+        command += ["--set", f"upload.options=endpoint={proxy.endpoint}"]
+        for _ in range(5):
+            with subprocess.Popen(
+                command,
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ) as running:
+                try:
+                    running.wait(random.uniform(1.5, 5.0))
+                    break
+                except subprocess.TimeoutExpired:
+                    running.kill()
+                    kills += 1
+            wait_until_free(folder)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        program = [sys.executable, "-m", "lycosa"]
+        audit = subprocess.run(
+            [*program, "audit", str(folder)], env=environment, capture_output=True, text=True
+        )
+        assert audit.returncode == 0, audit.stdout
+        query = "SELECT count(*) AS n, count(DISTINCT url) AS urls FROM pages"
+        asked = subprocess.run(
+            [*program, "sql", str(folder), query, "--json"], capture_output=True, text=True
+        )
+        (row,) = json.loads(asked.stdout)
+        assert row["n"] == row["urls"] == 4 * 80
+    assert kills > 0
+    stored = {
+        kind: {path.name.partition(".")[0] for path in (server.bucket / "x" / kind).iterdir()}
+        for kind in KINDS
+    }
+    assert len(stored["warc"]) > 3
+    assert all(stored[kind] == stored["warc"] for kind in KINDS)
+    assert [path for kind in KINDS for path in (folder / kind).glob("*")] == []
