@@ -240,8 +240,8 @@ class Committer:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        # Only now are parcels sent and those of others acknowledged: a crash before the commit would
-        # undo both.
+        # Parcels are sent, and those of others acknowledged, only now: a crash before the commit
+        # would undo both.
         self.mail.send_parcels(cut)
         await self._tend()
 

@@ -75,8 +75,6 @@ class RobotsTurns:
                 self._settled(url)
                 return TurnOver()
             learned = await robots.judge_failure(visit.partition, host, secure, means)
-        # The answer is stored, in slices if it names many sitemaps, before the host may have its
-        # next turn.
         await self._take_in(visit, url, learned, fetched)
         self._settled(url)
         return self._meaning(visit, learned, is_answered=fetched.status > 0)
