@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from kafka_broker import Broker, started
 from raw_server import World
 
 
@@ -16,3 +17,10 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     world = World(tmp_path)
     yield world
     await world.close()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Broker]:
+    """A Kafka broker that nothing kills."""
+    with started() as broker:
+        yield broker

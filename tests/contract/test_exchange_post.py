@@ -9,7 +9,9 @@ import asyncio
 import random
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from lycosa.exchange import (
     ExchangeError,
     Handover,
+    Inbound,
     InProcessExchange,
     Lateness,
     MemoryTopics,
@@ -30,6 +33,7 @@ from lycosa.exchange import (
     SocketExchange,
     TopicPost,
 )
+from lycosa.kafka import KafkaInbound, KafkaPost
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.errand import Asker, Errand
@@ -45,6 +49,10 @@ from post_histories import (
     run_history,
 )
 
+if TYPE_CHECKING:
+    from kafka_broker import Broker
+
+CRAWL = "2f0cf3d2"
 STEPS = st.one_of(
     st.tuples(st.sampled_from(["enqueue", "commit"]), st.sampled_from(PARTIES)),
     st.tuples(st.sampled_from(["crash", "replace"]), st.sampled_from(PARTIES)),
@@ -80,21 +88,51 @@ class Way:
         return task.result()
 
 
-@pytest.fixture(params=["in_process", "sockets", "topic"])
+@asynccontextmanager
+async def by_topic(post: Post, inbound: Callable[[], Inbound]) -> AsyncIterator[Way]:
+    targets: list[Target] = []
+
+    def read(store: MemoryKeyValue) -> Target:
+        targets.append(Target(store, inbound()))
+        return targets[-1]
+
+    yield Way(post, read)
+    for target in targets:
+        assert target.reading is not None
+        target.reading.cancel()
+        await asyncio.gather(target.reading, return_exceptions=True)
+    await post.close()
+
+
+@asynccontextmanager
+async def by_kafka(broker: Broker) -> AsyncIterator[Way]:
+    topics = broker.topics(shards=DESTINATION + 1)
+    inbounds: list[KafkaInbound] = []
+
+    def inbound() -> Inbound:
+        inbounds.append(KafkaInbound(broker.client, topics, CRAWL, DESTINATION))
+        return inbounds[-1]
+
+    async with by_topic(KafkaPost(broker.client, topics, CRAWL), inbound) as way:
+        yield way
+    for each in inbounds:
+        await each.close()
+
+
+@pytest.fixture(
+    params=["in_process", "sockets", "topic", pytest.param("kafka", marks=pytest.mark.service)]
+)
 async def way(request: pytest.FixtureRequest) -> AsyncIterator[Way]:
     if request.param == "topic":
         topics = MemoryTopics()
-        targets: list[Target] = []
-
-        def read(store: MemoryKeyValue) -> Target:
-            targets.append(Target(store, topics.inbound(DESTINATION)))
-            return targets[-1]
-
-        yield Way(TopicPost(topics.append_parcel), read)
-        for target in targets:
-            assert target.reading is not None
-            target.reading.cancel()
-            await asyncio.gather(target.reading, return_exceptions=True)
+        async with by_topic(
+            TopicPost(topics.append_parcel), lambda: topics.inbound(DESTINATION)
+        ) as topic_way:
+            yield topic_way
+        return
+    if request.param == "kafka":
+        async with by_kafka(request.getfixturevalue("kafka")) as kafka_way:
+            yield kafka_way
         return
     with tempfile.TemporaryDirectory(prefix="ly") as folder:
         route = lambda partition: Path(folder) / f"w{partition}"  # noqa: E731
@@ -135,7 +173,7 @@ async def test_a_parcel_beyond_the_next_one_is_not_taken_and_comes_again_behind_
     target = way.attach(MemoryKeyValue())
     early = await way.posted(target, parcels(2, 2), 0)
     # a topic holds it; its reader steps over it
-    assert early.count == 0 or isinstance(way.post, TopicPost)
+    assert early.count == 0 or isinstance(way.post, TopicPost | KafkaPost)
     assert await way.posted(target, parcels(1, 2), 2) == Handover(2)
     assert target.effects() == urls(2)
 

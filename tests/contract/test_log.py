@@ -1,16 +1,16 @@
-"""What every commit log must do; each test runs on the files of a folder and on the changelog in
-memory.
+"""What every commit log must do; each test runs on the files of a folder, on the changelog in
+memory, and on a real Kafka broker where there is one.
 
-What only a log with several owners has (fencing, commits of an older term) is tested on the one in
-memory, with a machine of owners at the end: what was acknowledged to an owner is read by the next
-one, in order, once.
+What only a log with several owners has (fencing, snapshots of several owners) is tested on the
+last two, with a machine of owners in memory at the end: what was acknowledged to an owner is read
+by the next one, in order, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import pytest
@@ -31,6 +31,10 @@ from lycosa.commit import (
     MemoryLog,
     PartitionBatch,
 )
+from lycosa.kafka import KafkaLog
+
+if TYPE_CHECKING:
+    from kafka_broker import Broker
 
 CRAWL = "2f0cf3d2"
 
@@ -96,15 +100,41 @@ class Topic:
         self.changelog._entries = kept
 
 
-PLACES: dict[str, Callable[[Path], Place]] = {
-    "files": lambda folder: Files(folder / "log"),
-    "memory": lambda folder: Topic(),
-}
+class Kafka:
+    """A changelog on a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker, self.topics = broker, broker.topics()
+        self.owners: list[KafkaLog] = []
+
+    def owner(self) -> KafkaLog:
+        self.owners.append(KafkaLog(self.broker.client, self.topics, CRAWL, 0))
+        return self.owners[-1]
+
+    def lose(self, sequence: int) -> None:
+        kept = [
+            value
+            for value in self.broker.values(self.topics.changelog, 0)
+            if (fields := msgspec.msgpack.decode(value))[0] != "commit" or fields[3] != sequence
+        ]
+        self.topics = self.broker.topics()
+        self.broker.write(self.topics.changelog, 0, kept)
 
 
-@pytest.fixture(params=sorted(PLACES))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return PLACES[request.param](tmp_path)
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param != "kafka":
+        yield Topic() if request.param == "memory" else Files(tmp_path / "log")
+        return
+    place = Kafka(request.getfixturevalue("kafka"))
+    yield place
+    for log in place.owners:
+        log.close()
+
+
+SERVICE = pytest.param("kafka", marks=pytest.mark.service)
+place = pytest.fixture(params=["files", "memory", SERVICE])(made)
+shared = pytest.fixture(params=["memory", SERVICE])(made)
+"""A log with several owners."""
 
 
 def owned(place: Place, upto: int = 0) -> Log:
@@ -224,8 +254,8 @@ def topic() -> Topic:
     return Topic()
 
 
-def test_the_commits_behind_the_older_of_two_snapshots_are_kept(topic: Topic) -> None:
-    log = owned(topic, 10)
+def test_the_commits_behind_the_older_of_two_snapshots_are_kept(shared: Place) -> None:
+    log = owned(shared, 10)
     log.trim(4)  # the first snapshot
     assert sequences(log) == list(range(1, 11))
     log.trim(8)  # the second one
@@ -234,27 +264,27 @@ def test_the_commits_behind_the_older_of_two_snapshots_are_kept(topic: Topic) ->
     assert sequences(log) == [9, 10]
 
 
-def test_the_same_snapshot_again_takes_nothing_from_the_older_one(topic: Topic) -> None:
-    owned(topic, 10).trim(4)
+def test_the_same_snapshot_again_takes_nothing_from_the_older_one(shared: Place) -> None:
+    owned(shared, 10).trim(4)
     for _ in range(3):  # owners that come, find a snapshot of the last commit there already, and go
-        log = topic.owner()
+        log = shared.owner()
         log.claim()
         log.trim(10)
     assert sequences(log) == list(range(5, 11))
 
 
-def test_an_older_snapshot_told_late_takes_nothing(topic: Topic) -> None:
-    log = owned(topic, 10)
+def test_an_older_snapshot_told_late_takes_nothing(shared: Place) -> None:
+    log = owned(shared, 10)
     log.trim(4)
     log.trim(8)
     log.trim(6)
     assert sequences(log) == list(range(5, 11))
 
 
-def test_a_fenced_owner_can_neither_append_nor_trim_and_changes_nothing(topic: Topic) -> None:
-    before = owned(topic, 6)
+def test_a_fenced_owner_can_neither_append_nor_trim_and_changes_nothing(shared: Place) -> None:
+    before = owned(shared, 6)
     before.trim(3)
-    owner = topic.owner()
+    owner = shared.owner()
     owner.claim()
     with pytest.raises(Fenced, match="later owner"):
         before.append(commit(1, 7))
@@ -280,15 +310,15 @@ def test_a_claim_that_another_one_overtook_is_fenced(topic: Topic) -> None:
     assert topic.changelog.claim(late) == 1
 
 
-def test_a_closed_log_appends_nothing(topic: Topic) -> None:
-    log = owned(topic, 1)
+def test_a_closed_log_appends_nothing(shared: Place) -> None:
+    log = owned(shared, 1)
     log.close()
     with pytest.raises(Fenced):
         log.append(commit(1, 2))
 
 
-def test_a_log_that_was_not_claimed_appends_nothing(topic: Topic) -> None:
-    log = topic.owner()
+def test_a_log_that_was_not_claimed_appends_nothing(shared: Place) -> None:
+    log = shared.owner()
     with pytest.raises(Fenced):
         log.append(commit(1, 1))
     with pytest.raises(Fenced):
@@ -318,13 +348,13 @@ def test_a_commit_of_a_term_that_no_claim_began_is_damage(topic: Topic) -> None:
         sequences(log)
 
 
-def test_a_commit_of_another_crawl_is_damage(topic: Topic) -> None:
-    log = owned(topic, 2)
+def test_a_commit_of_another_crawl_is_damage(shared: Place) -> None:
+    log = owned(shared, 2)
     log.append(commit(1, 3, crawl="another"))
     with pytest.raises(LogDamaged, match="another"):
         sequences(log)
     with pytest.raises(LogDamaged):
-        topic.owner().claim()
+        shared.owner().claim()
 
 
 class _Owner:

@@ -28,10 +28,11 @@ SENTENCES = {
 # Words that need no entry: ordinary English, or the usual words of programs and of the web.
 _ORDINARY = """
 acknowledgement address addressing anchor answered aside ask asked asker assembled back began
-block book borrowed bound cache cause change checker clock code column completed config
+block book borrowed bound cache cause change checker client clock
+code column completed config
 connection contact content cookie cost counter crash data decoded died disagreement discovery
 document element ended entry examined extension extensions failed feed fetched field file filter
-finder found gap gathered guesser handle hash header health held hello holder identifier in
+finder finding found gap gathered guesser handle hash header health held hello holder identifier in
 index info joined judged judgement keep keeping key kind known learned leased leasing limit link
 list listener listing live lock log machine manner matcher meaning memory message meter model
 move name new news note number obstacle opener option order packed pair park parsed passed piece

@@ -22,7 +22,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "config", "urls", "model", "ports"]
-TOOLS = ["system", "commit", "attempts", "kv", "exchange", "objects"]
+TOOLS = ["system", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 LAYERS = [
     VALUES,
@@ -231,6 +231,7 @@ _ALWAYS_HEAVY = {
     "importlib.metadata",
     "difflib",
     "tomllib",
+    "confluent_kafka",
 }
 _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli", "isal.igzip_lib"}
 

@@ -32,6 +32,7 @@ _COMMANDS = {
     "config": "Every setting with its value, origin and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Ask a crawl's tables with SQL.",
+    "cluster": "Prepare a crawl on many machines, and check what it runs on.",
 }
 
 _EPILOG = f"""
@@ -59,6 +60,16 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),
     "lycosa.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.kafka.client.BadClientSettings": (
+        ExitCode.USAGE,
+        "correct the section kafka.security of the file",
+    ),
+    "lycosa.kafka.upkeep.KafkaAway": (
+        ExitCode.INTERNAL,
+        "check the addresses, the network and the security settings",
+    ),
+    "lycosa.exchange.errors.InboxDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.exchange.errors.PositionLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsStuck": (ExitCode.INTERNAL, ""),
     "lycosa.frontier.back_queue.QueueDamaged": (

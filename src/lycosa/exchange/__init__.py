@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lycosa.exchange.errors import (
         CallRefused,
         ExchangeError,
+        InboxDamaged,
         NoAnswer,
         ParcelGap,
         ParcelRefused,
@@ -42,8 +43,8 @@ else:
         {
             "agreement": "Disagreement ParcelNumbers disagreements",
             "errors": (
-                "CallRefused ExchangeError NoAnswer ParcelGap ParcelRefused ParcelsLost"
-                " ParcelsStuck PositionLost"
+                "CallRefused ExchangeError InboxDamaged NoAnswer ParcelGap ParcelRefused"
+                " ParcelsLost ParcelsStuck PositionLost"
             ),
             "local": "InProcessExchange",
             "outbox": "PARCEL_URLS Inbox Outbox urls_in_outboxes",
@@ -69,6 +70,7 @@ __all__ = [
     "InProcessExchange",
     "Inbound",
     "Inbox",
+    "InboxDamaged",
     "Inquiry",
     "Lateness",
     "LookUp",

@@ -1,6 +1,6 @@
 """Errors between partitions, by cause.
 
-All except ``ParcelsLost``, ``ParcelsStuck`` and ``PositionLost`` are retried.
+All except ``ParcelsLost``, ``ParcelsStuck``, ``PositionLost`` and ``InboxDamaged`` are retried.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ class PositionLost(ExchangeError):
             f"partition {destination} has read its inbox up to position {after}, and the topic"
             f" holds positions {first} to {last}: records are lost"
         )
+
+
+class InboxDamaged(ExchangeError):
+    """An inbox topic holds a record that is of another crawl or cannot be read; it is never
+    stepped over.
+    """
 
 
 class NoAnswer(ExchangeError):

@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+import msgspec
+
 from lycosa.exchange.errors import ParcelGap, ParcelsLost
 from lycosa.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_of
 from lycosa.exchange.port import Parcel
@@ -34,9 +36,14 @@ from lycosa.model.errand import Answer, Errand
 PARCEL_URLS = 500
 """Maximum number of URLs in a parcel: about 100 kB, a fraction of a commit."""
 
+PARCEL_BYTES = 512_000
+"""Most bytes of a row that has more than one entry: long URLs with long chains of redirects would
+make a parcel of 500 larger than a topic takes.
+"""
+
 _OUTBOXES, _OUTBOXES_END = b"O", b"P"
 # of the robots.txt files in the answers of one parcel, unless it has a single answer
-_PARCEL_BYTES = 1_000_000
+_ROBOTS_BYTES = 1_000_000
 
 
 class OpenTable(Protocol):
@@ -133,10 +140,12 @@ class Outbox:
 
     def _add(self, destination: int, parcels: Sequence[ParcelRow]) -> None:
         sequence = number_in(self._table.get(_made_key(destination)))
-        for number, parcel in enumerate(parcels, sequence + 1):
-            self._table.put(_row_key(destination, number), encode_row(parcel))
+        for parcel in parcels:
+            for row in _rows(parcel):
+                sequence += 1
+                self._table.put(_row_key(destination, sequence), row)
         if parcels:
-            self._table.put(_made_key(destination), _packed(sequence + len(parcels)))
+            self._table.put(_made_key(destination), _packed(sequence))
 
     def _parcel(self, destination: int, sequence: int, row: ParcelRow) -> Parcel:
         acknowledged = self._acknowledged.get(destination, 0)
@@ -199,6 +208,19 @@ def urls_in_outboxes(
             yield from urls_of(value)
 
 
+def _rows(parcel: ParcelRow) -> Iterator[bytes]:
+    """The parcel as rows of bounded size."""
+    row = encode_row(parcel)
+    if len(row) > PARCEL_BYTES:
+        for name in ("discovered", "contents", "errands", "answers"):
+            if len(entries := getattr(parcel, name)) > 1:
+                half = len(entries) // 2
+                yield from _rows(msgspec.structs.replace(parcel, **{name: entries[:half]}))
+                yield from _rows(msgspec.structs.replace(ParcelRow([]), **{name: entries[half:]}))
+                return
+    yield row
+
+
 def _of_items(items: Sequence[Errand | Answer]) -> ParcelRow:
     return ParcelRow(
         [],
@@ -214,7 +236,7 @@ def _parts(items: Sequence[Errand | Answer]) -> Iterator[list[Errand | Answer]]:
     size = 0
     for item in items:
         size += len(item.robots) if isinstance(item, Answer) else 0
-        if part and (len(part) >= PARCEL_URLS or size > _PARCEL_BYTES):
+        if part and (len(part) >= PARCEL_URLS or size > _ROBOTS_BYTES):
             yield part
             part, size = [], len(item.robots) if isinstance(item, Answer) else 0
         part.append(item)

@@ -124,9 +124,11 @@ class Inbound(Protocol):
     async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
         """The next parcels after a position, each with its position.
 
-        Waits until there is one, also while the topic is unreachable. Positions ascend from 1. A
-        parcel may occur several times, and before the one in front of it: the reader skips parcels
-        that it has taken and those that are not next. Raises ``PositionLost``.
+        Waits until there is one, also while the topic is unreachable. Positions begin at 1 and
+        never decrease. A position says that all records in front of it are read, so the parcels of
+        one record have the position before it, except for the last one. A parcel may occur several
+        times, and before the one in front of it: the reader skips parcels that it has taken and
+        those that are not next. Raises ``PositionLost`` and ``InboxDamaged``.
         """
         ...
 

@@ -1,0 +1,193 @@
+"""``cluster.toml``: what a crawl on many machines is called, and where its services are.
+
+All that is wrong is told at once, one line each, and an unknown key is answered with the nearest
+right name. The text of a value that may be a secret is never part of a message. Settings of
+politeness, scope and so on are not here: a crawl has them wherever it runs (``sections``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.config.near_names import near_name
+from lycosa.config.sources import SettingsError
+
+MOST_SHARDS = 1024
+SCHEMES = ("s3", "gs", "az", "file")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # topics begin with it, and paths of objects
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
+_KEYS = {
+    "": ("name", "shards", "token_file", "kafka", "objects"),
+    "kafka": ("addresses", "replication", "min_insync", "security"),
+    "objects": ("url",),
+}
+
+
+class KafkaSection(msgspec.Struct, frozen=True):
+    """The brokers. ``security`` goes to the client library as it is."""
+
+    addresses: tuple[str, ...]
+    replication: int = 3
+    min_insync: int = 2
+    security: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"KafkaSection({', '.join(self.addresses)}, security={sorted(self.security)})"
+
+
+class ClusterFile(msgspec.Struct, frozen=True):
+    """What the file says. ``objects`` is the URL of the object storage, empty when there is
+    none; ``token_file`` an absolute path.
+    """
+
+    path: Path
+    name: str
+    kafka: KafkaSection
+    shards: int = 16
+    objects: str = ""
+    token_file: Path | None = None
+
+    def warnings(self) -> list[str]:
+        """What works, and should not be left so."""
+        secret = [key for key in self.kafka.security if "password" in key or key.endswith(".pem")]
+        return [
+            f"{path} can be read by other users of this machine: chmod 600 {path}"
+            for path in (self.path if secret else None, self.token_file)
+            if path is not None and path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
+        ]
+
+
+def read_cluster_file(path: Path) -> ClusterFile:
+    """Reads and checks the file. Raises ``SettingsError`` or ``OSError``."""
+    import tomllib  # most crawls have no such file
+
+    try:
+        tree = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise SettingsError([f"{path}: not UTF-8"]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([f"{path}: not TOML: {error}"]) from error
+    problems = [f"{path}: {problem}" for problem in _problems(tree, path)]
+    if problems:
+        raise SettingsError(problems)
+    kafka = tree["kafka"]
+    token_file = tree.get("token_file")
+    return ClusterFile(
+        path,
+        tree["name"],
+        KafkaSection(
+            tuple(kafka["addresses"]),
+            kafka.get("replication", 3),
+            kafka.get("min_insync", min(2, kafka.get("replication", 3))),
+            kafka.get("security", {}),
+        ),
+        tree.get("shards", 16),
+        tree.get("objects", {}).get("url", ""),
+        path.parent.absolute() / token_file if token_file else None,
+    )
+
+
+def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
+    yield from _unknown("", tree)
+    name = tree.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        yield (
+            "name: needed, up to 100 small letters, digits, '.', '_' and '-', the first a letter"
+            " or a digit"
+        )
+    yield from _number("shards", tree.get("shards", 16), MOST_SHARDS)
+    for section in ("kafka", "objects"):
+        if not isinstance(tree.get(section, {}), dict):
+            yield f"{section}: a section is needed, [{section}]"
+            return
+    yield from _kafka_problems(tree.get("kafka", {}))
+    yield from _objects_problems(tree.get("objects", {}))
+    token_file = tree.get("token_file", "")
+    if not isinstance(token_file, str):
+        yield "token_file: a path is needed"
+    elif token_file and not _has_content(path.parent / token_file):
+        yield f"token_file: {path.parent / token_file} cannot be read, or is empty"
+
+
+def _kafka_problems(kafka: dict[str, Any]) -> Iterator[str]:
+    yield from _unknown("kafka", kafka)
+    addresses = kafka.get("addresses")
+    if not isinstance(addresses, list) or not addresses:
+        yield 'kafka.addresses: needed, a list such as ["10.0.0.1:9092", "10.0.0.2:9092"]'
+    else:
+        for address in addresses:
+            found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+            if found is None or not 0 < int(found[2]) < 65536:
+                yield f"kafka.addresses: {address!r} is not HOST:PORT"
+    replication, min_insync = kafka.get("replication", 3), kafka.get("min_insync", 1)
+    yield from _number("kafka.replication", replication, 32)
+    yield from _number("kafka.min_insync", min_insync, 32)
+    if isinstance(replication, int) and isinstance(min_insync, int) and min_insync > replication:
+        yield "kafka.min_insync: greater than kafka.replication"
+    security = kafka.get("security", {})
+    if not isinstance(security, dict):
+        yield "kafka.security: a section is needed, [kafka.security]"
+        return
+    for key, value in _leaves("", security):
+        if not key.startswith(_SECURITY):
+            yield (
+                f"kafka.security: {key} is not a security setting; they begin with"
+                f" {', '.join(_SECURITY)}"
+            )
+        elif not isinstance(value, str):
+            yield f"kafka.security: the value of {key} is no text"
+        elif key not in security:
+            yield f'kafka.security: write "{key}" in quotes; without them its dots make sections'
+
+
+def _objects_problems(objects: dict[str, Any]) -> Iterator[str]:
+    yield from _unknown("objects", objects)
+    if "url" not in objects:
+        return
+    url = objects["url"]
+    scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
+    if scheme not in SCHEMES or not separator or not rest:
+        yield f"objects.url: a URL is needed that begins with {', '.join(SCHEMES)}"
+    elif "@" in rest.partition("/")[0]:
+        yield "objects.url: credentials do not belong there; they come from the environment"
+
+
+def _unknown(section: str, given: Mapping[str, Any]) -> Iterator[str]:
+    known = _KEYS[section]
+    for key in given.keys() - set(known):
+        full = f"{section}.{key}" if section else key
+        near = near_name(key, known)
+        yield (
+            f"{full}: no such key; did you mean {near}?"
+            if near
+            else f"{full}: no such key; there are {', '.join(known)}"
+        )
+
+
+def _number(key: str, value: object, most: int) -> Iterator[str]:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        yield f"{key}: a whole number from 1 to {most} is needed"
+
+
+def _leaves(prefix: str, tree: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return os.access(path, os.R_OK) and path.stat().st_size > 0
+    except OSError:
+        return False

@@ -1,0 +1,47 @@
+"""Kafka as the log of a shard's commits and as the post between shards; what its topics must be.
+
+Needs the extra ``lycosa[cluster]``. One machine needs none of this, so the names are imported when
+they are used.
+"""
+
+from typing import TYPE_CHECKING
+
+from lycosa.system.late_names import late_names
+
+if TYPE_CHECKING:
+    from lycosa.kafka.changelog import ChangelogDamaged
+    from lycosa.kafka.client import BadClientSettings, KafkaClient, KafkaSettings
+    from lycosa.kafka.inbound import KafkaInbound
+    from lycosa.kafka.log import FeedRow, KafkaLog
+    from lycosa.kafka.post import KafkaPost
+    from lycosa.kafka.topics import Topics
+    from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics
+else:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "changelog": "ChangelogDamaged",
+            "client": "BadClientSettings KafkaClient KafkaSettings",
+            "inbound": "KafkaInbound",
+            "log": "FeedRow KafkaLog",
+            "post": "KafkaPost",
+            "topics": "Topics",
+            "upkeep": "Finding KafkaAway check_topics make_topics",
+        },
+    )
+
+__all__ = [
+    "BadClientSettings",
+    "ChangelogDamaged",
+    "FeedRow",
+    "Finding",
+    "KafkaAway",
+    "KafkaClient",
+    "KafkaInbound",
+    "KafkaLog",
+    "KafkaPost",
+    "KafkaSettings",
+    "Topics",
+    "check_topics",
+    "make_topics",
+]

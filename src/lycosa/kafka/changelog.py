@@ -1,0 +1,199 @@
+"""What a shard's partition of the changelog holds, and how it is folded to the commits that count.
+
+Records are MessagePack arrays: ``ClaimRecord`` (an owner begins a term), ``CommitRecord`` (a
+commit, or one part of it, all parts in one transaction) and ``SnapshotRecord`` (a snapshot has all
+commits up to this one). The n-th claim begins term n. Commits of an older term behind a newer claim
+are ignored, because their owner had lost the shard. Everything else that does not fit is damage: a
+gap between sequences, another crawl's UUID, a term that no claim began, a front that was cut
+elsewhere than ``trim`` cuts it. Damage is reported and never stepped over.
+
+The log is trimmed in front of the first frame of a commit. So the first record of a trimmed log
+says in which term it was made, and claims are counted on from there.
+
+Nothing here talks to a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from lycosa.commit import Commit, LogDamaged, Mark
+from lycosa.kafka.topics import FRAME_BYTES
+from lycosa.system.wire import UNREADABLE
+
+
+class ClaimRecord(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
+    """An owner begins a term. ``claim`` tells the record from every other one; ``assignment`` is
+    the coordinator's number by which the owner was chosen.
+    """
+
+    crawl: str
+    claim: bytes
+    assignment: int = 0
+
+
+class CommitRecord(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
+    """Part ``part`` of the ``parts`` of a commit, counted from 0."""
+
+    crawl: str
+    term: int
+    sequence: int
+    part: int
+    parts: int
+    data: bytes
+
+
+class SnapshotRecord(msgspec.Struct, frozen=True, array_like=True, tag="saved"):
+    """A snapshot has all commits up to ``sequence``."""
+
+    crawl: str
+    term: int
+    sequence: int
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_RECORDS: msgspec.msgpack.Decoder[ClaimRecord | CommitRecord | SnapshotRecord] = (
+    msgspec.msgpack.Decoder(ClaimRecord | CommitRecord | SnapshotRecord)
+)
+_COMMITS = msgspec.msgpack.Decoder(Commit)
+
+
+class ChangelogDamaged(LogDamaged):
+    """A changelog lacks what was committed, or holds what does not belong there."""
+
+    def __init__(self, topic: str, shard: int, offset: int, what: str) -> None:
+        Exception.__init__(
+            self,
+            f"{topic}, partition {shard}, offset {offset}: {what}; what follows it cannot be"
+            " applied without it",
+        )
+        self.path, self.offset = Path(f"{topic}-{shard}"), offset
+
+
+def encoded(record: ClaimRecord | SnapshotRecord) -> bytes:
+    """The bytes of a record that is not a commit."""
+    return _ENCODER.encode(record)
+
+
+def frames(commit: Commit) -> list[bytes]:
+    """The records of a commit, each below ``FRAME_BYTES``."""
+    payload = memoryview(_ENCODER.encode(commit))
+    most = FRAME_BYTES - 200 - len(commit.crawl)  # beside the data: numbers, and the crawl's UUID
+    parts = [payload[start : start + most] for start in range(0, len(payload), most)]
+    return [
+        _ENCODER.encode(
+            CommitRecord(
+                commit.crawl, commit.term, commit.sequence, number, len(parts), bytes(part)
+            )
+        )
+        for number, part in enumerate(parts)
+    ]
+
+
+class FoundCommit(msgspec.Struct, frozen=True):
+    """A commit that counts: its mark, the offset of its first frame, and its bytes."""
+
+    mark: Mark
+    offset: int
+    data: bytes
+
+
+class Fold:
+    """Folds the records of one partition, given in their order. ``begins_at`` is the first offset
+    that the partition still has; a log that was never trimmed begins at 0.
+    """
+
+    def __init__(self, topic: str, shard: int, crawl: str, begins_at: int) -> None:
+        self._topic, self._shard, self._crawl = topic, shard, crawl
+        self._is_front = begins_at > 0
+        self._expected = 0
+        self._parts: list[CommitRecord] = []
+        self._first_offset = 0
+        self.term = 0
+        """How many claims there were."""
+        self.saved = 0
+        """The commit of the newest snapshot that the log names."""
+        self.assignment = 0
+        """The greatest number of an assignment."""
+
+    def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
+        """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
+        record = self._decoded(offset, value)
+        if self._is_front:
+            if not isinstance(record, CommitRecord) or record.part:
+                raise self._damage(offset, "the front of the log was cut")
+            self._is_front, self.term = False, record.term
+        if isinstance(record, CommitRecord):
+            return self._frame(offset, record)
+        if self._parts:
+            raise self._damage(offset, f"commit {self._parts[0].sequence} has no end")
+        if isinstance(record, ClaimRecord):
+            self.term += 1
+            self.assignment = max(self.assignment, record.assignment)
+        elif record.term >= self.term:
+            self.saved = max(self.saved, record.sequence)
+        return None
+
+    def commit(self, found: FoundCommit) -> Commit:
+        """The commit itself. Raises ``ChangelogDamaged``."""
+        try:
+            return _COMMITS.decode(found.data)
+        except UNREADABLE as error:
+            raise self._damage(
+                found.offset, f"commit {found.mark.sequence} is not of this format ({error})"
+            ) from error
+
+    def _decoded(
+        self, offset: int, value: bytes | None
+    ) -> ClaimRecord | CommitRecord | SnapshotRecord:
+        try:
+            record = _RECORDS.decode(value or b"")
+        except UNREADABLE as error:
+            raise self._damage(
+                offset, f"the record is not of a changelog that this program reads ({error})"
+            ) from error
+        if record.crawl != self._crawl:
+            raise self._damage(
+                offset, f"the record is of the crawl {record.crawl}, not of {self._crawl}"
+            )
+        return record
+
+    def _frame(self, offset: int, frame: CommitRecord) -> FoundCommit | None:
+        if frame.term < self.term:
+            return None  # its owner had lost the shard
+        if frame.term > self.term:
+            raise self._damage(
+                offset, f"commit {frame.sequence} is of term {frame.term}, which no claim began"
+            )
+        if self._expected and frame.sequence != self._expected:
+            raise self._damage(offset, f"commit {self._expected} is missing")
+        if frame.part != len(self._parts):
+            raise self._damage(
+                offset, f"part {len(self._parts)} of commit {frame.sequence} is missing"
+            )
+        if not self._parts:
+            self._expected, self._first_offset = frame.sequence, offset
+        self._parts.append(frame)
+        if len(self._parts) < frame.parts:
+            return None
+        data = b"".join(each.data for each in self._parts)
+        self._parts, self._expected = [], frame.sequence + 1
+        return FoundCommit(Mark(frame.term, frame.sequence), self._first_offset, data)
+
+    def _damage(self, offset: int, what: str) -> ChangelogDamaged:
+        return ChangelogDamaged(self._topic, self._shard, offset, what)
+
+    def __repr__(self) -> str:
+        return f"Fold(shard={self._shard}, term={self.term}, next={self._expected})"
+
+
+def folded_commits(
+    fold: Fold, records: Iterator[tuple[int, bytes | None]]
+) -> Iterator[FoundCommit]:
+    """The commits that count among these records."""
+    for offset, value in records:
+        if (found := fold.add(offset, value)) is not None:
+            yield found

@@ -1,0 +1,94 @@
+"""The inbox of one shard, read by its owner: ``Inbound`` over a partition of the topic ``inbox``.
+
+Position p says that all records with offsets below p are taken. Reading blocks, so it has a thread
+of its own; asking for the end has another, because a read may wait for as long as it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from lycosa.exchange import InboxDamaged, Parcel, PositionLost
+from lycosa.kafka.client import KafkaClient, Tell
+from lycosa.kafka.parcels import parcels_of
+from lycosa.kafka.reading import PartitionReader, PositionGone, RecordBroken
+from lycosa.kafka.topics import Topics
+
+_TRIM_S = 30.0
+
+
+class KafkaInbound:
+    """One shard's inbox."""
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        topics: Topics,
+        crawl: str,
+        shard: int,
+        tell: Tell = lambda text: None,
+    ) -> None:
+        self._client, self._topic, self._crawl, self._shard = client, topics.inbox, crawl, shard
+        self._tell = tell
+        self._reader = PartitionReader(client, topics.inbox, shard, tell)
+        self._asker = PartitionReader(client, topics.inbox, shard, tell)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox")
+        self._asking = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox-end")
+
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
+        """See ``Inbound``."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._reading, self._read, after)
+        except asyncio.CancelledError:
+            self._reader.interrupt()  # the next read waits for the thread
+            raise
+
+    async def last_position(self) -> int:
+        """See ``Inbound``."""
+        loop = asyncio.get_running_loop()
+        _, behind = await loop.run_in_executor(self._asking, self._asker.limits)
+        return behind
+
+    async def trim(self, position: int) -> None:
+        """Records up to this position are in both snapshots, and go. One that fails is made up for
+        by the next.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._asking, self._trim, position)
+
+    async def close(self) -> None:
+        """Ends what waits, and gives the connections back."""
+        for reader, pool in ((self._reader, self._reading), (self._asker, self._asking)):
+            reader.end()
+            await asyncio.get_running_loop().run_in_executor(pool, reader.close)
+            pool.shutdown(wait=False)
+
+    def _read(self, after: int) -> list[tuple[int, Parcel]]:
+        try:
+            return [
+                parcel
+                for offset, value in self._reader.batch(after)
+                for parcel in parcels_of(self._crawl, self._shard, offset, value)
+            ]
+        except PositionGone as error:
+            first, behind = self._asker_limits()
+            raise PositionLost(self._shard, after, first + 1, behind) from error
+        except RecordBroken as error:
+            raise InboxDamaged(f"the inbox of shard {self._shard}: {error}") from error
+
+    def _asker_limits(self) -> tuple[int, int]:
+        return self._asking.submit(self._asker.limits).result()
+
+    def _trim(self, position: int) -> None:
+        admin = self._client.admin()
+        place = TopicPartition(self._topic, self._shard, position)
+        try:
+            admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
+        except (KafkaException, TimeoutError) as error:
+            self._tell(f"trimming {self._topic}/{self._shard}: {error}")
+
+    def __repr__(self) -> str:
+        return f"KafkaInbound({self._reader!r})"

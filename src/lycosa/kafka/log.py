@@ -1,0 +1,263 @@
+"""The log port over Kafka: one shard's partition of the changelog, held by one owner.
+
+A claim raises the producer's epoch, which shuts out every earlier owner and decides what they had
+open, then appends a record of its own, and reads the log until that record is met: it is the end of
+all that earlier owners wrote, by construction, and no end is asked for that could be stale. An
+append is one transaction over ``changelog``, and over ``pages`` and ``dlq`` when there are rows for
+them. A log that was not claimed can be read, to what is committed just now.
+
+When Kafka is away for longer than a transaction may last, the producer is lost with it, and the
+shard is not: the owner **regains** its log. It looks whether there is a newer claim, and ends as
+fenced if there is. Else it gets a new producer, appends a record, and reads up to it. A claim that
+came in between shows there; when there is none, every later one shuts this owner out as before.
+What was read says whether the last commit is in the log, so that its outcome is known again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import msgspec
+from confluent_kafka import KafkaException, TopicPartition
+
+from lycosa.commit import NOTHING, Claim, Commit, Fenced, OutcomeUnknown, RolledBack
+from lycosa.kafka.changelog import (
+    ChangelogDamaged,
+    ClaimRecord,
+    Fold,
+    FoundCommit,
+    SnapshotRecord,
+    encoded,
+    folded_commits,
+    frames,
+)
+from lycosa.kafka.client import KafkaClient, Tell
+from lycosa.kafka.reading import (
+    PartitionReader,
+    PositionGone,
+    ReadingEnded,
+    ReadingStalled,
+    RecordBroken,
+)
+from lycosa.kafka.topics import Topics
+from lycosa.kafka.transactions import OutgoingRecord, Transactions
+
+_TRIM_S = 30.0
+_PATIENCE_S = 3.0
+
+
+class FeedRow(msgspec.Struct, frozen=True):
+    """A row for readers outside, in the commit's transaction. ``kind`` is ``pages`` or ``dlq``."""
+
+    kind: str
+    key: bytes
+    value: bytes
+
+
+class KafkaLog:
+    """One owner's hold on a shard's log. ``assignment`` is the number by which the coordinator
+    chose this owner; ``tell`` hears what a call waits for.
+    """
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        topics: Topics,
+        crawl: str,
+        shard: int,
+        assignment: int = 0,
+        tell: Tell = lambda text: None,
+    ) -> None:
+        self._client, self._topics, self._crawl, self.shard = client, topics, crawl, shard
+        self._assignment, self._tell = assignment, tell
+        self._transactions = Transactions(client, topics.transactional_id(shard), tell)
+        self._reader = PartitionReader(client, topics.changelog, shard, tell)
+        self._kept: deque[tuple[int, int]] = deque()  # sequence, offset of the first frame
+        self._end = -1  # offset of the last record that this owner knows
+        self._saved = 0
+        self.term = 0
+
+    def claim(self) -> Claim:
+        """See ``Log``. Raises ``Fenced`` as well: a later owner claims the shard, or the log has
+        one with a greater assignment.
+        """
+        self._append_claim()
+        first = last = None
+        fold = self._fold()
+        for found in self._found(fold, self._end):
+            first, last = first or found, found
+            self._kept.append((found.mark.sequence, found.offset))
+        if fold.assignment > self._assignment:
+            raise Fenced(
+                f"shard {self.shard} was given to another node: assignment {fold.assignment} is"
+                f" newer than {self._assignment}"
+            )
+        self.term, self._saved = fold.term, fold.saved
+        return Claim(
+            self.term, [fold.commit(last)] if last else [], first.mark if first else NOTHING
+        )
+
+    def read(self) -> Iterator[Commit]:
+        """See ``Log``."""
+        fold = self._fold()
+        for found in self._found(fold, self._end if self.term else None):
+            yield fold.commit(found)
+
+    def append(self, commit: Commit, feed: Sequence[FeedRow] = ()) -> None:
+        """See ``Log``; ``feed`` becomes visible with the commit."""
+        self._check_claimed()
+        records = [self._changelog(each) for each in frames(commit)]
+        parts = len(records)
+        records += [
+            OutgoingRecord(self._topics.named(each.kind), self.shard, each.value, each.key)
+            for each in feed
+        ]
+        try:
+            offsets = self._transactions.run(records)[:parts]
+        except (Fenced, OutcomeUnknown) as error:
+            first = self._regain(commit.sequence, error)
+        else:
+            first, self._end = offsets[0], offsets[-1]
+        self._kept.append((commit.sequence, first))
+
+    def trim(self, sequence: int) -> None:
+        """See ``Log``. What goes are the commits that the snapshot before this one has, so that the
+        older of two snapshots can still be used. A trim that fails is made up for by the next.
+        """
+        self._check_claimed()
+        newest = min(sequence, self._kept[-1][0]) if self._kept else 0
+        if newest <= self._saved:
+            return
+        saved = encoded(SnapshotRecord(self._crawl, self.term, newest))
+        try:
+            (self._end,) = self._transactions.run([self._changelog(saved)])
+        except RolledBack as error:
+            self._tell(str(error))
+            return
+        except (Fenced, OutcomeUnknown) as error:
+            with suppress(RolledBack):  # it looks for a commit that there is not
+                self._regain(-1, error)
+            return
+        before, self._saved = self._saved, newest
+        dropped = False
+        while len(self._kept) > 1 and self._kept[0][0] <= before:
+            self._kept.popleft()
+            dropped = True
+        if dropped:
+            self._delete_before(self._kept[0][1])
+
+    def close(self) -> None:
+        """Ends what another thread waits for, as well."""
+        self._transactions.close()
+        self._reader.end()
+
+    def _append_claim(self) -> None:
+        claim = encoded(ClaimRecord(self._crawl, uuid.uuid4().bytes, self._assignment))
+        self._transactions.begin()
+        while True:
+            try:
+                (self._end,) = self._transactions.run([self._changelog(claim)])
+            except RolledBack as error:
+                self._tell(str(error))
+            except OutcomeUnknown:
+                if self._transactions.is_closed:
+                    raise
+                self._transactions.begin()  # a claim that is in the log twice begins two terms
+            else:
+                return
+
+    def _regain(self, sequence: int, error: Fenced | OutcomeUnknown) -> int:
+        """After an append that failed for good: the offset of the commit if it is in the log.
+        Raises ``RolledBack`` if it is not, and ``error`` if the log is another owner's.
+        """
+        is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
+        if is_fenced or self._transactions.is_closed:
+            raise error
+        self._own_commits(None, error)  # a newer claim is not disturbed
+        self._transactions.begin()
+        record = encoded(SnapshotRecord(self._crawl, self.term, self._saved))
+        (behind,) = self._transactions.run([self._changelog(record)])
+        found = self._own_commits(behind, error)
+        self._end = behind
+        if sequence not in found:
+            raise RolledBack(str(error)) from error
+        return found[sequence]
+
+    def _own_commits(self, until: int | None, error: Exception) -> dict[int, int]:
+        """The commits behind the last known record, with the offset of their first frame. Raises
+        ``error`` when there is a newer claim.
+        """
+        fold = Fold(self._topics.changelog, self.shard, self._crawl, 0)
+        fold.term = self.term
+        found: dict[int, int] = {}
+        for each in self._found(fold, until, self._end + 1):
+            found[each.mark.sequence] = each.offset
+        if fold.term > self.term:
+            raise error
+        return found
+
+    def _delete_before(self, offset: int) -> None:
+        admin = self._client.admin()
+        place = TopicPartition(self._topics.changelog, self.shard, offset)
+        try:
+            admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
+        except (KafkaException, TimeoutError) as error:
+            self._tell(f"trimming {self._topics.changelog}/{self.shard}: {error}")
+
+    def _check_claimed(self) -> None:
+        if not self.term:
+            raise Fenced(f"shard {self.shard} was not claimed by this owner")
+
+    def _changelog(self, value: bytes) -> OutgoingRecord:
+        return OutgoingRecord(self._topics.changelog, self.shard, value)
+
+    def _fold(self) -> Fold:
+        try:
+            first, _ = self._reader.limits()
+        except ReadingEnded as error:
+            raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
+        return Fold(self._topics.changelog, self.shard, self._crawl, first)
+
+    def _found(
+        self, fold: Fold, until: int | None, start: int | None = None
+    ) -> Iterator[FoundCommit]:
+        try:
+            yield from folded_commits(fold, self._records(until, start))
+        except (PositionGone, RecordBroken) as error:
+            raise ChangelogDamaged(self._topics.changelog, self.shard, -1, str(error)) from error
+        except ReadingEnded as error:
+            raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
+
+    def _records(self, until: int | None, start: int | None) -> Iterator[tuple[int, bytes | None]]:
+        """The records from ``start`` to ``until``.
+
+        A commit is acknowledged when the broker has decided it; it becomes visible a moment later,
+        by a marker in the partition. When the broker is killed in between, the marker is not
+        written before the next request of this ``transactional.id``, and who waited for the record
+        alone would wait for ever. An empty transaction is such a request.
+        """
+        is_others = until is None and start is None  # read by somebody who may not write
+        patience_s = float("inf") if is_others else _PATIENCE_S
+        while True:
+            try:
+                for offset, value in self._reader.read(start, until, patience_s):
+                    yield offset, value
+                    start = offset + 1
+            except ReadingStalled:
+                if until is None:
+                    return
+                with suppress(RolledBack):
+                    self._transactions.run(
+                        [self._changelog(encoded(SnapshotRecord(self._crawl, 0, 0)))]
+                    )
+            else:
+                return
+
+    def __repr__(self) -> str:
+        return (
+            f"KafkaLog(shard={self.shard}, term={self.term}, commits={len(self._kept)},"
+            f" saved={self._saved})"
+        )

@@ -1,0 +1,150 @@
+"""What the log over Kafka does beyond what every log must: owners that overtake each other, a
+transaction over several topics, and damage that only a topic can have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_broker import Broker
+from lycosa.commit import Commit, Fenced, LogDamaged, Mark, PartitionBatch
+from lycosa.kafka import FeedRow, KafkaLog, Topics
+from lycosa.kafka.transactions import OutgoingRecord, Transactions
+
+pytestmark = pytest.mark.service
+CRAWL = "2f0cf3d2"
+Owner = Callable[..., KafkaLog]
+
+
+def commit(term: int, sequence: int, size: int = 3) -> Commit:
+    batch = PartitionBatch(0, {b"key": bytes(size)})
+    return Commit(term=term, sequence=sequence, wall=1.0, batches=[batch], crawl=CRAWL, shard=1)
+
+
+@pytest.fixture
+def topics(kafka: Broker) -> Topics:
+    return kafka.topics()
+
+
+@pytest.fixture
+def owner(kafka: Broker, topics: Topics) -> Iterator[Owner]:
+    logs: list[KafkaLog] = []
+
+    def made(assignment: int = 0) -> KafkaLog:
+        logs.append(KafkaLog(kafka.client, topics, CRAWL, 1, assignment))
+        return logs[-1]
+
+    yield made
+    for log in logs:
+        log.close()
+
+
+def marks(log: KafkaLog) -> list[Mark]:
+    return [each.mark for each in log.read()]
+
+
+def test_a_fence_without_a_claim_shuts_the_owner_out_too(
+    kafka: Broker, topics: Topics, owner: Owner
+) -> None:
+    log = owner()
+    log.claim()
+    log.append(commit(1, 1))
+    Transactions(kafka.client, topics.transactional_id(1), print).begin()
+    with pytest.raises(Fenced, match="later owner"):
+        log.append(commit(1, 2))
+    assert marks(owner()) == [Mark(1, 1)]
+
+
+def test_a_claim_that_another_one_overtook_is_fenced(
+    kafka: Broker, topics: Topics, owner: Owner
+) -> None:
+    early = Transactions(kafka.client, topics.transactional_id(1), print)
+    early.begin()
+    assert owner().claim().term == 1
+    with pytest.raises(Fenced):
+        early.run([OutgoingRecord(topics.changelog, 1, b"never read")])
+    assert owner().claim().term == 2
+
+
+def test_what_an_owner_had_open_is_rolled_back_by_the_next_claim(
+    kafka: Broker, topics: Topics, owner: Owner
+) -> None:
+    log = owner()
+    log.claim()
+    log.append(commit(1, 1))
+    producer = log._transactions._producer
+    assert producer is not None
+    producer.begin_transaction()
+    producer.produce(topics.changelog, b"never read", partition=1)
+    producer.flush(10)
+    claim = owner().claim()
+    assert (claim.term, claim.latest) == (2, commit(1, 1))
+
+
+def test_an_owner_that_was_chosen_earlier_than_another_ends(owner: Owner) -> None:
+    owner(assignment=7).claim()
+    with pytest.raises(Fenced, match="assignment 7 is newer than 6"):
+        owner(assignment=6).claim()
+    assert owner(assignment=7).claim().term == 3  # the same node again, after its worker ended
+
+
+def test_a_commit_larger_than_a_record_is_split_and_read_as_one(owner: Owner) -> None:
+    log = owner()
+    log.claim()
+    large = commit(1, 1, size=5_000_000)
+    log.append(large)
+    log.append(commit(1, 2))
+    assert list(log.read()) == [large, commit(1, 2)]
+
+
+def test_rows_for_readers_outside_are_visible_with_their_commit_and_not_without(
+    kafka: Broker, topics: Topics, owner: Owner
+) -> None:
+    log = owner()
+    log.claim()
+    rows = [FeedRow("pages", b"url8", json.dumps({"n": n}).encode()) for n in range(3)]
+    dead = FeedRow("dlq", b"url8", b"{}")
+    log.append(commit(1, 1), rows)
+    log.append(commit(1, 2), [*rows, dead])
+    owner().claim()
+    with pytest.raises(Fenced):
+        log.append(commit(1, 3), [*rows, dead])
+    assert kafka.values(topics.named("pages"), 1) == [row.value for row in rows] * 2
+    assert kafka.values(topics.named("dlq"), 1) == [b"{}"]
+
+
+def test_a_trim_keeps_the_numbers_of_terms(owner: Owner) -> None:
+    for term in (1, 2, 3):
+        log = owner()
+        assert log.claim().term == term
+    for sequence in range(1, 10):
+        log.append(commit(3, sequence))
+    log.trim(4)
+    log.trim(8)
+    again = owner()
+    claim = again.claim()
+    assert (claim.term, claim.reach, claim.latest) == (4, Mark(3, 5), commit(3, 9))
+
+
+def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owner: Owner) -> None:
+    log = owner()
+    log.claim()
+    log.append(commit(1, 1, size=2_000_000))
+    log.append(commit(1, 2))
+    admin = kafka.client.admin()
+    place = TopicPartition(topics.changelog, 1, 3)  # within the first commit
+    admin.delete_records([place])[place].result(20)
+    with pytest.raises(LogDamaged, match="the front of the log was cut"):
+        marks(log)
+    with pytest.raises(LogDamaged):
+        owner().claim()
+
+
+def test_a_topic_of_another_crawl_is_damage(kafka: Broker, topics: Topics, owner: Owner) -> None:
+    KafkaLog(kafka.client, topics, "another", 1).claim()
+    with pytest.raises(LogDamaged, match="of the crawl another, not of 2f0cf3d2"):
+        owner().claim()

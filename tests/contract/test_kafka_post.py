@@ -1,0 +1,154 @@
+"""What the post over Kafka does beyond what every post must: records of several parcels, what is
+under way when time is over, positions, and damage that only a topic can have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafka_broker import Broker
+from lycosa.exchange import Handover, InboxDamaged, Parcel, PositionLost
+from lycosa.kafka import KafkaInbound, KafkaPost, Topics
+from lycosa.kafka.parcels import GATHERED_BYTES
+from lycosa.model.discovered import Discovered, LinkKind
+
+pytestmark = pytest.mark.service
+CRAWL, DESTINATION = "2f0cf3d2", 1
+
+
+def parcels(first: int, last: int, size: int = 10) -> list[Parcel]:
+    return [
+        Parcel(
+            0,
+            DESTINATION,
+            number,
+            [Discovered("http://0.test/" + "x" * size, b"hosthost", b"urlsurls", LinkKind.A, 1)],
+        )
+        for number in range(first, last + 1)
+    ]
+
+
+@pytest.fixture
+def topics(kafka: Broker) -> Topics:
+    return kafka.topics()
+
+
+async def read(inbound: KafkaInbound, after: int, count: int) -> list[tuple[int, Parcel]]:
+    found: list[tuple[int, Parcel]] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            found += await inbound.read_parcels(found[-1][0] if found else after)
+    return found
+
+
+async def test_parcels_that_are_posted_together_are_one_record_and_come_back_whole(
+    kafka: Broker, topics: Topics
+) -> None:
+    post, inbound = (
+        KafkaPost(kafka.client, topics, CRAWL),
+        KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
+    )
+    assert await post.post_parcels(parcels(1, 8)) == Handover(8)
+    assert len(kafka.values(topics.inbox, DESTINATION)) == 1
+    assert await inbound.last_position() == 1
+    assert await read(inbound, 0, 8) == [
+        (int(parcel.sequence == 8), parcel) for parcel in parcels(1, 8)
+    ]
+    await post.close()
+    await inbound.close()
+
+
+async def test_parcels_beyond_the_size_of_a_record_are_several_and_count_in_order(
+    kafka: Broker, topics: Topics
+) -> None:
+    post, inbound = (
+        KafkaPost(kafka.client, topics, CRAWL),
+        KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
+    )
+    large = parcels(1, 5, size=GATHERED_BYTES // 2 - 1000)
+    assert await post.post_parcels(large) == Handover(5)
+    assert [position for position, _ in await read(inbound, 0, 5)] == [0, 1, 1, 2, 3]
+    alone = parcels(6, 6, size=3_500_000)
+    assert await post.post_parcels(alone) == Handover(1)
+    assert await read(inbound, 3, 1) == [(4, alone[0])]
+    await post.close()
+    await inbound.close()
+
+
+async def test_a_record_that_is_refused_for_good_fails_and_the_next_post_has_a_new_producer(
+    kafka: Broker, topics: Topics
+) -> None:
+    post = KafkaPost(kafka.client, topics, CRAWL)
+    assert await post.post_parcels(parcels(1, 1)) == Handover(1)
+    before = post._producer
+    handed = await post.post_parcels(parcels(2, 2, size=5_000_000))
+    assert handed.count == 0 and "too large" in str(handed.failure).lower()
+    assert await post.post_parcels(parcels(2, 3)) == Handover(2)
+    assert post._producer is not before
+    assert len(kafka.values(topics.inbox, DESTINATION)) == 2
+    await post.close()
+
+
+async def test_reading_waits_at_the_end_and_a_cancelled_read_loses_nothing(
+    kafka: Broker, topics: Topics
+) -> None:
+    post, inbound = (
+        KafkaPost(kafka.client, topics, CRAWL),
+        KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
+    )
+    for _ in range(2):
+        waiting = asyncio.create_task(inbound.read_parcels(0))
+        await asyncio.wait({waiting}, timeout=0.3)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    reading = asyncio.create_task(read(inbound, 0, 1))
+    await post.post_parcels(parcels(1, 1))
+    assert await reading == [(1, parcels(1, 1)[0])]
+    assert await read(inbound, 0, 1) == [(1, parcels(1, 1)[0])]  # from an earlier position again
+    await post.close()
+    await inbound.close()
+
+
+async def test_trimmed_and_never_written_positions_are_lost(kafka: Broker, topics: Topics) -> None:
+    post, inbound = (
+        KafkaPost(kafka.client, topics, CRAWL),
+        KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
+    )
+    for number in range(1, 5):
+        await post.post_parcels(parcels(number, number))
+    await inbound.trim(2)
+    assert [each.sequence for _, each in await read(inbound, 2, 2)] == [3, 4]
+    for after in (1, 9):
+        with pytest.raises(
+            PositionLost, match=f"up to position {after}, and the topic holds positions 3 to 4"
+        ):
+            await inbound.read_parcels(after)
+    await post.close()
+    await inbound.close()
+
+
+async def test_a_record_of_another_crawl_or_of_no_known_form_is_damage(
+    kafka: Broker, topics: Topics
+) -> None:
+    post, inbound = (
+        KafkaPost(kafka.client, topics, "another"),
+        KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
+    )
+    await post.post_parcels(parcels(1, 1))
+    with pytest.raises(InboxDamaged, match="of the crawl another at offset 0"):
+        await inbound.read_parcels(0)
+    kafka.write(topics.inbox, DESTINATION, [b"\xc1"])
+    with pytest.raises(InboxDamaged, match="offset 1 that this program cannot read"):
+        await inbound.read_parcels(1)
+    await post.close()
+    await inbound.close()
+
+
+async def test_a_closed_post_counts_nothing(kafka: Broker, topics: Topics) -> None:
+    post = KafkaPost(kafka.client, topics, CRAWL)
+    await post.post_parcels(parcels(1, 1))
+    await post.close()
+    assert (await post.post_parcels(parcels(2, 2))).count == 0

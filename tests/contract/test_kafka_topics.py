@@ -1,0 +1,151 @@
+"""Topics of a crawl on a real broker: made as they must be, and checked with the command that
+corrects what is not.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+)
+
+from kafka_broker import Broker
+from lycosa.cli import main
+from lycosa.kafka import (
+    BadClientSettings,
+    KafkaAway,
+    KafkaClient,
+    KafkaSettings,
+    Topics,
+    check_topics,
+    make_topics,
+)
+
+pytestmark = pytest.mark.service
+
+
+def errors(broker: Broker, topics: Topics) -> list[tuple[str, str]]:
+    return [
+        (each.what, each.fix) for each in check_topics(broker.client, topics) if not each.is_warning
+    ]
+
+
+def change(broker: Broker, topic: str, key: str, value: str) -> None:
+    """Returns when the broker has applied it, which is later than its answer."""
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = broker.client.admin()
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(20)
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    for _ in range(1000):
+        if admin.describe_configs([asked])[asked].result(20)[key].value == value:
+            return
+    raise AssertionError(f"{key} was not applied")
+
+
+def test_topics_that_were_made_are_as_they_must_be(kafka: Broker) -> None:
+    topics = kafka.topics(shards=3)
+    assert errors(kafka, topics) == []
+    assert make_topics(kafka.client, topics) == []
+
+
+def test_topics_that_are_missing_are_named_and_made(kafka: Broker) -> None:
+    topics = Topics(f"{kafka.topics().name}-x", 2, 1, 1)
+    assert [what for what, _ in errors(kafka, topics)] == [
+        f"topic {plan.name} is missing" for plan in topics.plans()
+    ]
+    assert make_topics(kafka.client, topics) == [plan.name for plan in topics.plans()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "wanted"),
+    [
+        ("changelog", "retention.ms", "604800000", "-1"),
+        ("changelog", "retention.bytes", "1000000", "-1"),
+        ("inbox", "retention.ms", "604800000", "-1"),
+        ("changelog", "cleanup.policy", "compact", "delete"),
+        ("control", "cleanup.policy", "delete", "compact"),
+        ("changelog", "unclean.leader.election.enable", "true", "false"),
+        ("inbox", "max.message.bytes", "1048588", "4100000"),
+        ("changelog", "max.message.bytes", "500000", "1000000"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_the_command_that_corrects_it(
+    kafka: Broker, kind: str, key: str, value: str, wanted: str
+) -> None:
+    topics = kafka.topics()
+    change(kafka, topics.named(kind), key, value)
+    ((what, fix),) = errors(kafka, topics)
+    assert what.startswith(f"topic {topics.named(kind)}: {key} is {value}, ")
+    assert fix == (
+        f"kafka-configs.sh --bootstrap-server {kafka.addresses[0]} --entity-type topics"
+        f" --entity-name {topics.named(kind)} --alter --add-config {key}={wanted}"
+    )
+    change(kafka, topics.named(kind), key, wanted)
+    assert errors(kafka, topics) == []
+
+
+def test_partitions_and_replicas_that_are_too_few_or_too_many_are_named(kafka: Broker) -> None:
+    topics = kafka.topics(shards=2)
+    more = Topics(topics.name, 4, 1, 1)
+    found = errors(kafka, more)
+    assert found[0][0] == f"topic {topics.changelog} has 2 partitions, 4 are needed"
+    assert "--alter --topic" in found[0][1] and found[0][1].endswith("--partitions 4")
+    for topic in (plan.name for plan in topics.plans() if plan.partitions == 2):
+        admin = kafka.client.admin()
+        made = admin.create_partitions([NewPartitions(topic, 4)])
+        made[topic].result(20)
+    assert errors(kafka, more) == []
+    assert errors(kafka, topics)[0][1] == "set shards = 4, or choose another name for this crawl"
+    wanted = Topics(topics.name, 4, 3, 1)
+    whats = [what for what, _ in errors(kafka, wanted)]
+    assert whats[0].startswith("1 brokers are there, and 3 replicas are asked for")
+    assert f"topic {topics.changelog}: 4 partitions (0 first) have fewer than 3 replicas" in whats
+    insync = [what for what, _ in errors(kafka, Topics(topics.name, 4, 1, 2))]
+    assert f"topic {topics.changelog}: min.insync.replicas is 1, 2 is needed" in insync
+
+
+def test_a_topic_that_cannot_be_made_says_why(kafka: Broker) -> None:
+    topics = Topics(f"{kafka.topics().name}-y", 2, 3, 2)
+    with pytest.raises(KafkaAway, match=r"changelog cannot be made: .*[Rr]eplication factor"):
+        make_topics(kafka.client, topics)
+
+
+def test_settings_that_the_client_refuses_are_named_without_their_values() -> None:
+    settings = KafkaSettings(("127.0.0.1:9",), {"security.protocol": "hush"})
+    with pytest.raises(BadClientSettings, match=r"security\.protocol") as error:
+        KafkaClient(settings).admin()
+    assert "hush" not in str(error.value)
+
+
+def cluster_toml(folder: Path, broker: Broker, name: str) -> Path:
+    path = folder / "cluster.toml"
+    path.write_text(
+        f'name = "{name}"\nshards = 2\n[kafka]\nreplication = 1\n'
+        f'addresses = ["{broker.addresses[0]}"]\n'
+    )
+    return path
+
+
+def test_the_commands_make_and_check(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"{kafka.topics().name}-z"
+    file = cluster_toml(tmp_path, kafka, name)
+    assert main(["cluster", "check", str(file)]) == 2
+    assert f"topic {name}.changelog is missing\n  lycosa cluster init {file}" in (
+        capsys.readouterr().out
+    )
+    assert main(["cluster", "init", str(file)]) == 0
+    assert f"made topic {name}.inbox" in capsys.readouterr().out
+    assert main(["cluster", "check", "--json", str(file)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["memory_bytes"] == 2 * 270_000_000
+    assert [each["is_warning"] for each in told["findings"]] == [True]

@@ -1,0 +1,97 @@
+"""A real Kafka broker for tests, on loopback, by ``script/services``."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from lycosa.kafka import KafkaClient, KafkaSettings, Topics, make_topics
+from lycosa.kafka.reading import PartitionReader
+
+_SERVICES = Path(__file__).parents[1] / "script" / "services"
+
+
+class Broker:
+    """One broker, or several of one cluster, with a client of it."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._folder, self._count = folder, count
+        self.pids: list[int] = []
+        self.start()
+
+    def start(self) -> None:
+        """Starts what does not run, on the same ports with the same data."""
+        quick = {"KAFKA_JAVA_OPTS": "-XX:TieredStopAtLevel=1", "KAFKA_HEAP": "256m"}
+        run = subprocess.run(
+            [_SERVICES, "start", "kafka", self._folder, str(self._count)],
+            env={**os.environ, **quick},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        values = dict(line.split("=", 1) for line in run.stdout.split())
+        self.addresses = tuple(values.pop("KAFKA").split(","))
+        self.pids = [int(pid) for pid in values.values()]
+        self.client = self.new_client()
+
+    def new_client(self) -> KafkaClient:
+        """A client that remembers no complaint yet."""
+        return KafkaClient(KafkaSettings(self.addresses))
+
+    def kill(self, number: int = 0) -> None:
+        """As power loss ends a broker; it is gone when this returns."""
+        ended = os.pidfd_open(self.pids[number])
+        try:
+            signal.pidfd_send_signal(ended, signal.SIGKILL)
+            assert select.select([ended], [], [], 20)[0], "the broker is still there"
+        finally:
+            os.close(ended)
+
+    def stop(self) -> None:
+        subprocess.run([_SERVICES, "stop", "kafka", self._folder], check=True)
+
+    def values(self, topic: str, partition: int) -> list[bytes]:
+        """What is committed in a partition, in order."""
+        reader = PartitionReader(self.client, topic, partition, lambda text: None)
+        try:
+            return [value or b"" for _, value in reader.read(None, None)]
+        finally:
+            reader.close()
+
+    def write(self, topic: str, partition: int, values: Iterable[bytes]) -> None:
+        """Appends records."""
+        producer = self.client.idempotent()
+        for value in values:
+            producer.produce(topic, value, partition=partition)
+        assert producer.flush(20) == 0
+
+    def topics(self, shards: int = 2) -> Topics:
+        """The topics of a crawl that nothing else uses."""
+        topics = Topics(f"t-{uuid.uuid4().hex[:12]}", shards, self._count, max(self._count - 1, 1))
+        make_topics(self.client, topics)
+        return topics
+
+
+@contextmanager
+def started(count: int = 1) -> Iterator[Broker]:
+    """A cluster of its own; skips the test when one cannot be started here."""
+    lacks = subprocess.run(
+        [_SERVICES, "lacks", "kafka"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
+    if lacks:
+        pytest.skip(f"Kafka cannot be started, missing: {lacks.splitlines()[0]} (script/services kafka)")
+    with TemporaryDirectory(prefix="lycosa-kafka-") as folder:
+        broker = Broker(Path(folder), count)
+        try:
+            yield broker
+        finally:
+            broker.stop()

@@ -1,0 +1,100 @@
+"""``cluster.toml``: what is read, what is refused, and that no secret is ever said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.config.cluster_file import ClusterFile, read_cluster_file
+from lycosa.config.sources import SettingsError
+
+LEAST = 'name = "news"\n[kafka]\naddresses = ["10.0.0.1:9092"]\n'
+
+
+def read(folder: Path, text: str) -> ClusterFile:
+    path = folder / "cluster.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    return read_cluster_file(path)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(SettingsError) as error:
+        read(folder, text)
+    return [each.removeprefix(f"{folder / 'cluster.toml'}: ") for each in error.value.problems]
+
+
+def test_a_name_and_addresses_are_enough(tmp_path: Path) -> None:
+    given = read(tmp_path, LEAST)
+    assert (given.name, given.shards, given.objects, given.token_file) == ("news", 16, "", None)
+    assert given.kafka.addresses == ("10.0.0.1:9092",)
+    assert (given.kafka.replication, given.kafka.min_insync, given.kafka.security) == (3, 2, {})
+    assert given.warnings() == []
+
+
+def test_everything_that_the_file_may_say_is_read(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret")
+    (tmp_path / "token").chmod(0o600)
+    given = read(
+        tmp_path,
+        'name = "news"\nshards = 64\ntoken_file = "token"\n'
+        '[kafka]\naddresses = ["a:1", "[::1]:2"]\nreplication = 1\n'
+        '[kafka.security]\n"sasl.username" = "lycosa"\n'
+        '[objects]\nurl = "s3://bucket/news"\n',
+    )
+    assert (given.shards, given.objects) == (64, "s3://bucket/news")
+    assert given.token_file == tmp_path / "token"
+    assert (given.kafka.addresses, given.kafka.min_insync) == (("a:1", "[::1]:2"), 1)
+    assert given.kafka.security == {"sasl.username": "lycosa"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[kafka]\naddresses = ['a:1']", "name: needed"),
+        ('name = "News"\n[kafka]\naddresses = ["a:1"]', "name: needed"),
+        ('name = "news"', "kafka.addresses: needed"),
+        ('name = "news"\nkafka = 3', "kafka: a section is needed"),
+        ('name = "news"\n[kafka]\naddresses = ["a"]', "kafka.addresses: 'a' is not HOST:PORT"),
+        ('name = "news"\n[kafka]\naddresses = ["a:99999"]', "is not HOST:PORT"),
+        (f"shards = 0\n{LEAST}", "shards: a whole number from 1 to 1024 is needed"),
+        (f"shards = true\n{LEAST}", "shards: a whole number"),
+        (f"shard = 4\n{LEAST}", "shard: no such key; did you mean shards?"),
+        (f"{LEAST}adresses = []", "kafka.adresses: no such key; did you mean addresses?"),
+        (f"{LEAST}min_insync = 4", "kafka.min_insync: greater than kafka.replication"),
+        (f'{LEAST}security = {{ "linger.ms" = "3" }}', "linger.ms is not a security setting"),
+        (f'{LEAST}security = {{ "ssl.x" = 3 }}', "the value of ssl.x is no text"),
+        (f'{LEAST}[kafka.security]\nsasl.username = "x"', 'write "sasl.username" in quotes'),
+        (f'{LEAST}[objects]\nurl = "ftp://x"', "objects.url: a URL is needed"),
+        (f'{LEAST}[objects]\nurl = "s3://k:s@b/x"', "objects.url: credentials do not belong"),
+        (f'token_file = "absent"\n{LEAST}', "cannot be read, or is empty"),
+        ("name = ", "not TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    assert any(problem in each for each in problems(tmp_path, text)), problems(tmp_path, text)
+
+
+def test_all_problems_are_told_at_once_and_no_secret_is(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        'name = "N"\nshards = 0\n[kafka]\naddresses = []\n'
+        'security = { "sasl.password" = "hush", "linger.ms" = "hush" }\n'
+        '[objects]\nurl = "s3://hush:hush@bucket"\n',
+    )
+    assert len(found) == 5
+    assert "hush" not in "".join(found)
+
+
+def test_settings_do_not_show_their_values(tmp_path: Path) -> None:
+    given = read(tmp_path, f'{LEAST}security = {{ "sasl.password" = "hush" }}')
+    assert "hush" not in repr(given) and "sasl.password" in repr(given)
+
+
+def test_a_file_with_a_secret_that_others_can_read_is_warned_about(tmp_path: Path) -> None:
+    given = read(tmp_path, f'{LEAST}security = {{ "sasl.password" = "hush" }}')
+    given.path.chmod(0o644)
+    assert given.warnings() == [
+        f"{given.path} can be read by other users of this machine: chmod 600 {given.path}"
+    ]
