@@ -230,6 +230,7 @@ class Partition:
         host.queue.finish_entry(lease.entry)
         host.record.waiting -= 1
         self.visits.mark_changed(host)
+        # The visit released the host before parsing, so its last URL may end after the host left.
         if not host.benched and host.record.waiting == 0:
             self.settle_host(host)
         before = counted_as(host.record.state)

@@ -36,7 +36,10 @@ class LinkKind(IntEnum):
     OTHER = 34
 
     is_requisite: bool
-    """Part of how a page looks, not a page: recorded, fetched only with ``--requisites``."""
+    """Whether it is part of how a page looks, not a page.
+
+    Its links are recorded, and fetched only with ``--requisites``.
+    """
 
     def __init__(self, number: int) -> None:
         self.is_requisite = number >= 30  # stored, because it is read several times for each link

@@ -171,7 +171,7 @@ class Crawl:
                 running.exception()
 
     async def _with_uploads(self, report: Report) -> Report:
-        """Uploads what the run left; ``progress.uploads`` says how far that came."""
+        """Upload what the run left; ``progress.uploads`` says how much was uploaded."""
         if self._uploads is None:
             return report
         state = await self._uploads.finish(lambda: None)

@@ -113,7 +113,7 @@ class Supervisor:
         self._stops = 0
         # of earlier crawls of the same program
         self._earlier_cpu_s = ended_children_cpu_s()
-        # captures in the first report that has any, and CPU seconds until then
+        # Captures in the first report that has any, and CPU seconds until then.
         self._start = 0, 0.0
 
     # -- the operator's controls
@@ -121,7 +121,8 @@ class Supervisor:
     def stop(self) -> None:
         """Stop the crawl: the first call finishes what is in flight, the second cancels it.
 
-        The third call kills the workers. The crawl can be resumed in any case.
+        The third call kills the workers. The crawl can be resumed in any case. After the crawl's
+        end a call stops the upload.
         """
         self._stops += 1
         if self._over.done() and self._uploads is not None:
@@ -170,7 +171,7 @@ class Supervisor:
         )
 
     async def _finish_uploads(self, progress: Progress) -> Progress:
-        """The workers are gone; what they left is uploaded."""
+        """Upload what the workers left; they have ended."""
         if self._uploads is None:
             return progress
         uploads = self._uploads

@@ -76,7 +76,7 @@ def stem_of(path: Path | str) -> str:
 
 
 def is_closed(folder: Path, kind: str, name: str) -> bool:
-    """Whether a file has its final name, or had it when it was removed after its upload."""
+    """Whether a file has its final name, or was removed after its upload."""
     closed = file_name(kind, name)
     return (folder / closed).exists() or closed in removed_files(folder)
 
@@ -106,8 +106,7 @@ def open_segment_file(path: Path) -> BinaryIO:
 
 
 def segment_names(folder: Path, *kinds: str) -> set[str]:
-    """The segments that have a file of one of these kinds, open or closed, or removed after its
-    upload.
+    """The segments that have a file of one of these kinds, open, closed, or removed after upload.
 
     A large folder is listed in parts, so one listing may miss a file that is renamed meanwhile.
     Therefore there are two.

@@ -199,10 +199,11 @@ class Committer:
         self.raise_failure()
 
     async def _commit_once(self, is_last: bool = False) -> None:
-        """Make one commit. Everything from the end of the first awaits to the write is the cut.
+        """Make one commit.
 
-        The last commit is logged even when nothing happened. Files were closed by then, and the log
-        should name the files that exist.
+        The cut is everything from the end of the first awaits to the write. The last commit is
+        logged even when nothing happened. Files were closed by then, and the log should name the
+        files that exist.
         """
         books, partitions = self._books, self._partitions
         for partition in partitions.values():
@@ -211,6 +212,7 @@ class Committer:
             if partition.take_gathered():
                 await self._clock.sleep(0)
         await self._pipeline.wait_until_stored()
+        # From here to the write nothing awaits, so everything below sees the same instant.
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
         self._pipeline.pacing.was_asked = False
@@ -238,6 +240,8 @@ class Committer:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        # Parcels are sent, and those of others acknowledged, only now: a crash before the commit
+        # would undo both.
         self.mail.send_parcels(cut)
         await self._tend()
 
@@ -324,7 +328,7 @@ class Committer:
         try:
             for number, data in shard.data.items():
                 await self._offload.run(_saving_all(shard, number, data, self._before[number]))
-        except NotStored as error:  # the log has all that they would hold; it is not trimmed
+        except NotStored as error:  # the log keeps what they would contain: it is not trimmed
             self.waits_for = str(error)
             return
         self._reach("flush:done")

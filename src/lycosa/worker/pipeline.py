@@ -118,7 +118,7 @@ class Pipeline:
         self.reparsing = stages.reparsing
         self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []
-        """URLs whose lease ended since the worker last took this list."""
+        """URLs whose lease ended since the last commit was cut."""
 
     @property
     def may_start(self) -> bool:

@@ -201,7 +201,8 @@ class Worker:
         self._has_more = self._start_visits(now, time)
         if not self._solo_waiting:
             self.committer.start_when_due(now)
-        # Not free, though nothing runs: more work may come, or work waits for a resource.
+        # A worker that waits for more seeds or for a resource has not finished, although nothing
+        # runs.
         is_free = (
             self.has_lease
             and self._most_running > 0
@@ -311,7 +312,10 @@ class Worker:
         self._news.set()
 
     async def _may_reparse(self) -> bool:
-        """Whether to continue parsing stored bodies; waits while the results find no room."""
+        """Whether to continue parsing stored bodies.
+
+        Waits while the disk or the next commit has no room for the results.
+        """
         while self._stop is None and (
             self.committer.is_behind or self.lacks_room or self._is_paused
         ):
