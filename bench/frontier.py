@@ -111,6 +111,7 @@ class Crawl:
             RecentHashes(0),
             _Clock(),
             lambda *_: None,
+            lambda _: None,
         )
 
     def discover(self, urls: list[str]) -> None:

@@ -88,7 +88,9 @@ def started(count: int = 1) -> Iterator[Broker]:
         [_SERVICES, "lacks", "kafka"], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.strip()
     if lacks:
-        pytest.skip(f"Kafka cannot be started, missing: {lacks.splitlines()[0]} (script/services)")
+        pytest.skip(
+            f"Kafka cannot be started, missing: {lacks.splitlines()[0]} (script/services kafka)"
+        )
     with TemporaryDirectory(prefix="lycosa-kafka-") as folder:
         broker = Broker(Path(folder), count)
         try:

@@ -1,7 +1,7 @@
-"""Lycosa: a polite, crash-safe web crawler. The names here are stable; everything else may move.
+"""Lycosa: a polite, crash-safe web crawler. The names here are stable; all others may change.
 
-They are loaded when first asked for: the command line and the parse child import parts of the
-package and should not pay for all of it.
+They are loaded on first use, because the command line and the parse child import parts of the
+package and should not load all of it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,7 @@
-"""What the pipeline is given from outside: clock, offload, fetcher, resolver, parser, address
-slots.
+"""The ports of the pipeline: clock, offload, fetcher, resolver, parser, address slots.
 
-Each is small enough that the real one, the one for virtual time, and a test's own read alike.
-Everything that takes time or depends on chance comes through here, so that one seed gives one
+Each is so small that its real implementation, the one in virtual time, and a test's own are alike.
+Everything that takes time or depends on chance goes through a port, so that one seed gives one
 history.
 """
 
@@ -27,19 +26,21 @@ class Clock(Protocol):
 
 
 class Offload(Protocol):
-    """Runs blocking and long work away from the loop: fsync, commits, refills of back queues, long
-    robots.txt files, large bodies, Parquet.
+    """Runs blocking and long work outside the event loop.
+
+    Examples are fsync, commits, refills of back queues, long robots.txt files, large bodies,
+    Parquet.
     """
 
     async def run(self, work: Callable[[], _T]) -> _T: ...
 
 
 class Fetcher(Protocol):
-    """Sends one request. Never raises for what a server or network does; cancelling ends the
-    transfer.
+    """Sends one request; does not raise for faults of a server or network.
 
-    At the moment before a request leaves, the lease on its shard is asked once more: a request that
-    may not leave ends as ``LEASE_EXPIRED``, and the server has not heard of it.
+    Cancelling ends the transfer. At the moment before a request leaves, the lease on its shard is
+    checked once more: a request that may not leave ends as ``LEASE_EXPIRED``, and nothing of it
+    reached the server.
     """
 
     async def fetch(self, request: FetchRequest) -> Fetched: ...
@@ -47,15 +48,15 @@ class Fetcher(Protocol):
 
 
 class Addresses(Protocol):
-    """How often an address may be asked and how many requests to it may be open, over all workers
-    that share its slots.
+    """The rate limit of addresses, shared by all workers that use the same slots.
 
-    Times are ``Clock.monotonic``. ``take_slot`` gives 0.0 when the request may start now: a slot is
-    taken then. Else it gives the seconds after which to ask again, and nothing is taken, nor when
-    it is cancelled. ``record_start`` says that the request left at ``at`` and its answer began at
-    ``answered``: the next start counts from there. ``release_slot`` says that the request has
-    ended. Both raise ``KeyError`` when no slot of the address is held. ``close`` gives all slots
-    back, without waiting.
+    It limits the time between requests to an address and the number of open ones. Times are
+    ``Clock.monotonic``. ``take_slot`` returns 0.0 when the request may start now, and then a slot
+    is taken. Otherwise it returns the seconds after which to ask again, and takes nothing; a
+    cancelled call takes nothing either. ``record_start`` notes that the request left at ``at`` and
+    its answer began at ``answered``: the next start counts from there. ``release_slot`` notes that
+    the request has ended. Both raise ``KeyError`` when no slot of the address is held. ``close``
+    releases all slots without waiting.
     """
 
     async def take_slot(self, address: str, now: float) -> float: ...
@@ -65,7 +66,7 @@ class Addresses(Protocol):
 
 
 class Resolver(Protocol):
-    """Gives the addresses of a host name (text, most preferred first).
+    """Returns the addresses of a host name (text, most preferred first).
 
     Raises ``ResolveError`` when there are none. Implementations cache by TTL and remember failures.
     """
@@ -75,8 +76,10 @@ class Resolver(Protocol):
 
 
 class Parser(Protocol):
-    """Parses one document; a document that kills or stalls the parser comes back with a reason. One
-    that the parser is not there for waits, and ``health`` says why.
+    """Parses one document.
+
+    A document that kills or stalls the parser is answered with a reason. A document waits while
+    there is no parser, and ``health`` has the cause.
     """
 
     async def parse(self, document: Document) -> Parsed: ...
@@ -87,7 +90,7 @@ class Parser(Protocol):
 class ResolveError(Exception):
     """A name has no address; ``reason`` is one of the ``DNS_*`` reasons.
 
-    ``is_outage``: no other name has one either just now, so nothing is known about this one.
+    ``is_outage``: other names get no address at present either, so nothing is known about this one.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Every reason why a URL is not fetched, or was fetched and is not an ordinary page: once, here.
+"""Every reason why a URL is not fetched, or was fetched and is not an ordinary page.
 
-A reason is stored as its number and shown as its name, so numbers are never reused. Each carries
-one line of meaning, which is what ``lycosa explain`` prints, and a ``Cause`` that says who can do
-something about it.
+A reason is stored as its number and shown as its name, so numbers are never reused. Each has one
+line of meaning, which ``lycosa explain`` prints, and a ``Cause`` that says who can change it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from enum import Enum, IntEnum
 
 
 class Cause(Enum):
-    """Who a reason points at."""
+    """The party that a reason points to."""
 
     OURS = "ours"  # the operator's own rules and limits
     THEIRS = "theirs"  # what the server said or sent
@@ -20,11 +19,11 @@ class Cause(Enum):
 
 
 class Reason(IntEnum):
-    """Why; the value is what is written to disk."""
+    """A reason; the value is its number on disk."""
 
     NONE = 0
 
-    # Pure rules, judged again whenever asked (1-39).
+    # Pure rules, evaluated for each query (1-39).
     SCHEME = 1
     UNPARSABLE = 2
     OUT_OF_SCOPE = 3
@@ -98,12 +97,12 @@ class Reason(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """One line for people."""
+        """One line of text for users."""
         return _TABLE[self][1]
 
     @property
     def cause(self) -> Cause:
-        """Who can do something about it."""
+        """The party that can change it."""
         return _TABLE[self][0]
 
     @property
@@ -114,7 +113,7 @@ class Reason(IntEnum):
 
 _O, _T, _N, _C = Cause.OURS, Cause.THEIRS, Cause.NETWORK, Cause.TIME
 _TABLE: dict[Reason, tuple[Cause, str]] = {
-    Reason.NONE: (_O, "no reason against it"),
+    Reason.NONE: (_O, "no reason"),
     Reason.SCHEME: (_O, "only http and https are crawled"),
     Reason.UNPARSABLE: (_T, "not a URL by the WHATWG URL standard"),
     Reason.OUT_OF_SCOPE: (_O, "outside the crawl's scope"),
@@ -130,24 +129,24 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.NOFOLLOW: (_T, "the page asks not to follow the link"),
     Reason.REQUISITE: (_O, "an image, script or style sheet; fetched only with --requisites"),
     Reason.USER_RULE: (_O, "refused by a rule of the crawl's own program"),
-    Reason.SITEMAP_FOREIGN: (_T, "listed in a sitemap that may not speak for its host or folder"),
+    Reason.SITEMAP_FOREIGN: (_T, "listed in a sitemap that is not valid for its host or folder"),
     Reason.SITEMAP_LIMIT: (_O, "listed in a sitemap beyond the limits on nesting, files and URLs"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),
     Reason.HOST_BYTE_BUDGET: (_O, "the host is at its byte budget"),
     Reason.SITE_BYTE_BUDGET: (_O, "the site is at its byte budget"),
-    Reason.DISCOVERY_RATE: (_O, "the host brings new URLs faster than the limit"),
+    Reason.DISCOVERY_RATE: (_O, "the host adds new URLs faster than the limit"),
     Reason.ROBOTS_UNREACHABLE: (_T, "robots.txt cannot be fetched, so the host waits"),
-    Reason.HOST_RETIRED: (_O, "the host was given up after repeated failures"),
+    Reason.HOST_RETIRED: (_O, "the host was retired after repeated failures"),
     Reason.TOO_MANY_REDIRECTS: (_T, "more redirects in a row than the limit"),
     Reason.HOST_TIME_BUDGET: (_O, "the host is at its time budget"),
-    Reason.SITE_HOST_BUDGET: (_O, "as many hosts of its site were visited as the budget allows"),
+    Reason.SITE_HOST_BUDGET: (_O, "the site is at its budget of visited hosts"),
     Reason.ROBOTS_ELSEWHERE: (
         _O,
-        "robots.txt redirects to another URL, which is requested in the turn of its host",
+        "robots.txt redirects to another URL, which is requested in its host's turn",
     ),
-    Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer of the same host"),
+    Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),
     Reason.DNS_TIMEOUT: (_C, "the name servers did not answer"),
@@ -170,21 +169,21 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.NETWORK_UNREACHABLE: (_N, "no route to the address"),
     Reason.REQUEST_REFUSED: (
         _T,
-        "the server refused the request unread, as one under load does (HTTP/2)",
+        "the server refused the request unread, probably under load (HTTP/2)",
     ),
     Reason.REQUEST_UNANSWERED: (
         _N,
-        "the server closed the connection, which was a kept one, instead of answering",
+        "the server closed a reused connection instead of answering",
     ),
     Reason.LEASE_EXPIRED: (
         _O,
-        "not sent: the worker could not commit, so it may not be the owner any more",
+        "not sent: the worker could not commit, so it may have lost the shard",
     ),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),
     Reason.NEAR_DUPLICATE: (_T, "text within three bits of an earlier capture"),
-    Reason.PARSE_KILLED: (_T, "the parser did not survive the document"),
+    Reason.PARSE_KILLED: (_T, "the parser crashed or was killed at the document"),
     Reason.PARSE_TIMEOUT: (_C, "parsing took longer than the limit"),
     Reason.DECODE_FAILED: (_T, "the content encoding is broken"),
     Reason.DECODE_LIMIT: (_T, "decompresses beyond the limit"),

@@ -450,7 +450,7 @@ def test_errors_name_the_file_that_was_asked_for(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("x.txt", "JSON lines are written"),
+        ("x.txt", "writing JSON lines"),
         ("x.csv", "as CSV"),
         ("x.PARQUET", "as Parquet"),
         ("x.jsonl", "as JSON lines"),

@@ -197,7 +197,7 @@ def test_missing_logs_are_named_and_restoring_them_is_all_it_takes(
         if empty:
             (scene.folder / "log" / "commit-w000-000000000001.log").touch()
             scene.is_refused(
-                "log/commit-w000-000000000001.log holds no commit, but state/last-commit-w000 names"
+                "log/commit-w000-000000000001.log has no commit, but state/last-commit-w000 names"
                 " commit"
             )
             (scene.folder / "log" / "commit-w000-000000000001.log").unlink()
@@ -207,7 +207,7 @@ def test_missing_logs_are_named_and_restoring_them_is_all_it_takes(
                 "lycosa export",
             )
     with scene.without("log/commit-*", "state/last-commit-*"):
-        scene.is_refused(f"the crawl had {workers} worker", "Restore what is missing from a copy")
+        scene.is_refused(f"the crawl had {workers} worker", "Restore the missing files from a copy")
     scene.ends_well()
 
 
@@ -234,7 +234,7 @@ def test_a_table_that_is_missing_is_named(tmp_path: Path) -> None:
     [log] = saved_logs(log_folder(scene.folder)).values()
     drop_front(log.files[0], 3)
     with scene.without("state/p00002"):
-        scene.is_refused("state/p00002 is missing: its table held commit")
+        scene.is_refused("state/p00002 is missing: its table had commit")
     scene.ends_well()
 
 
@@ -259,7 +259,7 @@ def test_a_host_that_counts_urls_which_its_queue_lacks_ends_the_crawl(tmp_path: 
         table.close()
     assert damaged
     crawl.config = quick_config()
-    with pytest.raises(QueueDamaged, match="1 URLs wait by its visit state"):
+    with pytest.raises(QueueDamaged, match="visit state counts 1 waiting URLs"):
         crawl.run(faults=Faults(random.Random(0), crash_at=100_000, crash_point="turn"))
 
 
@@ -268,7 +268,7 @@ def test_a_first_file_of_the_log_that_a_table_still_needs_is_missed(tmp_path: Pa
     [log] = saved_logs(log_folder(scene.folder)).values()
     data = log.files[0].read_bytes()
     drop_front(log.files[0], 5)
-    scene.is_refused("no log has what follows up to commit 5 of run 1")
+    scene.is_refused("no log has the commits after it up to commit 5 of run 1")
     next((scene.folder / "log").glob("commit-*")).unlink()
     log.files[0].write_bytes(data)
     scene.ends_well()
@@ -338,11 +338,11 @@ def test_the_logs_of_an_earlier_version_are_missed_by_what_is_stored(tmp_path: P
     make_old(scene.folder)
     with scene.without("log/commit-*"):
         scene.is_refused(
-            "log/commit-w000-*.log is missing: without it nothing tells how much of warc/",
+            "log/commit-w000-*.log is missing: without it the committed length of warc/",
             ".warc.gz.open (",
         )
     with scene.without("log/commit-w001-*"):
-        scene.is_refused("log/commit-w001-*.log is missing: without it nothing tells")
+        scene.is_refused("log/commit-w001-*.log is missing: without it the committed length")
     scene.ends_well()
 
 

@@ -332,7 +332,7 @@ def test_derived_files_whose_journal_is_gone_are_reported(tmp_path: Path) -> Non
     assert recover(tmp_path, {}).is_clean
     (tmp_path / "cdxj" / f"{closed.name}.cdxj").unlink()
     assert list(recover(tmp_path, {}).unbuildable) == [f"cdxj/{closed.name}.cdxj"]
-    assert [(each.file, "is gone" in each.reason) for each in lacking_files(tmp_path)] == [
+    assert [(each.file, "is missing" in each.reason) for each in lacking_files(tmp_path)] == [
         (f"cdxj/{closed.name}.cdxj", True)
     ]
 

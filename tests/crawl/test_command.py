@@ -113,7 +113,7 @@ def test_a_crawl_that_is_asked_to_end_does_so_in_order(
         running.send_signal(number)
         out, err = running.communicate()
     assert running.returncode == ExitCode.INTERRUPTED
-    assert "finishing what is in flight" in err and "to go on: lycosa crawl --dir" in out
+    assert "finishing requests in flight" in err and "to resume: lycosa crawl --dir" in out
 
 
 def test_a_crawl_under_nohup_stays(tmp_path: Path, port: int) -> None:

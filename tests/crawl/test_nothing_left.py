@@ -97,7 +97,7 @@ class _Waiting:
     def __init__(self) -> None:
         self.table = AddressTable(None, CONFIG.politeness)
         self._inner = MachineAddresses(self.table)
-        self.started, self.close = self._inner.record_start, self._inner.close
+        self.record_start, self.close = self._inner.record_start, self._inner.close
 
     async def take_slot(self, address: str, now: float) -> float:
         await asyncio.sleep(0)

@@ -71,7 +71,7 @@ def test_the_audit_counts_what_was_never_parsed(tmp_path: Path) -> None:
     report = audit(tmp_path / "c")
     assert [check.name for check in report.checks if check.breaches] == ["parsed"]
     assert report.first_breaches() == [
-        f"parsed: {HOST}, fetch 1, was stored and not parsed, so its links are not known: lycosa"
+        f"parsed: {HOST}, fetch 1, was stored but not parsed, so its links are unknown: run lycosa"
         " reparse"
     ]
 

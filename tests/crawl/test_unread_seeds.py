@@ -124,22 +124,22 @@ def test_the_rest_of_a_file_is_read_by_the_next_run(
         [sys.executable, "-m", "lycosa", "status", str(folder)], capture_output=True, text=True
     ).stdout
     assert (
-        f"{seeds}: read up to line {source.lines:,}, {source.seeds:,} seeds taken; not read to"
-        " its end" in status
+        f"{seeds}: read up to line {source.lines:,}, {source.seeds:,} seeds taken; the rest is"
+        " unread" in status
     )
     if number is signal.SIGINT:
-        assert "not read to its end" in out
-        line = next(line for line in out.splitlines() if line.startswith("to go on: "))
-        assert shlex.split(line.removeprefix("to go on: ").partition("   ")[0]) == [
+        assert "the rest is unread" in out
+        line = next(line for line in out.splitlines() if line.startswith("to resume: "))
+        assert shlex.split(line.removeprefix("to resume: ").partition("   ")[0]) == [
             "lycosa",
             "crawl",
             "--dir",
             str(folder),
         ]
     out, err = read_the_rest(folder)
-    assert f"reading on in {seeds}, line {source.lines + 1:,}" in err
+    assert f"resuming {seeds} at line {source.lines + 1:,}" in err
     assert known(folder) == SEEDS
-    assert "not read to its end" not in out
+    assert "the rest is unread" not in out
     (source,) = sources(folder)
     assert (source.is_complete, source.lines, source.seeds) == (True, SEEDS + 2, SEEDS)
 
@@ -175,7 +175,7 @@ def test_a_file_that_is_gone_is_told_each_time(tmp_path: Path, seeds: Path) -> N
         done = subprocess.run(crawl(folder, "--max-time", "1s"), capture_output=True, text=True)
         assert done.returncode == ExitCode.LIMIT
         assert (
-            "cannot be read on (No such file or directory); give its rest with --seeds FILE"
+            "cannot be reopened (No such file or directory); give the rest with --seeds FILE"
             in done.stderr
         )
         assert f"seeds of {seeds}: read up to line " in done.stdout
@@ -187,7 +187,7 @@ def test_standard_input_cannot_be_read_again(tmp_path: Path, seeds: Path) -> Non
     with seeds.open() as file:
         out = break_off(crawl(folder, "--seeds", "-", *OPTIONS), folder, signal.SIGINT, file)
     assert "seeds of standard input: read up to line " in out
-    assert f"to go on: lycosa crawl --dir {folder} --seeds -   with the same input again" in out
+    assert f"to resume: lycosa crawl --dir {folder} --seeds -   with the same input again" in out
     with seeds.open() as file:
         read_the_rest(folder, "--seeds", "-", stdin=file)
     assert known(folder) == SEEDS

@@ -271,7 +271,7 @@ def test_a_crawl_goes_on_without_its_store_and_the_next_run_uploads_what_is_left
     done = run(crawling(folder, *arguments))
     assert done.returncode == 4
     assert "cannot be reached (Connection refused)" in done.stderr
-    assert "The crawl goes on; its files stay here" in done.stderr
+    assert "The crawl continues; its files stay here" in done.stderr
     kept = here(folder)
     assert f"NOT UPLOADED: {len(kept)} files" in done.stdout
     assert f"to upload the rest: lycosa crawl --dir {folder}" in done.stdout

@@ -224,7 +224,7 @@ def test_for_people_a_verdict_is_a_few_lines(
     assert main(["check", "robots", "--robots", str(robots_txt), "https://e.org/private/"]) == 0
     out = capsys.readouterr().out
     assert (
-        "verdict      disallowed for lycosa: the longest rule that matches decides (RFC 9309"
+        "verdict      disallowed for lycosa: the longest matching rule decides (RFC 9309"
         " 2.2.2)\n" in out
     )
     assert "rule         line 2: Disallow: /private\n" in out and "crawl-delay  2.5s\n" in out
@@ -273,7 +273,7 @@ def test_an_origin_that_a_crawl_has_not_asked_is_told(
     crawl: SampleCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "robots", "--dir", str(crawl.folder), f"http://{HOST}/"]) == 5
-    assert f"has not asked for http://{HOST}/robots.txt yet" in capsys.readouterr().err
+    assert f"has not fetched http://{HOST}/robots.txt yet" in capsys.readouterr().err
 
 
 def test_for_another_agent_the_stored_file_is_read_again(

@@ -252,14 +252,18 @@ def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:
 def test_the_summary_names_the_files_that_there_are_and_those_that_are_missing() -> None:
     ended = outcome("finished", states={"fetched": 1})
     lacking = [
-        LackingFile("pages/a.parquet", "journal/a.jsonl.zst is gone, from which it would be built"),
+        LackingFile(
+            "pages/a.parquet", "journal/a.jsonl.zst is missing, from which it would be built"
+        ),
         LackingFile("cdxj/b.cdxj"),
     ]
     files = FilesThere(["warc", "cdxj", "pages"], lacking)
     lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, LimitSection(), files)
     assert "files in x: warc/ cdxj/ pages/" in lines
     assert "2 derived files missing (every capture is in warc/ all the same):" in lines
-    assert "  pages/a.parquet: journal/a.jsonl.zst is gone, from which it would be built" in lines
+    assert (
+        "  pages/a.parquet: journal/a.jsonl.zst is missing, from which it would be built" in lines
+    )
     assert "  cdxj/b.cdxj: not built yet; the next start of the crawl builds it" in lines
     assert summary_values(Path("x"), ended, ExitCode.FINISHED, [], files)["lacking_files"][1] == {
         "file": "cdxj/b.cdxj",
@@ -294,8 +298,8 @@ def test_hosts_add_up() -> None:
             "anybody",
             "note: contact 'anybody' is neither a URL nor an e-mail address",
         ),
-        ("store.min_free_bytes", 10**18, "nothing is fetched until there is more"),
-        ("politeness.delay_s", 0.1, "an address rests 0.2 s between requests"),
+        ("store.min_free_bytes", 10**18, "fetching waits until there is more"),
+        ("politeness.delay_s", 0.1, "requests to one address are 0.2 s apart"),
     ],
 )
 def test_what_the_operator_should_know_is_told_at_the_start(
@@ -342,8 +346,8 @@ def test_other_errors_of_a_stream_are_told() -> None:
 
 
 def test_what_a_crawl_waits_for_is_told_in_plain_words() -> None:
-    assert waiting_for(Progress(hosts_front=1)) == "1 host to be taken up"
-    assert waiting_for(Progress(hosts_front=1200)) == "1,200 hosts to be taken up"
+    assert waiting_for(Progress(hosts_front=1)) == "1 host in the front queues"
+    assert waiting_for(Progress(hosts_front=1200)) == "1,200 hosts in the front queues"
     assert waiting_for(Progress(running=1)) == "1 page being fetched or read"
 
 

@@ -123,13 +123,13 @@ def test_the_version_is_printed() -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["statsu"], "'statsu' is no command; did you mean status?; see `lycosa --help`"),
-        (["zzzz"], "'zzzz' is no command; there are crawl, "),
+        (["statsu"], "'statsu' is not a command; did you mean status?; see `lycosa --help`"),
+        (["zzzz"], "'zzzz' is not a command; there are crawl, "),
         (["--nonsense"], "No such option"),
         (["config", "--nonsense"], "see `lycosa config --help`"),
         (["sql"], "Missing argument 'DIR'"),
         (["export", ".", "nothing"], "is not one of"),
-        (["check", "robots", "http://a/"], "say where robots.txt comes from"),
+        (["check", "robots", "http://a/"], "no source of robots.txt"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(

@@ -153,9 +153,9 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--hosts", "many"], "--hosts: web.hosts: 'many' is not a number of things"),
+        (["--hosts", "many"], "--hosts: web.hosts: 'many' is not a count"),
         (["--hosts", "0"], "web.hosts: 0 is out of bounds"),
-        (["--hosts", "100", "--pages", "10"], "a web has a page on each host"),
+        (["--hosts", "100", "--pages", "10"], "each host needs at least one page"),
         (["--let", "web.colour=3"], "there is no key 'web.colour'"),
         (["--let", "latency"], "write KEY=VALUE"),
         (["--days", "0"], "--days"),
@@ -166,13 +166,16 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
         (["--hosts-of", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--hosts-of", "."], "is not a crawl"),
         (["--means-of", "."], "is not a crawl"),
-        (["--picture", "crawl.png"], "ends with .svg; browsers show such a file, and rsvg-convert"),
+        (
+            ["--picture", "crawl.png"],
+            "must end with .svg; browsers show such a file, and rsvg-convert",
+        ),
         (
             ["--picture", "nowhere/crawl.svg", "--hosts", "5", "--days", "0.01"],
             "nowhere: No such file",
         ),
         (["--hosts", "100k", "--pages", "100M", "--sample", "100k"], "smaller --sample"),
-        (["--sample", "some"], "--sample: 'some' is not a number of things"),
+        (["--sample", "some"], "--sample: 'some' is not a count"),
         (["--jobs", "0"], "--jobs"),
         (["45M"], "unexpected extra argument"),
     ],
@@ -209,8 +212,8 @@ def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     progress.clear_line()
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "lycosa: simulated 25 % of the time, some 32s to go",
-        "lycosa: simulated 50 % of the time, some 21s to go",
+        "lycosa: simulated 25 % of the time, about 32s left",
+        "lycosa: simulated 50 % of the time, about 21s left",
     ]
 
 

@@ -346,7 +346,7 @@ def test_robots_obedience_is_not_a_setting() -> None:
 def test_a_value_out_of_bounds_is_told_with_bound_and_meaning() -> None:
     (found,) = problems(None, {}, ["robots.max_age_s=2d"])
     assert found.startswith(
-        "--set robots.max_age_s=2d: robots.max_age_s: 2d is out of bounds, it takes 1m to 1d: How"
+        "--set robots.max_age_s=2d: robots.max_age_s: 2d is out of bounds, write 1m to 1d: How"
         " long a robots.txt is used"
     )
 
@@ -382,7 +382,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert "cannot be read: Is a directory" in problems(tmp_path, {})[0]
     (tmp_path / "latin").write_bytes(b"workers = 1\n# \xe9\n")
     assert problems(tmp_path / "latin", {}) == [
-        f"{tmp_path}/latin:2: not UTF-8, which TOML must be"
+        f"{tmp_path}/latin:2: not UTF-8, which TOML requires"
     ]
 
 

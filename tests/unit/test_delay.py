@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -15,6 +17,7 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
 from lycosa.politeness.delay import (
     Delay,
+    Source,
     clamp,
     delay_s,
     in_seconds,
@@ -317,3 +320,19 @@ def test_no_history_makes_a_host_wait_less_than_any_source_asks_or_more_than_the
         if status == 429 and retry_after != "":
             assert seconds >= min(parse_retry_after(retry_after, now) or 30, DAY)
         now += pause_s
+
+
+def test_clamping_keeps_every_field_and_limits_every_time() -> None:
+    """A field that is added to ``Pace`` survives a restart, and no time may be far ahead."""
+    fields = Pace.__struct_fields__
+    possible = Pace(*(NOW if name.endswith("_at") else 3 for name in fields))
+    assert clamp(possible, SECTION, NOW) == possible
+    ahead = Pace(*(NOW * 2 if name.endswith("_at") else 3 for name in fields))
+    limited = clamp(ahead, SECTION, NOW)
+    assert [name for name in fields if getattr(limited, name) >= NOW * 2] == []
+
+
+def test_every_source_of_delay_is_documented() -> None:
+    document = Path(__file__).parents[2] / "docs" / "politeness.md"
+    text = document.read_text("utf-8")
+    assert [source for source in get_args(Source) if f"`{source}`" not in text] == []

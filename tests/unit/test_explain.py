@@ -251,7 +251,7 @@ def test_every_trap_is_called_one(finished: Path) -> None:
         for node in ast.walk(source)
         if isinstance(node, ast.Attribute) and node.attr in Reason.__members__
     }
-    assert given == set(TRAPS)
+    assert given == set(TRAPS), "add an example of each trap reason to TRAPS"
     for reason, url in TRAPS.items():
         answer = ask(finished, url)
         assert (answer.verdict, facts(answer)["reason"]) == ("refused_by_trap", reason.label)

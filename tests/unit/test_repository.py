@@ -276,4 +276,4 @@ def test_settings_in_the_documents_exist() -> None:
 def test_every_trap_rule_is_documented() -> None:
     rules = (ROOT / "docs" / "canonical-form.md").read_text("utf-8").partition("Trap rules")[2]
     for name in lycosa.Config().traps.__struct_fields__:
-        assert f"`{name}`" in rules, name
+        assert f"`{name}`" in rules, f"docs/canonical-form.md, Trap rules, lacks `{name}`"

@@ -47,7 +47,7 @@ def test_wrong_settings_of_a_program_are_told_before_anything_is_written(tmp_pat
 
 
 def test_one_text_is_not_many_seeds(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="several URLs"):
+    with pytest.raises(TypeError, match="a list of URLs"):
         lycosa.Crawl("http://example.org/", tmp_path)
 
 

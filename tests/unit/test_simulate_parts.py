@@ -41,5 +41,5 @@ def test_an_error_of_a_part_is_raised_here(jobs: int) -> None:
 
 
 def test_a_process_that_dies_is_not_waited_for() -> None:
-    with pytest.raises(PartLostError, match="ended with 9"):
+    with pytest.raises(PartLostError, match="ended with exit code 9"):
         run_all(dies, [1, 2], 2, lambda _: None)

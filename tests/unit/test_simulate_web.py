@@ -39,9 +39,9 @@ def test_no_host_has_more_pages_than_the_largest() -> None:
 
 
 def test_a_web_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="a web has a page on each host"):
+    with pytest.raises(ValueError, match="each host needs at least one page"):
         Web(hosts=10, pages=9)
-    with pytest.raises(ValueError, match="less than the mean"):
+    with pytest.raises(ValueError, match="fewer than the mean"):
         Web(hosts=10, pages=1000, largest=50)
 
 

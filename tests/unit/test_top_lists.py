@@ -150,7 +150,7 @@ def test_a_url_on_a_host_too_many_gives_rule_and_value(finished: Path) -> None:
         "2 of 2",
         2,
     )
-    assert "as many hosts of its site" in parked[0].headline
+    assert "its budget of visited hosts" in parked[0].headline
 
 
 def test_a_url_never_seen_is_judged_by_the_budget_of_today(finished: Path) -> None:

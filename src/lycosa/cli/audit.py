@@ -1,4 +1,4 @@
-"""``lycosa audit``: the crawl's promises proven from its folder, or the first breaches."""
+"""``lycosa audit``: prove the crawl's guarantees from its folder, or list the first breaches."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _EPILOG = """
 \b
 Examples:
-  lycosa audit crawls/example.org               recount the state, read 2,000 captures back, prove politeness
-  lycosa audit crawls/example.org --all         read and parse every capture again
-  lycosa audit crawls/example.org --hosts       with the shortest pause of every host
+  lycosa audit crawls/example.org             recount URLs, check 2,000 captures and every pause
+  lycosa audit crawls/example.org --all       read and parse every capture again
+  lycosa audit crawls/example.org --hosts     list the shortest pause of every host
 
-Gives 0 when every promise holds, and 1 with the first ten breaches when one does not.
+The exit code is 0 when every check passes, and 1 with the first ten breaches when one fails.
 """
 _EVERY_S = 0.2
 
@@ -38,7 +38,7 @@ _EVERY_S = 0.2
 @click.command(
     "audit",
     epilog=_EPILOG,
-    short_help="Prove from disk that nothing was lost and no host was pressed.",
+    short_help="Prove from disk that nothing was lost and every delay was kept.",
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
@@ -47,22 +47,24 @@ _EVERY_S = 0.2
     type=click.IntRange(1),
     default=2000,
     show_default=True,
-    help="Captures whose records are read and parsed again.",
+    help="Number of captures to read and parse again.",
 )
 @click.option("--all", "everything", is_flag=True, help="Read and parse every capture.")
 @click.option(
-    "--hosts", is_flag=True, help="List the shortest pause of every host, tightest first."
+    "--hosts", is_flag=True, help="List the shortest pause of every host, smallest margin first."
 )
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(folder: Path, sample: int, everything: bool, hosts: bool, as_json: bool) -> int:
-    """Recount the crawl in DIR from its files: conservation, a second source for links,
-    politeness, robots.txt, outputs. Writes nothing.
+    """Recount the crawl in DIR from its files.
+
+    The checks cover URLs by state, links (from a second source), politeness, robots.txt and output
+    files. Nothing is written.
     """
     return run(folder, 0 if everything else sample, hosts, as_json)
 
 
 def run(folder: Path, sample: int, hosts: bool, as_json: bool) -> int:
-    """Audits and prints the report; gives the exit code."""
+    """Audit the crawl and print the report; returns the exit code."""
     import msgspec
 
     from lycosa.inspect.audit.run import AuditOptions, audit
@@ -100,11 +102,11 @@ def _print(report: AuditReport) -> None:
         emit_table(("host", "requests", "pause s", "due s", "margin s"), lines)
     emit("")
     if report.share < 1:
-        emit(f"Records of {report.share:.1%} of the captures were read; --all reads every one.")
+        emit(f"Records of {report.share:.1%} of the captures were read; --all reads all of them.")
     if report.is_running:
-        emit("The crawl is running; audit it at rest for the checks that were left out.")
+        emit("The crawl is running; audit it again after its end to run the checks left out here.")
     if report.is_clean:
-        emit(f"Every promise holds ({human_duration(report.elapsed_s)}).")
+        emit(f"Every check passed ({human_duration(report.elapsed_s)}).")
         return
     emit(f"{human_count(report.breaches)} breaches ({human_duration(report.elapsed_s)}):")
     for text in report.first_breaches():
@@ -112,7 +114,7 @@ def _print(report: AuditReport) -> None:
 
 
 def _progress() -> Callable[[str, int, int], None]:
-    """One line on a terminal's standard error, rewritten; nothing elsewhere."""
+    """Yield a callback that rewrites one line on standard error when that is a terminal."""
     if not sys.stderr.isatty():
         return lambda what, done, total: None
     last = 0.0

@@ -1,4 +1,4 @@
-"""``lycosa check``: what would happen to a URL, and why, before any crawl."""
+"""``lycosa check``: what a crawl would do with a URL, and why, without crawling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
 _EPILOG = """
 \b
 Examples:
-  lycosa check url "HTTP://Example.org:80/a/../b?utm_source=x"     its canonical form, keys and place
+  lycosa check url "HTTP://Example.org:80/a/../b?utm_source=x"
   lycosa check scope --seed https://example.org/docs/ --scope prefix https://example.org/about
   lycosa check robots --robots robots.txt https://example.org/private/
 """
@@ -27,68 +27,81 @@ Examples:
   lycosa check url --seed https://example.org/ --exclude '/private/' https://example.org/private/x
   lycosa check url --set canonical.sort_query=true "http://example.org/?b=1&a=2" --json
 
-Without --seed the scope is not judged, except for --exclude.
+Without --seed only --exclude is checked, not the rest of the scope.
 """
 _SCOPE_EPILOG = """
 \b
 Examples:
   lycosa check scope --seed https://example.org/ https://www.example.org/ https://example.org/a
   lycosa check scope --seed https://example.org/docs/ --scope prefix https://example.org/docs/a
-  lycosa check scope --seed http://example.org/ --include '\\.html$' --max-depth 3 --depth 4 http://example.org/a.html
+  lycosa check scope --seed http://a.example/ --include '\\.html$' http://a.example/a.html
+  lycosa check scope --seed http://a.example/ --max-depth 3 --depth 4 http://a.example/a
 """
 _ROBOTS_EPILOG = """
 \b
 Examples:
   lycosa check robots --robots robots.txt https://example.org/private/
-  curl -s https://example.org/robots.txt | lycosa check robots --robots - --agent Googlebot https://example.org/
-  lycosa check robots --dir crawls/example.org https://example.org/private/     by what the crawl has stored
-  lycosa check robots --fetch https://example.org/private/                      asks the server now
+  curl -s https://a.example/robots.txt | lycosa check robots --robots - https://a.example/
+  lycosa check robots --robots robots.txt --agent Googlebot https://example.org/
+  lycosa check robots --dir crawls/example.org https://example.org/private/   as stored
+  lycosa check robots --fetch https://example.org/private/                    as sent now
 """
 
 
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that decide scope and canonical form, as `lycosa crawl` has them."""
+    """Add the options that decide scope and canonical form, as `lycosa crawl` has them."""
     options = (
         click.option(
-            "--config", "config_file", type=click.Path(path_type=Path), help="Settings, TOML."
+            "--config",
+            "config_file",
+            type=click.Path(path_type=Path),
+            help="Settings file in TOML.",
         ),
         click.option(
             "--set",
             "pairs",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Any setting; see `lycosa config`.",
+            help="One setting; may be repeated. See `lycosa config`.",
         ),
         click.option(
             "--scope",
             type=click.Choice(["host", "site", "prefix", "any"]),
-            help="What belongs to the crawl [host].",
+            help="Which URLs belong to the crawl [host].",
         ),
         click.option(
-            "--include", multiple=True, metavar="RE", help="Only URLs that match one of these."
+            "--include",
+            multiple=True,
+            metavar="RE",
+            help="Accept only URLs that match; may be repeated.",
         ),
         click.option(
-            "--exclude", multiple=True, metavar="RE", help="No URL that matches one of these."
+            "--exclude",
+            multiple=True,
+            metavar="RE",
+            help="Refuse URLs that match; may be repeated.",
         ),
-        click.option("--max-depth", metavar="N", help="Links away from a seed."),
+        click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
         click.option(
             "--depth",
             type=click.IntRange(0),
             default=1,
-            help="How far from a seed the URL was found [1].",
+            help="Number of links from a seed to the URL [1].",
         ),
-        click.option("--json", "as_json", is_flag=True, help="As one JSON document."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-@click.group("check", epilog=_EPILOG, short_help="What would happen to a URL, and why.")
+@click.group(
+    "check",
+    epilog=_EPILOG,
+    short_help="What a crawl would do with a URL, and why, without crawling.",
+)
 def command() -> None:
-    """Judge URLs by the rules of a crawl without crawling: canonical form, scope, traps,
-    robots.txt.
-    """
+    """Check URLs by the rules of a crawl: canonical form, scope, traps and robots.txt."""
 
 
 @command.command(
@@ -100,21 +113,23 @@ def command() -> None:
     "seeds",
     multiple=True,
     metavar="URL",
-    help="A seed to judge the scope by; may be repeated.",
+    help="A seed that the scope depends on; may be repeated.",
 )
-@click.option("--base", metavar="URL", help="The page that relative URLs were found on.")
+@click.option("--base", metavar="URL", help="Page on which relative URLs were found.")
 @_settings_options
 def url_command(
     urls: tuple[str, ...], seeds: tuple[str, ...], base: str | None, as_json: bool, **options: Any
 ) -> ExitCode:
-    """Show what each URL is to a crawl: canonical form, host, site, partition, SURT, hash, and
-    whether scope and traps let it in.
+    """Show what each URL is to a crawl.
+
+    That is its canonical form, host, site, partition, SURT and hash, and whether scope and traps
+    accept it.
     """
     return run_urls(urls, seeds, base, as_json, options, in_full=True)
 
 
 @command.command(
-    "scope", epilog=_SCOPE_EPILOG, short_help="Whether URLs belong to a crawl of some seeds."
+    "scope", epilog=_SCOPE_EPILOG, short_help="Whether URLs belong to a crawl of given seeds."
 )
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option(
@@ -124,32 +139,38 @@ def url_command(
 def scope_command(
     urls: tuple[str, ...], seeds: tuple[str, ...], as_json: bool, **options: Any
 ) -> ExitCode:
-    """Say of each URL whether a crawl of the seeds would take it, and by which rule not."""
+    """Show for each URL whether a crawl of the seeds would accept it, or which rule refuses it."""
     return run_urls(urls, seeds, None, as_json, options, in_full=False)
 
 
 @command.command(
-    "robots", epilog=_ROBOTS_EPILOG, short_help="What a robots.txt says of URLs, with the line."
+    "robots", epilog=_ROBOTS_EPILOG, short_help="Whether robots.txt allows URLs, and by which line."
 )
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option("--robots", "file", metavar="FILE|-", help="Judge by this file; - is standard input.")
+@click.option("--robots", "file", metavar="FILE|-", help="Use this file; - reads standard input.")
 @click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path),
-    help="Judge by what the crawl in this folder has stored.",
+    help="Use the robots.txt that this crawl stored.",
 )
-@click.option("--fetch", is_flag=True, help="Ask the server.")
-@click.option("--agent", metavar="TOKEN", help="Product token to judge for [the crawl's, lycosa].")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, TOML.")
+@click.option("--fetch", is_flag=True, help="Fetch robots.txt from the server.")
+@click.option("--agent", metavar="TOKEN", help="Product token to check for [the crawl's, lycosa].")
 @click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`."
+    "--config", "config_file", type=click.Path(path_type=Path), help="Settings file in TOML."
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting; may be repeated. See `lycosa config`.",
 )
 @click.option(
     "--resolve",
     multiple=True,
     metavar="PATTERN=ADDR",
-    help="With --fetch: address of a name instead of DNS.",
+    help="With --fetch: use this address instead of a DNS lookup.",
 )
 @click.option(
     "--allow-address",
@@ -157,7 +178,7 @@ def scope_command(
     metavar="CIDR",
     help="With --fetch: allow a private or special address range.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def robots_command(
     urls: tuple[str, ...],
     file: str | None,
@@ -167,13 +188,12 @@ def robots_command(
     as_json: bool,
     **options: Any,
 ) -> ExitCode:
-    """Say of each URL whether robots.txt allows it: rule, line, group, Crawl-delay, Sitemaps.
-    Offline, unless --fetch is given.
+    """Show for each URL whether robots.txt allows it: rule, line, group, Crawl-delay, Sitemaps.
+
+    There are no requests without --fetch.
     """
     if sum((file is not None, folder is not None, fetch)) != 1:
-        raise click.UsageError(
-            "say where robots.txt comes from: --robots FILE, --dir DIR or --fetch"
-        )
+        raise click.UsageError("no source of robots.txt; give --robots FILE, --dir DIR or --fetch")
     return run_robots(urls, file, folder, agent, as_json, options)
 
 
@@ -186,7 +206,7 @@ def run_urls(
     *,
     in_full: bool,
 ) -> ExitCode:
-    """Checks URLs by the pure rules. Exit code 2 when one of them is no URL."""
+    """Check URLs by the pure rules; the exit code is 2 when one of them is not a URL."""
     from lycosa.inspect.check import Checker, check_values
 
     checker = Checker(_config(options), seeds, time.time())
@@ -220,7 +240,7 @@ def run_robots(
     as_json: bool,
     options: dict[str, Any],
 ) -> ExitCode:
-    """Judges URLs by a robots.txt from a file, a crawl, or the server."""
+    """Check URLs by a robots.txt from a file, a crawl or the server."""
     from lycosa.inspect.check import check_robots, check_values
     from lycosa.urls.identity import Canonicalizer
 
@@ -245,8 +265,9 @@ def run_robots(
 def _finder(
     folder: Path | None, body: bytes | None, file: str | None, agent: str | None, config: Any
 ) -> Callable[[str], tuple[Any, str, str]]:
-    """Gives for a canonical URL the robots.txt to judge by, where it comes from, and the token
-    to judge for.
+    """Return a function that finds the robots.txt for a canonical URL.
+
+    It gives the robots.txt, where that comes from, and the product token to check for.
     """
     from lycosa.inspect.reader import read_folder
     from lycosa.inspect.robots_source import of_bytes, of_crawl, of_server

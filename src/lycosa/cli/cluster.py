@@ -1,4 +1,4 @@
-"""``lycosa cluster``: prepares a crawl on many machines, and checks what it is to run on."""
+"""``lycosa cluster``: prepare a crawl on many machines, and check its topics and brokers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 _EPILOG = """
 \b
 Examples:
-  lycosa cluster init cluster.toml     makes the topics that are missing, then checks
-  lycosa cluster check cluster.toml    what is set otherwise than a crawl needs, with the command that corrects it
+  lycosa cluster init cluster.toml     create missing topics, then check
+  lycosa cluster check cluster.toml    list wrong settings, each with the command that corrects it
 
 \b
-A smallest cluster.toml:
+A minimal cluster.toml:
   name = "example"
   [kafka]
   addresses = ["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"]
@@ -34,27 +34,33 @@ A smallest cluster.toml:
     "cluster", epilog=_EPILOG, short_help="Prepare a crawl on many machines, and check it."
 )
 def command() -> None:
-    """Prepare a crawl on many machines: the topics in Kafka, and whether they are set right."""
+    """Prepare a crawl on many machines: its topics in Kafka, and their settings."""
 
 
-@command.command("init", short_help="Make the topics that are missing, then check.")
+@command.command("init", short_help="Create missing topics, then check.")
 @click.argument("file", type=_FILE)
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def init(file: Path, as_json: bool) -> int:
-    """Make the topics of the crawl that FILE (cluster.toml) describes, as far as they are missing, and check all of them."""
+    """Create the missing topics of the crawl that FILE (cluster.toml) describes.
+
+    Then check all topics and brokers.
+    """
     return run(file, makes=True, as_json=as_json)
 
 
 @command.command("check", short_help="Check topics and brokers; change nothing.")
 @click.argument("file", type=_FILE)
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def check(file: Path, as_json: bool) -> int:
-    """Check that brokers and topics are set as the crawl of FILE (cluster.toml) needs them. Nothing is changed."""
+    """Check that brokers and topics have the settings that the crawl of FILE (cluster.toml) needs.
+
+    Nothing is changed.
+    """
     return run(file, makes=False, as_json=as_json)
 
 
 def run(file: Path, makes: bool, as_json: bool) -> int:
-    """Makes and checks; gives the exit code."""
+    """Create topics if ``makes``, check, and print the result; returns the exit code."""
     from lycosa.config.cluster_file import read_cluster_file
 
     given = read_cluster_file(file)
@@ -100,4 +106,4 @@ def _print(given: ClusterFile, made: list[str], findings: list[Finding]) -> None
     memory = human_bytes(given.shards * _SHARD_BYTES)
     emit(f"{given.shards} shards need about {memory} of memory on all nodes together.")
     if not any(not each.is_warning for each in findings):
-        emit(f"Topics and brokers are set as the crawl {given.name} needs them.")
+        emit(f"Topics and brokers have the settings that the crawl {given.name} needs.")

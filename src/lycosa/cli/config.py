@@ -1,4 +1,4 @@
-"""``lycosa config``: every setting with its value, where the value was said, and what it means."""
+"""``lycosa config``: every setting with its value, the source of that value, and its meaning."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from lycosa.cli.output import emit, emit_json, emit_pairs, emit_table
 _EPILOG = """
 \b
 Examples:
-  lycosa config                                  every setting with value, origin and meaning
-  lycosa config politeness                       those of one section
-  lycosa config politeness.delay_s fetch.slots   some of them in full, with type and bound
-  lycosa config --toml > crawl.toml              a commented file to edit, for `lycosa crawl --config crawl.toml`
+  lycosa config                                  every setting with value, source and meaning
+  lycosa config politeness                       the settings of one section
+  lycosa config politeness.delay_s fetch.slots   two settings in full, with type and bound
+  lycosa config --toml > crawl.toml              a file to edit, for lycosa crawl --config FILE
   lycosa config --file crawl.toml --set politeness.delay_s=2s --json
-  lycosa config --dir crawls/example.org         what that crawl was last run with
+  lycosa config --dir crawls/example.org         the settings of the last run of that crawl
 
-Later sources win: defaults, what was saved with the crawl, the file, the environment (LYCOSA_POLITENESS__DELAY_S=2s), --set.
-Durations are written as 90, 500ms, 1.5s, 10m, 2h, 1d, sizes as 512KiB, 100MB, 10GB, lists with commas.
+Sources, of which a later one replaces an earlier one: defaults, the settings saved with the crawl,
+the file, the environment (LYCOSA_POLITENESS__DELAY_S=2s), --set. Write durations as 90, 500ms,
+1.5s, 10m, 2h, 1d; sizes as 512KiB, 100MB, 10GB; lists with commas.
 """
 
 
@@ -42,11 +43,11 @@ Obedience to robots.txt is not a setting.
 
 
 @click.command(
-    "config", epilog=_EPILOG, short_help="Every setting with its value, origin and meaning."
+    "config", epilog=_EPILOG, short_help="Every setting with its value, source and meaning."
 )
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @click.option(
-    "--file", "--config", "file", type=click.Path(path_type=Path), help="Settings file, TOML."
+    "--file", "--config", "file", type=click.Path(path_type=Path), help="Settings file in TOML."
 )
 @click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated."
@@ -55,17 +56,20 @@ Obedience to robots.txt is not a setting.
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Begin with what this crawl was last run with.",
+    help="Start from the settings of this crawl's last run.",
 )
-@click.option("--json", "form", flag_value="json", help="As one JSON document.")
+@click.option("--json", "form", flag_value="json", help="Print one JSON document.")
 @click.option(
-    "--toml", "form", flag_value="toml", help="As a commented file that can be saved and edited."
+    "--toml",
+    "form",
+    flag_value="toml",
+    help="Print a settings file with comments, to save and edit.",
 )
 @click.option(
     "--markdown",
     "form",
     flag_value="markdown",
-    help="As the page of the documentation (defaults only).",
+    help="Print the page of the documentation (defaults only).",
 )
 def command(
     keys: tuple[str, ...],
@@ -74,7 +78,7 @@ def command(
     folder: Path | None,
     form: str | None,
 ) -> None:
-    """Show settings. Without KEY all of them; KEY is a setting or a section."""
+    """Show settings: all of them, or those that KEY names. KEY is a setting or a section."""
     run(keys, file, pairs, folder, form)
 
 
@@ -85,7 +89,7 @@ def run(
     folder: Path | None,
     form: str | None,
 ) -> None:
-    """Prints the settings in one of the forms."""
+    """Print the settings in the requested form."""
     from lycosa.config.fields import value_of
     from lycosa.config.sources import load_settings
 
@@ -117,7 +121,7 @@ def run(
 
 
 def _saved(folder: Path) -> Any:
-    """What a crawl was last run with."""
+    """Settings that the crawl's last run had."""
     import json
 
     from lycosa.config.sources import SettingsError, from_dict
@@ -134,9 +138,7 @@ def _saved(folder: Path) -> Any:
 
 
 def _chosen(keys: Sequence[str]) -> list[str]:
-    """The settings asked for, in the order of the tree. Raises ``SettingsError`` for an unknown
-    one.
-    """
+    """The requested settings, in the order of the tree; ``SettingsError`` for an unknown one."""
     from lycosa.config.fields import fields, sections
     from lycosa.config.sources import SettingsError, meant
 
@@ -175,8 +177,9 @@ def _entry(settings: Any, key: str) -> dict[str, str]:
 
 
 def toml_lines(settings: Any, chosen: Sequence[str]) -> Iterator[str]:
-    """A commented TOML file. What is at its default is commented out, so that a later release
-    may change it.
+    """A TOML file with comments.
+
+    Settings at their defaults are commented out, so that a later release can change the default.
     """
     from lycosa.config.fields import fields, sections, value_of
 
@@ -185,7 +188,7 @@ def toml_lines(settings: Any, chosen: Sequence[str]) -> Iterator[str]:
         "# Lines with # in front show defaults. Durations: 90, 500ms, 2h, 1d. Sizes: 512KiB, 100MB,"
         " 10GB."
     )
-    # Settings of no section come first: behind a section's header they would belong to it.
+    # Settings of no section come first, because after a section's header they would belong to it.
     for section in ("", *sections()):
         keys = [key for key in chosen if key.rpartition(".")[0] == section]
         if keys and section:
@@ -199,7 +202,7 @@ def toml_lines(settings: Any, chosen: Sequence[str]) -> Iterator[str]:
 
 
 def _toml(field: Any, value: Any) -> str:
-    """A value as TOML; strings are JSON strings, which TOML reads alike."""
+    """A value as TOML. Strings are JSON strings, which mean the same in TOML."""
     import json
 
     from lycosa.config.fields import Kind
@@ -212,7 +215,7 @@ def _toml(field: Any, value: Any) -> str:
 
 
 def markdown() -> str:
-    """The documentation page of the settings, from the tree."""
+    """The documentation page of all settings."""
     from lycosa.config.fields import fields, sections
 
     lines = [_PAGE.strip()]
@@ -229,8 +232,10 @@ def markdown() -> str:
 
 
 def _markdown_cell(text: str) -> str:
-    """A cell of a table. In code, which is every other part between backticks, a backslash would
-    be shown; only the bar needs one there.
+    """A cell of a table, with the bar escaped.
+
+    Every other part between backticks is code. There a backslash would be shown, and only the bar
+    needs one.
     """
     parts = text.replace("|", "\\|").split("`")
     return "`".join(

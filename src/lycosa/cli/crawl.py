@@ -1,4 +1,4 @@
-"""``lycosa crawl``: the main job."""
+"""``lycosa crawl``: start or resume a crawl."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from lycosa.system.memory_plan import MemoryPlan
 
 _MOST_TOLD = 10
-_NOTED_S = 60.0  # a clock that was set back by less is no news
-_SMALL = 1000  # URLs of a crawl whose failed seeds are looked for
+_NOTED_S = 60.0  # a clock set back by less is not reported
+_SMALL = 1000  # failed seeds are searched among this number of URLs
 _EPILOG = """
 \b
 Examples:
   lycosa crawl https://example.org/                      one host, into crawls/example.org
-  lycosa crawl https://example.org/docs/ --scope prefix  one folder of it
-  lycosa crawl --seeds seeds.txt --dir news --scope site --max-depth 3 --contact https://you.example/bot
-  lycosa crawl --dir news                                goes on where it stopped
+  lycosa crawl https://example.org/docs/ --scope prefix  one folder of that host
+  lycosa crawl --seeds seeds.txt --dir news --scope site --contact https://you.example/bot
+  lycosa crawl --dir news                                resume that crawl
   lycosa crawl http://shop.test:8080/ --resolve 'shop.test=127.0.0.1' --allow-address 127.0.0.0/8
 
-Ctrl-C (or SIGTERM, SIGHUP) once finishes what is in flight; twice breaks it off. Either way the same command goes on later. Where
-nobody reads what it prints, the crawl goes on all the same.
+The first Ctrl-C (or SIGTERM, SIGHUP) lets requests in flight finish; the second aborts them. In
+both cases the same command resumes the crawl. The crawl continues when its output has no reader.
 
 \b
 Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by a limit,
@@ -52,7 +52,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     "--seeds",
     "seed_file",
     metavar="FILE|-",
-    help="File with one seed a line (# comments); - is standard input.",
+    help="File with one seed a line (# comments); - reads standard input.",
 )
 @click.option(
     "--dir",
@@ -64,45 +64,55 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     "--config",
     "config_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings in TOML; see `lycosa config`.",
+    help="Settings file in TOML; see `lycosa config`.",
 )
 @click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`."
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting; may be repeated. See `lycosa config`.",
 )
 @click.option(
     "--scope",
     type=click.Choice(["host", "site", "prefix", "any"]),
-    help="What belongs to the crawl, from the seeds [host].",
+    help="Which URLs belong to the crawl, relative to the seeds [host].",
 )
-@click.option("--include", multiple=True, metavar="RE", help="Only URLs that match one of these.")
-@click.option("--exclude", multiple=True, metavar="RE", help="No URL that matches one of these.")
+@click.option(
+    "--include", multiple=True, metavar="RE", help="Fetch only URLs that match; may be repeated."
+)
+@click.option(
+    "--exclude", multiple=True, metavar="RE", help="Fetch no URLs that match; may be repeated."
+)
 @click.option(
     "--max-pages",
     metavar="N",
     help="Stop after N captures, over the life of the crawl; 0 is no limit.",
 )
-@click.option("--max-depth", metavar="N", help="Links away from a seed; -1 is no limit.")
+@click.option(
+    "--max-depth", metavar="N", help="Maximum number of links from a seed; -1 is no limit."
+)
 @click.option("--max-time", metavar="TIME", help="Stop this run after 90s, 2h, 3d; 0 is no limit.")
 @click.option(
     "--max-bytes",
     metavar="SIZE",
     help="Stop after 500MB, 10GB of bodies received, over the life of the crawl; 0 is no limit.",
 )
-@click.option("--delay", metavar="TIME", help="Least pause between two requests to a host [1s].")
+@click.option("--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s].")
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
 @click.option(
     "--memory",
     metavar="SIZE|auto",
-    help="Memory of all processes together, as 4GB; auto is 1.5GB a worker, at most half.",
+    help="Memory of all processes, such as 4GB; auto is 1.5GB a worker, up to half the machine's.",
 )
 @click.option(
-    "--contact", metavar="URL|EMAIL", help="Whom site owners can ask; goes into User-Agent."
+    "--contact", metavar="URL|EMAIL", help="Where site owners can reach you; part of User-Agent."
 )
 @click.option(
     "--resolve",
     multiple=True,
     metavar="PATTERN=ADDR",
-    help="Address of a name, * wildcards, instead of DNS.",
+    help="Use this address instead of a DNS lookup; * is a wildcard.",
 )
 @click.option(
     "--allow-address",
@@ -127,9 +137,11 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     "--upload-remove",
     is_flag=True,
     default=None,
-    help="Remove local files of a segment after the store was seen to hold them.",
+    help="Delete local files of a segment after the store is verified to have them.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
+)
 def command(
     seeds: tuple[str, ...],
     seed_file: str | None,
@@ -139,9 +151,9 @@ def command(
 ) -> None:
     """Crawl web sites politely into WARC, CDXJ and Parquet.
 
-    SEED is where to start; - reads seeds from standard input. The same --dir again goes on where
-    the crawl stopped, also after a crash; seeds are added. Settings are kept with the crawl, and
-    those that would make its state wrong cannot be changed.
+    SEED is a URL to start from; - reads seeds from standard input. The same --dir resumes the
+    crawl, also after a crash, and adds new seeds. Settings are kept with the crawl. A setting
+    cannot be changed later if that would make the crawl's state wrong.
     """
     all_seeds = CrawlSeeds(seeds, seed_file)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
@@ -151,7 +163,7 @@ def command(
 
 
 def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
-    """Runs the crawl; gives the exit code."""
+    """Run the crawl; returns the exit code."""
     from lycosa.cli.crawl_display import Display
     from lycosa.processes.session import memory_plan, open_session
 
@@ -174,8 +186,8 @@ def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool)
         if session.clock_set_back_s >= _NOTED_S:
             behind = human_duration(session.clock_set_back_s)
             display.show_line(
-                f"the clock is {behind} behind the one of an earlier run; hosts and retries wait as"
-                " long as they were asked to"
+                f"the clock is {behind} behind the clock of an earlier run; delays and retries keep"
+                " their length"
             )
         try:
             outcome = asyncio.run(_supervise(session, plan, seeds, display))
@@ -186,8 +198,9 @@ def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool)
 
 
 def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
-    """Before anything is written: the folder is the crawl's to have, and a new crawl has
-    something to do.
+    """Check, before anything is written, that there is something to crawl.
+
+    A new crawl needs a usable seed.
     """
     from lycosa.folder import manifest
     from lycosa.folder.seed_check import SeedCheck
@@ -203,7 +216,7 @@ def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
 
 
 def _report(session: Session, outcome: CrawlOutcome, seeds: CrawlSeeds, as_json: bool) -> ExitCode:
-    """The summary on standard output, what went wrong with seeds on standard error."""
+    """Print the summary on standard output, and errors of seeds on standard error."""
     from lycosa.cli.crawl_failures import failure_lines
     from lycosa.cli.crawl_seeds import refusal_line
     from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
@@ -248,7 +261,7 @@ async def _supervise(
         supervisor.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # nohup has the last one ignored
+        # nohup has SIGHUP ignored
         if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
             loop.add_signal_handler(number, stop)
     limit_s = session.config.limits.max_time_s
@@ -283,9 +296,7 @@ _SETTING_OF_FLAG = {
 
 
 def _settings(folder: Path, options: dict[str, Any]) -> Settings:
-    """Settings of this run: the crawl's own from the last run, then file, environment, --set and
-    flags.
-    """
+    """Settings of this run: from the last run, the file, the environment, --set and options."""
     import os
 
     import msgspec
@@ -296,7 +307,7 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
     from lycosa.processes.session import saved_settings
 
     if folder.is_dir() and not has_manifest(folder):
-        prepare_folder(folder)  # somebody else's folder is the first thing to know
+        prepare_folder(folder)  # a folder with other files in it is the first error to report
 
     flags = {
         _SETTING_OF_FLAG[name]: value
@@ -305,8 +316,8 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
     }
     saved = saved_settings(folder)
     if saved is not None:
-        # Limits are of one run: a crawl that reached one goes on when it is started again without
-        # it.
+        # A limit applies to one run: a crawl that reached it resumes when it is started without the
+        # limit.
         saved = msgspec.structs.replace(saved, limits=LimitSection())
     settings = load_settings(
         options["config_file"], os.environ, options["pairs"], flags, base=saved

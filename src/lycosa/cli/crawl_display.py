@@ -1,5 +1,6 @@
-"""What ``lycosa crawl`` shows: live on a terminal, a line every ten seconds elsewhere, a word of
-warning before.
+"""What ``lycosa crawl`` shows while it runs.
+
+On a terminal that is a live table, elsewhere a line every ten seconds. Warnings come first.
 """
 
 from __future__ import annotations
@@ -25,16 +26,14 @@ from lycosa.reasons import Reason
 if TYPE_CHECKING:
     from lycosa.cli.live_lines import LiveLines
 
-_FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables by which rich takes a pipe for a terminal
+_FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables that make rich treat a pipe as a terminal
 _LINE_S = 10.0
 _RATE_S = 30.0
-_LONG_S = 600.0  # a host that needs longer than this is named
+_LONG_S = 600.0  # a host that needs more time than this is named
 
 
 class Display:
-    """Progress on standard error. A context manager, which says what begins; ``show_progress``
-    takes each report.
-    """
+    """Progress on standard error, from entering the context to leaving it."""
 
     def __init__(self, folder: Path, config: Config, is_new: bool) -> None:
         self._folder = folder
@@ -51,7 +50,7 @@ class Display:
         for text in _warnings(self._folder, self._config):
             self.show_line(text)
         if not self._config.agent.contact:
-            self._say("tip: --contact URL|EMAIL tells site owners whom to ask", style="dim")
+            self._say("tip: --contact URL|EMAIL tells site owners how to reach you", style="dim")
         if self._live is not None:
             self._live.start()
         return self
@@ -66,7 +65,7 @@ class Display:
             self._live.stop()
 
     def show_line(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._say(f"lycosa: {text}")
 
     def _say(self, text: str, style: str = "") -> None:
@@ -76,15 +75,15 @@ class Display:
             print(clean(text), file=sys.stderr, flush=True)
 
     def show_stopping(self) -> None:
-        """Ctrl-C was pressed."""
+        """Say that the run is stopping, after Ctrl-C."""
         if self._state == "crawling":
             self._state = "stopping"
-            self.show_line("finishing what is in flight; press Ctrl-C again to break it off")
+            self.show_line("finishing requests in flight; press Ctrl-C again to abort them")
         else:
-            self.show_line("breaking off")
+            self.show_line("aborting")
 
     def show_progress(self, progress: Progress) -> None:
-        """A report came."""
+        """Show a new report."""
         now = time.monotonic()
         self._rates.append((now, progress.captures, progress.body_bytes))
         while len(self._rates) > 2 and now - self._rates[0][0] > _RATE_S:
@@ -97,7 +96,7 @@ class Display:
             self._next_line = now + _LINE_S
 
     def _rate(self) -> tuple[float, float]:
-        """Captures and bytes a second, lately."""
+        """Captures and bytes a second, over the last half minute."""
         then, captures, size = self._rates[0]
         now, captures_now, size_now = self._rates[-1]
         span = max(now - then, 0.001)
@@ -164,10 +163,10 @@ class Display:
 
 
 def _live_lines() -> LiveLines | None:
-    """What shows a terminal's lines, when standard error is one, or is to be taken for one."""
+    """The live table, when standard error is a terminal or must be treated as one."""
     if not sys.stderr.isatty() and not any(os.environ.get(name) for name in _FORCING):
         return None
-    # rich costs as much as a hundred pages: only when somebody looks
+    # importing rich costs as much as a hundred pages: only for a terminal
     from lycosa.cli.live_lines import LiveLines
 
     lines = LiveLines()
@@ -175,9 +174,7 @@ def _live_lines() -> LiveLines | None:
 
 
 def estimate_of(progress: Progress) -> str:
-    """The honest word on how long it takes: the host that needs longest at its own delay. Empty
-    while that is short.
-    """
+    """The minimum time that remains, which is that of the slowest host. Empty when it is short."""
     if not progress.slowest:
         return ""
     note = max(progress.slowest, key=lambda note: note.need_s)
@@ -202,14 +199,15 @@ def upload_in_words(uploads: UploadState) -> str:
 
 
 def memory_in_words(progress: Progress) -> str:
-    """``412 MB of 1.5 GB``, and what is done about it when that is close."""
+    """``412 MB of 1.5 GB``, and the measure taken when memory is short."""
     said = f"{human_bytes(progress.memory_bytes)} of {human_bytes(progress.memory_bound)}"
     return f"{said}: a worker {progress.relief}" if progress.relief else said
 
 
 def hosts_in_words(progress: Progress) -> str:
-    """All hosts by what they do, which adds up: ``9 hosts: 2 fetching, 1 ready, 1 asked to wait,
-    5 resting or done``.
+    """All hosts by state; the numbers add up.
+
+    9 hosts: 2 fetching, 1 ready, 1 made to wait, 5 resting or done
     """
     parts = [
         (progress.running, "fetching"),
@@ -217,7 +215,7 @@ def hosts_in_words(progress: Progress) -> str:
         (progress.hosts_front, "waiting for a place"),
         (progress.hosts_snoozed, "made to wait"),
         (progress.hosts_parked, "parked"),
-        (progress.hosts_retired, "given up"),
+        (progress.hosts_retired, "retired"),
     ]
     rest = progress.hosts - sum(number for number, _ in parts)
     said = [
@@ -238,17 +236,17 @@ def _warnings(folder: Path, config: Config) -> Iterator[str]:
     if free < config.store.min_free_bytes:
         yield (
             f"{human_bytes(free)} are free on the disk, less than store.min_free_bytes"
-            f" ({human_bytes(config.store.min_free_bytes)}): nothing is fetched until there is more"
+            f" ({human_bytes(config.store.min_free_bytes)}): fetching waits until there is more"
         )
     contact = config.agent.contact
     if contact and not is_contact(contact):
         yield (
-            f"contact {contact!r} is neither a URL nor an e-mail address: site owners cannot ask"
-            " anybody"
+            f"contact {contact!r} is neither a URL nor an e-mail address: site owners cannot reach"
+            " you"
         )
     delay, address_delay = config.politeness.delay_s, config.politeness.address_delay_s
     if delay < address_delay:
         yield (
-            f"an address rests {address_delay:.3g} s between requests, longer than the delay; see"
+            f"requests to one address are {address_delay:.3g} s apart, longer than the delay; see"
             " politeness.address_delay_s"
         )

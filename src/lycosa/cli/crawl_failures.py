@@ -1,4 +1,4 @@
-"""Why seeds could not be fetched, one line for each, and what to do about it."""
+"""Why seeds could not be fetched, one line each, with what to do about it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ADVICE: Mapping[Reason, str] = {
     Reason.DNS_NO_SUCH_NAME: "check the spelling, or give its address with --resolve NAME=ADDRESS",
     Reason.DNS_FAILED: "check the network and its name servers",
     Reason.DNS_TIMEOUT: "check the network and its name servers",
-    Reason.ADDRESS_FORBIDDEN: "allow it only if you mean it",
-    Reason.CONNECT_REFUSED: "nobody listens there: check the port",
+    Reason.ADDRESS_FORBIDDEN: "if that is intended, allow the address with --allow-address",
+    Reason.CONNECT_REFUSED: "no server listens there: check the port",
     Reason.CONNECT_TIMEOUT: "check the address and the network",
     Reason.NETWORK_UNREACHABLE: "check the network",
     Reason.TLS_FAILED: (
-        "check the certificate; --set fetch.ca_file=FILE trusts an authority of your own"
+        "check the certificate; --set fetch.ca_file=FILE trusts your own authority"
     ),
-    Reason.ROBOTS_DISALLOWED: "only the site's owner can change that",
+    Reason.ROBOTS_DISALLOWED: "only the owner of the site can change that",
     Reason.ROBOTS_UNREACHABLE: "try again later",
 }
 
@@ -35,10 +35,9 @@ _FINE = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
 
 
 def failure_lines(folder: Path) -> list[str]:
-    """From the folder of a crawl that has ended: seeds, and where they redirected to, that were not
-    fetched.
+    """Seeds, and URLs that they redirected to, that an ended crawl did not fetch.
 
-    Only the first URLs are looked at: of a large crawl there is ``lycosa status``. Raises what
+    Only the first URLs are searched; for a large crawl there is ``lycosa status``. Raises what
     ``FolderView`` raises.
     """
     reader = read_folder(folder)
@@ -70,6 +69,6 @@ def _line(reader: CrawlReader, entry: UrlEntry) -> str:
     )
     advice = _ADVICE.get(
         reason,
-        f"`lycosa explain {shlex.quote(str(reader.name))} {shlex.quote(entry.url)}` tells more",
+        f"`lycosa explain {shlex.quote(str(reader.name))} {shlex.quote(entry.url)}` shows details",
     )
     return f"lycosa: {shortened(entry.url)}: {what}; {advice}"

@@ -1,8 +1,8 @@
-"""The seeds of ``lycosa crawl``: from the command line, then from a file, judged as they are read.
+"""The seeds of ``lycosa crawl``: from the command line, then from a file, checked as they are read.
 
-Millions may be in a file, so they stream; one that cannot be crawled is told at once, with its
-line, and goes no further. How far each source was read is recorded in the crawl's folder
-(``seed_sources``), and a later run reads on from there.
+A file may have millions of seeds, so they are streamed. A seed that cannot be crawled is reported
+at once, with its line, and dropped. The position in each source is recorded in the crawl's folder
+(``seed_sources``), and a later run continues from there.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from lycosa.folder.seed_sources import (
     unread,
 )
 
-_SAVE_S = 1.0  # between two records of how far the sources are read
+_SAVE_S = 1.0  # between two records of the positions
 _MOST_TOLD = 10
 _LONGEST = 100
 
 Judge = Callable[[str], str]
-"""Why a seed cannot be crawled; empty when it can."""
+"""The reason why a seed cannot be crawled; empty when it can."""
 
 
 def _say(text: str) -> None:
@@ -40,12 +40,12 @@ def _say(text: str) -> None:
 
 
 class CrawlSeeds:
-    """What the operator gave, and what earlier runs did not read to its end.
+    """The seeds of this run, and those that earlier runs left unread.
 
-    ``take_seeds`` and ``note_committed`` are for the supervisor; iterating gives the seeds that can
-    be crawled, once. ``tell`` takes each line about another. ``sources`` is how far each source was
-    read, by what is committed. Raises ``click.UsageError`` when a file is given that is not there,
-    or where a URL belongs.
+    ``take_seeds`` and ``note_committed`` are for the supervisor; iterating gives the usable seeds,
+    once. ``tell`` gets each line about a refused seed. ``sources`` is the committed position in
+    each source. Raises ``click.UsageError`` for a file that is missing, or that is given where a
+    URL belongs.
     """
 
     def __init__(self, given: tuple[str, ...], file: str | None = None) -> None:
@@ -70,16 +70,16 @@ class CrawlSeeds:
 
     @property
     def are_none(self) -> bool:
-        """Whether nothing was given, not even a file."""
+        """Whether the command names no seed and no file."""
         return not self.given and self._file is None
 
     def has_usable(self) -> bool:
-        """Whether there is a seed that can be crawled; reads as far as the first."""
+        """Whether there is a usable seed; reads until the first one."""
         self._kept = [seed for seed in (next(self._reading, None),) if seed is not None]
         return bool(self._kept)
 
     def complaint(self) -> str:
-        """Why there is nothing to crawl, after ``has_usable`` said so."""
+        """Why there is nothing to crawl, when ``has_usable`` is false."""
         if self.refused:
             return (
                 f"nothing to crawl: {counted(len(self.refused), 'seed')} refused, and there are no"
@@ -91,11 +91,12 @@ class CrawlSeeds:
     # -- what is recorded
 
     def record_sources(self, folder: Path) -> None:
-        """Before the first seed is taken: records the sources in the folder, which is locked,
-        and adds what earlier runs left unread.
+        """Record the sources in the locked folder, before the first seed is taken.
+
+        Adds what earlier runs left unread.
         """
         self._folder, stored = folder, load_sources(folder)
-        if not self._kept:  # else the crawl is new
+        if not self._kept:  # a new crawl has no folder yet
             self._resume(unread(stored))
         self.sources = merged_sources(stored, [reading.begun for reading in self._readings])
         if self._readings:
@@ -110,7 +111,7 @@ class CrawlSeeds:
                 ]
                 self._readings.insert(0, read_arguments((*source.rest, *self.given)))
             elif source.key in known and not is_same_file(known[source.key].begun, source):
-                continue  # it is read anew
+                continue  # a changed file is read from its start
             elif (reading := read_on(source, self.tell)) is not None:
                 self._readings = [each for each in self._readings if each.key != source.key]
                 self._readings.insert(0, reading)
@@ -123,13 +124,13 @@ class CrawlSeeds:
         return batch
 
     def note_committed(self) -> None:
-        """The seeds that were taken last are committed."""
+        """Note that the seeds taken last are committed."""
         self.sources = merged_sources(self.sources, self._pending)
         if not unread(self._pending) or time.monotonic() - self._saved_at >= _SAVE_S:
             self.save_positions()
 
     def save_positions(self) -> None:
-        """Writes down how far the sources are read."""
+        """Write the positions in the sources to the folder."""
         if self._folder is not None and self._readings:
             save_sources(self._folder, self.sources)
             self._saved_at = time.monotonic()
@@ -177,13 +178,13 @@ def _check_given(given: tuple[str, ...], file: str | None) -> None:
 
 
 def refusal_line(seed: str, reason: str, place: str = "") -> str:
-    """One line that says which seed was refused, where it stands and why."""
+    """One line that names the refused seed, its place and the reason."""
     where = f"{place}: " if place else ""
     return clean(f"{where}seed refused: {shortened(seed)}: {shortened(reason, 2 * _LONGEST)}")
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:
-    """A text that is too long for a line, without its middle."""
+    """The text with its middle cut out when it is too long for a line."""
     return (
         text
         if len(text) <= most
@@ -198,7 +199,7 @@ def default_folder(given: tuple[str, ...]) -> Path:
         raise click.UsageError("no folder: give a SEED, or --dir with --seeds")
     try:
         host = urlsplit(with_scheme(seeds[0].strip())).netloc.rpartition("@")[2].replace(":", "_")
-    except ValueError:  # brackets that do not match
+    except ValueError:  # unbalanced brackets
         host = ""
     if not host:
         raise click.UsageError(

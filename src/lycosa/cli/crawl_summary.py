@@ -1,6 +1,4 @@
-"""What ``lycosa crawl`` says at the end: how it ended, what there is, what failed, and how to go
-on or look at it.
-"""
+"""What ``lycosa crawl`` prints at the end: the result, failures, how to resume or inspect it."""
 
 from __future__ import annotations
 
@@ -31,9 +29,10 @@ _MOST = 8
 
 
 class FilesThere(NamedTuple):
-    """The output files of a crawl: ``kinds`` of which there are some (``store.text`` and
-    ``store.links`` leave out theirs), and those that closed segments lack; and the sources of its
-    seeds.
+    """The output files of a crawl and the sources of its seeds.
+
+    ``kinds`` are those that exist: ``store.text`` and ``store.links`` can switch theirs off.
+    ``lacking`` are files that closed segments lack.
     """
 
     kinds: list[str]
@@ -42,7 +41,6 @@ class FilesThere(NamedTuple):
 
 
 def files_there(folder: Path) -> FilesThere:
-    """Looks into a crawl's folder."""
     kinds = [kind for kind in (layout.WARC, *DERIVED_KINDS) if any((folder / kind).glob("[!.]*"))]
     return FilesThere(kinds, lacking_files(folder), load_sources(folder))
 
@@ -54,8 +52,10 @@ def end_of(outcome: CrawlOutcome) -> str:
 
 
 def exit_code(outcome: CrawlOutcome, left: Sequence[SeedSource] = ()) -> ExitCode:
-    """What the shell is told; ``left`` are the seed sources that were not read to their end. Files
-    that were not uploaded are as good a reason to give the command again.
+    """The exit code of the run.
+
+    ``left`` are the seed sources that were not read completely. Files that were not uploaded are
+    an equal reason to give the command again.
     """
     end = end_of(outcome)
     uploads = outcome.progress.uploads
@@ -76,7 +76,7 @@ def summary_values(
     refused: Iterable[tuple[str, str]],
     files: FilesThere,
 ) -> dict[str, Any]:
-    """The summary for scripts."""
+    """The summary as values for JSON."""
     progress = outcome.progress
     return {
         "end": end_of(outcome),
@@ -132,7 +132,7 @@ def _source_values(source: SeedSource) -> dict[str, Any]:
 def summary_lines(
     folder: Path, outcome: CrawlOutcome, code: ExitCode, limits: LimitSection, files: FilesThere
 ) -> list[str]:
-    """The summary for people."""
+    """The summary as text."""
     progress, end = outcome.progress, end_of(outcome)
     quoted = shlex.quote(str(folder))
     lines = _count_lines(outcome)
@@ -148,11 +148,11 @@ def summary_lines(
     left = unread(files.seeds)
     lines += [f"seeds of {how_far(source)}" for source in left]
     if end != "finished" or left:
-        lines.append(f"to go on: lycosa crawl --dir {quoted}{_with_seeds(left)}")
+        lines.append(f"to resume: lycosa crawl --dir {quoted}{_with_seeds(left)}")
     if end == "limit" and (again := _again(limits)):
         lines.append(
-            f"      or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count what"
-            " the whole crawl has)"
+            f"       or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count the"
+            " whole crawl)"
         )
     return [
         *lines,
@@ -169,7 +169,7 @@ def summary_lines(
 
 
 def _count_lines(outcome: CrawlOutcome) -> list[str]:
-    """How it ended, and how many URLs and captures there are."""
+    """How the run ended, and the numbers of URLs and captures."""
     progress, states = outcome.progress, outcome.progress.states
     rate = outcome.captured / max(outcome.duration_s, 0.001)
     what = (
@@ -193,46 +193,43 @@ def _count_lines(outcome: CrawlOutcome) -> list[str]:
 
 
 def _unparsed_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
-    """Stored documents that were parsed later, or are still to be."""
+    """Stored documents that were parsed late or are still unparsed."""
     progress, lines = outcome.progress, []
     if progress.reparsed:
-        lines.append(
-            f"{counted(progress.reparsed, 'stored document')} of earlier runs parsed at last"
-        )
+        lines.append(f"{counted(progress.reparsed, 'stored document')} of earlier runs parsed now")
     if progress.unparsed:
         lines.append(
-            f"{counted(progress.unparsed, 'document')} stored and not parsed; lycosa reparse"
-            f" {quoted} tries again, as the next start does"
+            f"{counted(progress.unparsed, 'document')} stored but not parsed; the next start"
+            f" tries again, and so does: lycosa reparse {quoted}"
         )
     return lines
 
 
 def _with_seeds(left: Sequence[SeedSource]) -> str:
-    """What the command that goes on needs, so that it reads the rest of the seeds."""
+    """The part of the command to resume that reads the rest of the seeds."""
     kinds = {source.kind for source in left}
     if SourceKind.INPUT in kinds:
-        return " --seeds -   with the same input again, which cannot be read twice"
+        return " --seeds -   with the same input again (standard input cannot be reopened)"
     if SourceKind.PROGRAM in kinds:
-        return "   and run the program again, which has the rest of its seeds"
+        return "   and run the program again, which has the rest of the seeds"
     return "   which also reads the rest of the seeds" if left else ""
 
 
 def urls_left_waiting(outcome: CrawlOutcome) -> int:
-    """Queued URLs that a finished run left, because their host or their retry is due later than
-    ``frontier.finish_wait_s``.
+    """Queued URLs that a finished run left.
+
+    Their host or their retry is due later than ``frontier.finish_wait_s``.
     """
     return outcome.progress.states.get("queued", 0) if end_of(outcome) == "finished" else 0
 
 
 def _waiting_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
-    """Until when the queued URLs of a finished run wait."""
+    """How long the queued URLs of a finished run wait."""
     waiting, next_in_s = urls_left_waiting(outcome), outcome.progress.next_in_s
     if not waiting:
         return []
     if next_in_s < 0:
-        return [
-            f"{counted(waiting, 'URL')} queued, and nothing says when: run lycosa audit {quoted}"
-        ]
+        return [f"{counted(waiting, 'URL')} queued without a due time: run lycosa audit {quoted}"]
     due = datetime.fromtimestamp(time.time() + next_in_s).strftime("%Y-%m-%d %H:%M:%S")
     what = "1 queued URL waits" if waiting == 1 else f"{human_count(waiting)} queued URLs wait"
     return [
@@ -242,7 +239,7 @@ def _waiting_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
 
 
 def _upload_lines(uploads: UploadState, quoted: str) -> list[str]:
-    """What the store has, and what is only here."""
+    """Files that the store has, and files that are only in the folder."""
     removed = (
         f"; {counted(uploads.removed_files, 'file')} ({human_bytes(uploads.removed_bytes)}) removed"
         " here"
@@ -257,14 +254,14 @@ def _upload_lines(uploads: UploadState, quoted: str) -> list[str]:
         lines.append(
             f"NOT UPLOADED: {counted(uploads.waiting_files, 'file')}"
             f" ({human_bytes(uploads.waiting_bytes)}), which are kept here:"
-            f" {uploads.why or 'the upload was broken off'}"
+            f" {uploads.why or 'the upload was aborted'}"
         )
         lines.append(f"  to upload the rest: lycosa crawl --dir {quoted}")
     return lines
 
 
 def _again(limits: LimitSection) -> str:
-    """As much once more."""
+    """The options with which the next run gets as much again."""
     parts = [
         f"--max-pages {2 * limits.max_pages}" if limits.max_pages else "",
         f"--max-bytes {show_bytes(2 * limits.max_bytes)}" if limits.max_bytes else "",
@@ -274,9 +271,7 @@ def _again(limits: LimitSection) -> str:
 
 
 def _reason_lines(reasons: Mapping[str, int]) -> list[str]:
-    """What was not fetched, and what was fetched with a remark: the one may be a trouble, the
-    other is not.
-    """
+    """URLs that were not fetched, and apart from them URLs that were fetched with a remark."""
     lines = []
     counted_reasons = [
         (Reason[name.upper()], number)
@@ -304,24 +299,22 @@ def _reason_lines(reasons: Mapping[str, int]) -> list[str]:
 
 
 def _parser_lines(parser: ParserHealth) -> list[str]:
-    """What went wrong with parse children, none of which costs a page its links unless a remark
-    above says so.
-    """
+    """Failures of parse children. A page loses links by them only when a remark above says so."""
     lines = []
     if parser.away_total_s >= 1.0:
         lines.append(
             f"no parse child could be started for {human_duration(parser.away_total_s)}; pages"
-            " waited for it"
+            " waited"
         )
     if parser.deaths:
         ends = "once" if parser.deaths == 1 else f"{human_count(parser.deaths)} times"
         lines.append(
             f"a parse child ended at a document {ends}; {counted(parser.tried_again, 'document')}"
-            " tried once more"
+            " retried once"
         )
     return lines
 
 
 def is_a_remark(reason: Reason) -> bool:
-    """Whether the URL was fetched all the same."""
+    """Whether a URL with this reason was fetched."""
     return reason >= Reason.NOT_MODIFIED

@@ -1,4 +1,4 @@
-"""``lycosa explain``: why a URL stands where it stands."""
+"""``lycosa explain``: the state of a URL, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EPILOG = """
 \b
 Examples:
   lycosa explain crawls/example.org https://example.org/about
-  lycosa explain crawls/example.org 9f86d081884c7d65     by the urlHash that the API and exports give
+  lycosa explain crawls/example.org 9f86d081884c7d65     the urlHash of the API and of exports
   lycosa explain crawls/example.org example.org/ --json | jq -r .verdict
 
 \b
@@ -30,16 +30,17 @@ Verdicts:
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("url", metavar="URL")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(folder: Path, url: str, as_json: bool) -> None:
-    """Say what became of URL in the crawl in DIR, or what would become of it, and why. URL may
-    be a urlHash (16 hexadecimal digits).
+    """Show the state of URL in the crawl in DIR, or what a crawl would do with it, and why.
+
+    URL may be a urlHash (16 hexadecimal digits).
     """
     run(folder, url, as_json)
 
 
 def run(folder: Path, url: str, as_json: bool) -> None:
-    """Looks the URL up and prints the answer."""
+    """Look up the URL and print the answer."""
     from lycosa.inspect.explain.run import explain
     from lycosa.inspect.reader import read_folder
     from lycosa.inspect.saved_settings import load_saved_settings

@@ -15,16 +15,18 @@ from lycosa.cli.output import ExitCode, counted, emit_json, is_terminal
 _EPILOG = """
 \b
 Examples:
-  lycosa export crawls/example.org pages                                   JSON lines on standard output
+  lycosa export crawls/example.org pages
   lycosa export crawls/example.org links --format csv --output links.csv
   lycosa export crawls/example.org urls --where "state = 'failed'"         the dead letters
   lycosa export crawls/example.org hosts --format parquet --output hosts.parquet
   lycosa export crawls/example.org pages --where "fetch_status = 200 AND language = 'de'" | head
 
-pages and links are what was captured, fetches is pages with robots.txt files and sitemaps, urls and hosts what is known now. The crawl may
-be running: what is committed is exported, nothing is changed. A reader that stops early (| head) is no error. Times are UTC.
-`lycosa sql DIR "DESCRIBE pages"` lists the columns. In CSV, text that begins with = + - @ gets an apostrophe in front, because
-a spreadsheet would take it for a formula; JSON lines and Parquet have every character as it was.
+The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
+files and sitemaps too, and urls and hosts have the present state. The default is JSON lines on
+standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
+reader may stop early (| head) without an error. Times are UTC. `lycosa sql DIR "DESCRIBE pages"`
+lists the columns. In CSV, text that begins with = + - @ gets an apostrophe in front, because a
+spreadsheet would treat it as a formula. JSON lines and Parquet keep every character.
 """
 _FORMS = {
     ".csv": "csv",
@@ -52,10 +54,10 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     "--format",
     "form",
     type=click.Choice(["jsonl", "csv", "parquet"]),
-    help="Form of the rows [by the name of --output, or jsonl].",
+    help="Format of the rows [by the name of --output, or jsonl].",
 )
 @click.option(
-    "--output", "-o", metavar="FILE|-", default="-", help="Where to; - is standard output."
+    "--output", "-o", metavar="FILE|-", default="-", help="File to write; - is standard output."
 )
 @click.option(
     "--where", metavar="SQL", default="", help="Only rows for which this condition holds."
@@ -64,10 +66,10 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     "--raw",
     "is_raw",
     is_flag=True,
-    help="CSV without the apostrophe before text that a spreadsheet would take for a formula.",
+    help="CSV: no apostrophe before text that a spreadsheet would treat as a formula.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="With --output FILE: say what was written as JSON."
+    "--json", "as_json", is_flag=True, help="With --output FILE: report what was written as JSON."
 )
 def command(
     folder: Path, kind: str, form: str | None, output: str, where: str, is_raw: bool, as_json: bool
@@ -79,7 +81,7 @@ def command(
 def run(
     folder: Path, kind: str, form: str, output: str, where: str, as_json: bool, is_raw: bool = False
 ) -> ExitCode:
-    """Exports one table. Without ``form`` the name of ``output`` decides."""
+    """Export one table. Without ``form`` the name of ``output`` decides the format."""
     from lycosa.inspect.export import CsvStyle, rows_of, write_file, write_text
     from lycosa.inspect.reader import read_folder
 
@@ -90,8 +92,7 @@ def run(
         if not form:
             form = "jsonl"
             click.echo(
-                f"lycosa: {output} says no form that is known (.jsonl, .csv, .parquet): JSON lines"
-                " are written",
+                f"lycosa: {output} does not end with .jsonl, .csv or .parquet: writing JSON lines",
                 err=True,
             )
         count = write_file(reader, kind, form, where, Path(output), is_raw)
@@ -105,15 +106,17 @@ def run(
     form = form or "jsonl"
     if form != "parquet":
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # what programs read does not depend on the locale
+            # files for programs do not depend on the locale
             sys.stdout.reconfigure(encoding="utf-8")
         with rows_of(reader, kind, where) as rows:
             write_text(form, rows, sys.stdout, CsvStyle(is_raw, is_terminal()))
         return ExitCode.FINISHED
-    if sys.stdout.isatty():  # before any work
-        raise click.UsageError("Parquet is not for a terminal: give --output FILE")
+    if sys.stdout.isatty():  # reported before any work is done
+        raise click.UsageError(
+            "Parquet is binary and not printed on a terminal: give --output FILE"
+        )
     with tempfile.TemporaryDirectory(prefix="lycosa-export-") as temporary:
-        # a reader of Parquet begins at its end, so it has to be whole first
+        # reading Parquet begins at its end, so the file has to be complete first
         path = Path(temporary) / "rows.parquet"
         write_file(reader, kind, form, where, path)
         with path.open("rb") as file:

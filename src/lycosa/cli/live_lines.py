@@ -1,4 +1,4 @@
-"""A table at the foot of a terminal that is drawn anew, with lines above it that stay."""
+"""A table at the bottom of a terminal that is redrawn, below lines that stay."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class LiveLines:
         self._live.start()
 
     def stop(self) -> None:
-        """Takes the table away."""
+        """Remove the table."""
         self._live.stop()
 
     def print_line(self, text: str, style: str = "") -> None:
-        """A line that stays. It is not markup."""
+        """Print a line that stays; it is not markup."""
         self._console.print(
             text, style=style or None, highlight=False, markup=False, soft_wrap=True
         )
 
     def show_table(self, rows: Iterable[tuple[str, str]]) -> None:
-        """The table: names and values."""
+        """Show this table of names and values."""
         table = Table.grid(padding=(0, 2))
         for name, value in rows:
             table.add_row(Text(name, style="bold"), Text(clean(value)))

@@ -1,5 +1,4 @@
-"""``lycosa``: finds the command, runs it, and turns every expected error into one line and the
-right exit code.
+"""``lycosa``: find the command, run it, and turn every expected error into a line and an exit code.
 
 A command's module is imported when the command is used, and errors are recognised by name, so that
 ``lycosa --help`` imports nothing but click. Modules named in ``_COMMANDS`` export ``command``.
@@ -23,16 +22,16 @@ from lycosa.config.near_names import near_name
 
 _COMMANDS = {
     "crawl": "Crawl from seeds; the same folder again resumes.",
-    "status": "How far a crawl is: URLs by state, hosts, errors.",
+    "status": "Progress of a crawl: URLs by state, hosts, errors.",
     "explain": "Everything about one URL: state, rule, robots line, history.",
-    "audit": "Prove from disk that nothing was lost and no host was pressed.",
+    "audit": "Prove from disk that nothing was lost and every delay was kept.",
     "reparse": "Parse stored documents that were never parsed; add their links.",
-    "simulate": "What a crawl will come to, before it is run.",
-    "check": "What would happen to a URL, and why; without a crawl.",
-    "config": "Every setting with its value, origin and meaning.",
+    "simulate": "Predict pages a day, freshness, disk and cost of a crawl.",
+    "check": "What a crawl would do with a URL, and why, without crawling.",
+    "config": "Every setting with its value, source and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
-    "sql": "Ask a crawl's tables with SQL.",
-    "cluster": "Prepare a crawl on many machines, and check what it runs on.",
+    "sql": "Query a crawl's tables with SQL.",
+    "cluster": "Prepare a crawl on many machines, and check it.",
 }
 
 _EPILOG = f"""
@@ -90,7 +89,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
     "lycosa.simulate.parts.PartLostError": (
         ExitCode.INTERNAL,
-        "if memory was short, give a smaller --sample, or --jobs 1",
+        "if memory was short, use a smaller --sample or --jobs 1",
     ),
     "lycosa.urls.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
     "lycosa.inspect.robots_source.NoRobots": (ExitCode.NOTHING_FETCHED, ""),
@@ -102,7 +101,7 @@ _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class _ReaderGoneError(Exception):
-    """Whoever read standard output has seen enough."""
+    """The reader of standard output has closed it."""
 
 
 class _Commands(click.Group):
@@ -111,12 +110,11 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (
-            BrokenPipeError
-        ) as error:  # click would end with 1 here, and take a broken socket for a closed pipe
+        # click would end with 1 here, and treat a broken socket as a closed pipe
+        except BrokenPipeError as error:
             if _is_output_closed():
                 raise _ReaderGoneError from error
-            raise RuntimeError("a connection of the crawler itself broke") from error
+            raise RuntimeError("a connection between the crawler's own processes broke") from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in _COMMANDS if importlib.util.find_spec(f"lycosa.cli.{name}")]
@@ -135,12 +133,12 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"{args[0]!r} is no command{_near(args[0])}", ctx)
+            raise click.UsageError(f"{args[0]!r} is not a command{_near(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
 
 def _is_output_closed() -> bool:
-    """Whether standard output is a pipe that nobody reads any more."""
+    """Whether standard output is a pipe without a reader."""
     import select
 
     poll = select.poll()
@@ -172,16 +170,15 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """A polite web crawler that loses nothing: crawl sites into WARC, CDXJ and Parquet, and ask
-    why any URL was or was not fetched.
+    """A polite web crawler that loses nothing.
+
+    Crawls sites into WARC, CDXJ and Parquet, and answers why any URL was or was not fetched.
     """
     ctx.obj = debug
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives its exit code; never a traceback, unless ``--debug`` asks
-    for it.
-    """
+    """Run the command line and return its exit code; only ``--debug`` prints a traceback."""
     arguments = list(sys.argv[1:] if args is None else args)
     try:
         result = cli.main(arguments, prog_name="lycosa", standalone_mode=False)
@@ -200,10 +197,10 @@ def main(args: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _tell("interrupted", ExitCode.INTERRUPTED)
     except (_ReaderGoneError, BrokenPipeError):
-        # The interpreter must not complain when it flushes at its end.
+        # The interpreter must not report an error when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # as it would be had they read on: `| head` is a way to use a command, and scripts run with
-        # pipefail
+        # the same code as with a reader that reads everything: `| head` is a normal use of a
+        # command, and scripts run with pipefail
         return ExitCode.FINISHED
     except Exception as error:
         return _explain(error, debug="--debug" in arguments)
@@ -211,19 +208,19 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _explain(error: Exception, debug: bool) -> ExitCode:
-    """One line about an error on standard error; gives the exit code."""
+    """Print one line about an error on standard error; returns the exit code."""
     if debug and not isinstance(error, click.ClickException):
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
         return _tell(_usage(error), ExitCode.USAGE)
-    # RocksDB and DuckDB tell it in their text alone
+    # RocksDB and DuckDB report this only in their text
     if os.strerror(errno.EMFILE) in str(error) and not getattr(error, "errno", 0):
         return _tell(f"{error}; {_raise_limit()}", ExitCode.USAGE)
     for kind in type(error).__mro__:
         if found := _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}"):
             code, advice = found
             return _tell(f"{error}; {advice}" if advice else str(error), code)
-    told_kind = str(getattr(error, "kind", ""))  # a worker's error, which it told by name
+    told_kind = str(getattr(error, "kind", ""))  # a worker's error, reported by name
     if told_kind in _EXPECTED:
         return _tell(str(error), _EXPECTED[told_kind][0])
     if number := getattr(error, "errno", 0) if told_kind else 0:
@@ -232,7 +229,7 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
         )
         if told is not None:
             return told
-    # a task group's: the first one is the cause of the others
+    # the first error of a task group is the cause of the others
     if isinstance(error, ExceptionGroup):
         return _explain(error.exceptions[0], debug)
     if (
@@ -245,7 +242,7 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
 
 
 def _tell_system(error: OSError) -> ExitCode | None:
-    """Errors of disks, permissions and paths; ``None`` for others."""
+    """Report errors of disks, permissions and paths; ``None`` for others."""
     where = f"{error.filename}: " if error.filename else ""
     if error.errno in _FULL:
         what = f"{where}no room left on the disk ({error.strerror}); {_MAKE_ROOM}"
@@ -255,9 +252,9 @@ def _tell_system(error: OSError) -> ExitCode | None:
     if error.filename is None:
         return None
     advice = {
-        errno.EACCES: "; give a place that you may read and write, or change its permissions",
-        errno.EPERM: "; give a place that you may read and write, or change its permissions",
-        errno.EROFS: "; give a place that can be written to",
+        errno.EACCES: "; use a path that you may read and write, or change its permissions",
+        errno.EPERM: "; use a path that you may read and write, or change its permissions",
+        errno.EROFS: "; use a path that can be written to",
         errno.ENOENT: "; check the path",
         errno.ENOTDIR: "; check the path",
         errno.EISDIR: "; give a file",
@@ -268,14 +265,12 @@ def _tell_system(error: OSError) -> ExitCode | None:
 
 
 def _raise_limit() -> str:
-    """What to do about too many open files, with the limit that there is."""
+    """What to do about too many open files, with the present limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = (
-        ""
-        if hard == resource.RLIM_INFINITY
-        else f", at most {hard} without the administrator's help"
+        "" if hard == resource.RLIM_INFINITY else f", at most {hard} without administrator rights"
     )
     return f"raise the limit of open files (ulimit -n; it is {soft}{most})"
 
@@ -288,7 +283,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _unexpected(error: Exception) -> str:
-    """Keeps the traceback in a file and says where."""
+    """Keep the traceback in a file and name that file."""
     what = f"internal error: {type(error).__name__}: {error}".replace("\n", " ")
     try:
         with tempfile.NamedTemporaryFile(

@@ -1,8 +1,8 @@
-"""What the commands print: exit codes, numbers for people, one JSON document for programs, tables.
+"""What the commands print: exit codes, numbers, one JSON document, or tables.
 
-Standard output carries the answer and nothing else; notes and errors go to standard error. What
-comes from the web is printed without its control characters, because a title could otherwise
-rewrite the terminal.
+Standard output has the answer and nothing else; notes and errors go to standard error. Text from
+the web is printed without its control characters, because a title could otherwise rewrite the
+terminal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 class ExitCode(IntEnum):
-    """What a command gives back to the shell."""
+    """What a command returns to the shell."""
 
     FINISHED = 0
     INTERNAL = 1
@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """One line for people."""
+        """One line of text for users."""
         return _MEANINGS[self]
 
 
@@ -52,15 +52,16 @@ _MEANINGS = {
 
 
 class Unbroken:
-    """A stream that outlives its reader: what nobody reads any more is dropped. A crawl is not
-    run for what it prints.
+    """A stream that survives the loss of its reader: later output is dropped.
+
+    A crawl does not depend on its output.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """As a stream does; but never fails because the reader has gone."""
+        """Write as a stream does, but without an error when the reader is gone."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -77,7 +78,7 @@ class Unbroken:
         return getattr(self._stream, name)
 
     def _give_up(self, error: OSError) -> None:
-        """Lets all that is still to come, and what is in the stream's buffer, go nowhere."""
+        """Discard all later output and what the stream's buffer holds."""
         if error.errno not in _READER_GONE:
             raise error
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -86,7 +87,7 @@ class Unbroken:
 
 
 def human_count(number: float) -> str:
-    """``1,234``, ``12.3k``, ``4.56M``: at most three digits behind the first ten thousand."""
+    """``1,234``, ``12.3k``, ``4.56M``: at most three digits from ten thousand on."""
     if abs(number) < 10_000:
         return f"{number:,.0f}"
     return _scaled(number, _COUNTS, "")
@@ -123,7 +124,7 @@ def human_time(wall: float) -> str:
 
 
 def emit(text: str, to: TextIO | None = None) -> None:
-    """One line on standard output, whatever its encoding can hold."""
+    """Print one line on standard output, with the characters that its encoding has."""
     out = to or sys.stdout
     try:
         out.write(text + "\n")
@@ -133,7 +134,7 @@ def emit(text: str, to: TextIO | None = None) -> None:
 
 
 def emit_json(document: object) -> None:
-    """One JSON document, indented. Bytes become hexadecimal, enums their value, times ISO 8601."""
+    """Print one indented JSON document: bytes in hexadecimal, times in ISO 8601."""
     text = json_text(document, 2, json_value)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -143,7 +144,7 @@ def emit_json(document: object) -> None:
 
 
 def json_value(value: object) -> Any:
-    """What JSON has no type for. Raises ``TypeError``."""
+    """A JSON value for a type that JSON lacks. Raises ``TypeError``."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Enum):
@@ -160,12 +161,12 @@ def json_value(value: object) -> Any:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at standard output."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
-    """A table: drawn on a terminal, else a heading and lines with columns at fixed places."""
+    """Print a table: drawn on a terminal, otherwise a heading and lines with aligned columns."""
     texts = [[clean(_cell(value)) for value in row] for row in rows]
     if is_terminal():
         _draw(columns, texts, title)
@@ -180,7 +181,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: 
 
 
 def emit_pairs(pairs: Iterable[tuple[str, object]], indent: str = "") -> None:
-    """Names and values, one a line; a value that is empty is left out."""
+    """Print names and values, one pair a line, without the empty values."""
     texts = [(name, clean(_cell(value))) for name, value in pairs]
     shown = [(name, text) for name, text in texts if text]
     width = max((len(name) for name, _ in shown), default=0)
@@ -201,7 +202,7 @@ def _cell(value: object) -> str:
 
 
 def _draw(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
-    from rich.console import Console  # 0.1 s: only when somebody looks
+    from rich.console import Console  # importing rich takes 0.1 s: only for a terminal
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""``lycosa reparse``: stored documents that were never parsed."""
+"""``lycosa reparse``: parse stored documents that were never parsed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _EPILOG = """
 \b
 Examples:
-  lycosa reparse crawls/example.org             parse stored documents of which the links were never read
-  lycosa reparse crawls/example.org --killed    those too that the parser did not survive, or not in time
+  lycosa reparse crawls/example.org             stored documents that were never parsed
+  lycosa reparse crawls/example.org --killed    also those that crashed the parser or timed out
 
-The crawl must not be running. Nothing is fetched; `lycosa crawl --dir DIR` then fetches what was found. A start of the crawl parses such
-documents by itself, except for those that need --killed.
+The crawl must not be running. Nothing is fetched; `lycosa crawl --dir DIR` then fetches the links
+that were found. Each start of the crawl parses such documents too, except those that need --killed.
 """
 
 
@@ -30,20 +30,19 @@ documents by itself, except for those that need --killed.
     short_help="Parse stored documents that were never parsed; add their links.",
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--killed", is_flag=True, help="Also documents that the parser did not survive, or not in time."
-)
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+@click.option("--killed", is_flag=True, help="Also documents that crashed the parser or timed out.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(folder: Path, killed: bool, as_json: bool) -> int:
-    """Read documents of the crawl in DIR from its WARC files that were stored without being parsed,
-    parse them, and add their links to the crawl as if they had been found when the documents were
-    fetched.
+    """Parse documents of the crawl in DIR that were stored but not parsed.
+
+    They are read from the WARC files, and their links join the crawl as if they had been found when
+    the documents were fetched.
     """
     return run(folder, killed, as_json)
 
 
 def run(folder: Path, killed: bool, as_json: bool) -> int:
-    """Parses and prints what came of it; gives the exit code."""
+    """Parse the documents and print the result; returns the exit code."""
     import msgspec
 
     from lycosa.processes.reparse_run import reparse
@@ -70,8 +69,8 @@ def _lines(report: ReparseReport, killed: bool) -> list[str]:
     ]
     if done.failed:
         lines.append(
-            f"{counted(done.failed, 'document')} could not be parsed this time either; they stay as"
-            " they are"
+            f"{counted(done.failed, 'document')} could not be parsed this time either; their state"
+            " is unchanged"
         )
     if done.to_fetch:
         lines.append(

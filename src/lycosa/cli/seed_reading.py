@@ -1,4 +1,4 @@
-"""Reading one source of seeds, from where the last run left off."""
+"""Reading one source of seeds, from the position that the last run reached."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ _OTHER_SCHEME = re.compile(
 
 
 class Reading:
-    """A source and how far it is read by now. Iterating gives each seed with the place where it
-    stands, and skips what was read before.
+    """A source and the position in it.
+
+    Iterating gives each new seed with its place, and skips what was read before.
     """
 
     def __init__(self, source: SeedSource, open_lines: Callable[[], Iterator[str]]) -> None:
-        self.begun = source  # how far it was read before
+        self.begun = source  # the position before this run
         self._open_lines = open_lines
         self._lines = source.lines
         self._is_over = False
-        self.seeds = source.seeds  # of them given to the crawl; counted by whoever judges them
+        # seeds given to the crawl; counted by the caller that checks them
+        self.seeds = source.seeds
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         skipped, title = self._lines, self.begun.title
@@ -44,11 +46,11 @@ class Reading:
 
     @property
     def key(self) -> tuple[SourceKind, str]:
-        """Which source it is."""
+        """Identity of the source."""
         return self.begun.key
 
     def now(self) -> SeedSource:
-        """How far it is read: up to the seed that was given last."""
+        """The position after the seed that was given last."""
         rest = self.begun.rest[self._lines :]
         return msgspec.structs.replace(
             self.begun, lines=self._lines, seeds=self.seeds, is_complete=self._is_over, rest=rest
@@ -56,23 +58,22 @@ class Reading:
 
 
 def read_arguments(given: tuple[str, ...]) -> Reading:
-    """Seeds of the command line."""
+    """Read the seeds of the command line."""
     return Reading(SeedSource(kind=SourceKind.ARGUMENTS, rest=given), lambda: iter(given))
 
 
 def read_file(name: str) -> Reading:
-    """A file from its beginning, or a pipe; ``-`` is standard input. Raises ``OSError``."""
+    """Read a file from its start, or a pipe; ``-`` is standard input. Raises ``OSError``."""
     if name == "-":
         return Reading(SeedSource(kind=SourceKind.INPUT), _standard_input)
     return Reading(file_source(Path(name)), lambda: _lines_of(Path(name)))
 
 
 def read_on(source: SeedSource, tell: Callable[[str], None]) -> Reading | None:
-    """What an earlier run did not read to its end, from there; ``None`` when that cannot be read
-    again. ``tell`` is told anything unusual.
+    """Read the rest of a source that an earlier run left; ``None`` when it cannot be reopened.
 
-    A file that was changed since is read from its beginning: seeds that are known already are
-    passed over.
+    ``tell`` gets messages about it. A file that was changed since is read from its start: known
+    seeds are skipped.
     """
     if source.kind is SourceKind.ARGUMENTS:
         return Reading(msgspec.structs.replace(source, lines=0), lambda: iter(source.rest))
@@ -83,12 +84,12 @@ def read_on(source: SeedSource, tell: Callable[[str], None]) -> Reading | None:
         found = file_source(path)
     except OSError as error:
         tell(
-            f"{path} was read up to line {source.lines:,} and cannot be read on ({error.strerror});"
-            " give its rest with --seeds FILE"
+            f"{path} was read up to line {source.lines:,} and cannot be reopened"
+            f" ({error.strerror}); give the rest with --seeds FILE"
         )
         return None
     if found.kind is SourceKind.FILE and is_same_file(found, source):
-        tell(f"reading on in {path}, line {source.lines + 1:,}")
+        tell(f"resuming {path} at line {source.lines + 1:,}")
         return Reading(source, lambda: _lines_of(path))
     tell(
         f"{path} was changed since line {source.lines:,} of it was read; reading it from its"
@@ -98,8 +99,9 @@ def read_on(source: SeedSource, tell: Callable[[str], None]) -> Reading | None:
 
 
 def with_scheme(seed: str) -> str:
-    """``example.org`` means ``http://example.org/``, as in other tools; where that redirects
-    belongs to the crawl.
+    """``example.org`` means ``http://example.org/``, as in other tools.
+
+    The URL that it redirects to belongs to the crawl.
     """
     return seed if "://" in seed or _OTHER_SCHEME.match(seed) else f"http://{seed}"
 
@@ -113,5 +115,5 @@ def _standard_input() -> Iterator[str]:
 def _lines_of(path: Path) -> Iterator[str]:
     with path.open(
         encoding="utf-8-sig", errors="replace"
-    ) as file:  # editors of one system begin files with a mark
+    ) as file:  # some editors start a file with a byte order mark
         yield from file

@@ -1,4 +1,4 @@
-"""``lycosa simulate``: what a crawl will come to, before it is run."""
+"""``lycosa simulate``: predict the results of a crawl before it is run."""
 
 from __future__ import annotations
 
@@ -21,54 +21,60 @@ if TYPE_CHECKING:
 _EPILOG = """
 \b
 Examples:
-  lycosa simulate                                        the default web: 100M pages on 4.5M hosts, one worker
+  lycosa simulate                                     100M pages on 4.5M hosts, one worker
   lycosa simulate --hosts 45M --pages 1G --workers 8 --cores 16 --picture crawl.svg
-  lycosa simulate --hosts 2000 --pages 500k --delay 2s --days 7 --let web.latency_s=1s --let web.errors=0.05
-  lycosa simulate --hosts-of crawls/news --means-of crawls/news --days 365      the hosts and the costs of a past crawl
-  lycosa simulate --hosts-of hosts.csv --hosts 10M       hosts that somebody exported stand for ten million
-  lycosa simulate --keys                                 every key of the model, with meaning, default and bound
-  lycosa simulate --json | jq .binds                     what holds the crawl up
+  lycosa simulate --hosts 2000 --pages 500k --delay 2s --days 7 --let web.latency_s=1s
+  lycosa simulate --hosts-of crawls/news --means-of crawls/news --days 365   as a past crawl
+  lycosa simulate --hosts-of hosts.csv --hosts 10M    exported hosts, scaled up to ten million
+  lycosa simulate --keys                              every key of the model
+  lycosa simulate --json | jq .binds                  the limit that holds the crawl back
 
-Frontier, delays, robots.txt, retries and refetches are the crawler's own, in virtual time, on a sample of the hosts that has the same share
-of cores, bandwidth and fetch slots; counts are scaled up (docs/simulation.md has the law, and how well it predicts). Settings are those
-of `lycosa crawl`: --config, --set, LYCOSA_... What a page costs is in the model: --let means.page_ms=3, or --means-of a past crawl.
-Limits (--max-pages and others) and scope rules are not simulated.
+Frontier, delays, robots.txt, retries and refetches run with the crawler's code, in virtual time, on
+a sample of the hosts that has the same share of cores, bandwidth and fetch slots. The counts are
+scaled up; docs/simulation.md has the law and its accuracy. Settings are those of `lycosa crawl`:
+--config, --set, LYCOSA_... The cost of a page is in the model: --let means.page_ms=3, or --means-of
+a past crawl. Limits (--max-pages and others) and scope rules are not simulated.
 
 \b
 What binds:
-  cpu         the processors                      slots       all requests at once are waiting for servers
-  network     the bandwidth                       workbench   places for hosts in attention (frontier.workbench)
-  politeness  hosts rest: more machines do not help           hosts       nothing to do
+  cpu         the processors
+  network     the bandwidth
+  slots       every fetch slot waits for a server
+  workbench   places for hosts in memory (frontier.workbench)
+  politeness  every host waits for its delay: more machines do not help
+  hosts       nothing to fetch
 """
 
 
 @click.command(
     "simulate",
     epilog=_EPILOG,
-    short_help="What a crawl will come to: pages a day, freshness, disk, cost, what binds.",
+    short_help="Predict pages a day, freshness, disk and cost of a crawl.",
 )
 @click.option(
-    "--hosts", metavar="N", help="Hosts of the web, as 2000, 45M [4.5M, or those of --hosts-of]."
+    "--hosts",
+    metavar="N",
+    help="Hosts of the web, such as 2000, 45M [4.5M, or those of --hosts-of].",
 )
 @click.option(
-    "--pages", metavar="N", help="Pages on all of them together, as 500k, 1G [22 for each host]."
+    "--pages", metavar="N", help="Pages of all hosts together, such as 500k, 1G [22 for each host]."
 )
 @click.option(
     "--days",
     metavar="N",
     type=click.FloatRange(min=0, min_open=True, max=10_000),
     default=30.0,
-    help="How long it crawls [30].",
+    help="Length of the crawl in days [30].",
 )
-@click.option("--cores", metavar="N", help="Cores that it may use; 0.5 is half of one [2].")
+@click.option("--cores", metavar="N", help="Cores that the crawl may use; 0.5 is half a core [2].")
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
-@click.option("--delay", metavar="TIME", help="Least pause between two requests to a host [1s].")
+@click.option("--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s].")
 @click.option(
     "--let",
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any key of the model; may be repeated. See --keys.",
+    help="One key of the model; may be repeated. See --keys.",
 )
 @click.option(
     "--model",
@@ -86,50 +92,54 @@ What binds:
     "--means-of",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="What pages cost, from a past crawl's folder.",
+    help="Cost of a page, measured in a past crawl's folder.",
 )
 @click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings in TOML; see `lycosa config`.",
+    help="Settings file in TOML; see `lycosa config`.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any setting of the crawl; see `lycosa config`.",
+    help="One setting of the crawl; may be repeated. See `lycosa config`.",
 )
-@click.option("--sample", metavar="N", help="Hosts that are drawn [as many as have 50,000 pages].")
+@click.option(
+    "--sample", metavar="N", help="Number of hosts to simulate [as many as have 50,000 pages]."
+)
 @click.option(
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Processes to simulate in [one per core]; it changes the time it takes, nothing else.",
+    help="Processes that simulate [one per core]; changes only the time it takes.",
 )
 @click.option(
     "--picture",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the curves into FILE.svg.",
+    help="Draw the curves to FILE.svg.",
 )
-@click.option("--keys", is_flag=True, help="List the keys of the model and end.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="As one JSON document, with all points in time."
+    "--keys", is_flag=True, help="List the keys of the model, with meaning, default and bound."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document, with all points in time."
 )
 def command(**options: Any) -> ExitCode:
-    """Tell what a crawl will come to before it is run: pages a day, freshness, queue, bandwidth,
-    disk, cost, and what holds it up.
+    """Predict the results of a crawl: pages a day, freshness, queue, bandwidth, disk, cost.
 
-    A web is described by a few numbers (hosts, pages, how slow they are, how often they change and
-    fail), or by the hosts of a past crawl.
+    The answer also names the limit that holds the crawl back. A web is described by a few numbers
+    (hosts, pages, how slow they are, how often they change and fail), or by the hosts of a past
+    crawl.
     """
     return run(**options)
 
 
 def run(**options: Any) -> ExitCode:
-    """Reads the model, simulates, prints and draws."""
+    """Read the model, simulate, print and draw."""
     from lycosa.cli.simulate_answers import print_answers
     from lycosa.cli.simulate_model import model_of
     from lycosa.simulate.report import as_document, report
@@ -161,7 +171,7 @@ def run(**options: Any) -> ExitCode:
 
 
 class SimulationProgress:
-    """How far it is, on standard error: at once on a terminal, every ten seconds elsewhere."""
+    """The progress on standard error: live on a terminal, every ten seconds elsewhere."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._began = clock, clock()
@@ -170,7 +180,7 @@ class SimulationProgress:
         self._told = False
 
     def show_share(self, share: float) -> None:
-        """So much of the virtual time has passed."""
+        """Show which share of the virtual time has passed."""
         now = self._clock()
         if now < self._next:
             return
@@ -178,7 +188,7 @@ class SimulationProgress:
         self._told = True
         left = (now - self._began) * (1 - share) / share if share > 0.01 else 0.0
         text = f"simulated {100 * share:.0f} % of the time" + (
-            f", some {human_duration(left)} to go" if left else ""
+            f", about {human_duration(left)} left" if left else ""
         )
         click.echo(
             f"\r{text}\x1b[K" if self._is_live else f"lycosa: {text}",
@@ -187,7 +197,6 @@ class SimulationProgress:
         )
 
     def clear_line(self) -> None:
-        """Clears the line."""
         if self._told and self._is_live:
             click.echo("\r\x1b[K", err=True, nl=False)
 
@@ -207,11 +216,11 @@ def _list_keys(as_json: bool) -> None:
 
 
 def _check_picture(path: Path) -> None:
-    """Whether a picture can be drawn there, before anybody waits for it."""
+    """Check, before the simulation, whether the picture can be drawn."""
     if path.suffix.lower() != ".svg":
         raise click.UsageError(
-            f"--picture {path}: the name of a picture ends with .svg; browsers show such a file,"
-            " and rsvg-convert, resvg or inkscape make a PNG file of it"
+            f"--picture {path}: the name must end with .svg; browsers show such a file, and"
+            " rsvg-convert, resvg or inkscape convert it to PNG"
         )
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))

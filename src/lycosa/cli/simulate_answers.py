@@ -1,4 +1,4 @@
-"""What ``lycosa simulate`` says to people."""
+"""What ``lycosa simulate`` prints as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAST_SHOWN = 0.0005
 
 
 def title_of(model: Model) -> str:
-    """What was simulated."""
+    """One line about the simulated web and crawl."""
     web = model.web
     days = f"{model.days:g} day{'' if model.days == 1 else 's'}"
     return (
@@ -42,24 +42,24 @@ def title_of(model: Model) -> str:
 
 
 def subtitle_of(model: Model, outcome: SimulationOutcome) -> str:
-    """By what, and from how many hosts."""
+    """The settings and the sample of the simulation."""
     kind = "as listed" if model.rows else model.web.sizes.value
     delay = human_duration(model.config.politeness.delay_s)
     return (
         f"sizes {kind}, {delay} between requests to a host, {model.means.cores:g} cores,"
-        f" {human_bytes(model.means.bandwidth_bytes_per_s)}/s; drawn from it:"
+        f" {human_bytes(model.means.bandwidth_bytes_per_s)}/s; sample:"
         f" {counted(outcome.hosts, 'host')} with {counted(outcome.pages, 'page')}"
     )
 
 
 def print_answers(model: Model, outcome: SimulationOutcome, found: SimulationReport) -> None:
-    """The answers, what held the crawl up, and a table of points in time."""
+    """Print the answers, what held the crawl back, and a table of points in time."""
     emit(title_of(model))
     emit(subtitle_of(model, outcome))
     emit(f"simulated {counted(outcome.requests, 'request')} in {human_duration(outcome.wall_s)}\n")
     emit_pairs(_answers(model, found))
     emit("")
-    emit_table(("limit", "of the fetches", "of the time", "what held it up"), _limits(found))
+    emit_table(("limit", "of the fetches", "of the time", "meaning"), _limits(found))
     emit("")
     emit_table(_COLUMNS, map(_cells, some_rows(model, outcome)))
 
@@ -75,12 +75,12 @@ def _limits(found: SimulationReport) -> list[tuple[str, str, str, str]]:
 def _answers(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
     day = _three(found.pages_per_day, found.pages_per_day_most, found.pages_per_day_late)
     fresh = (
-        f"{100 * found.fresh_late:.1f} % of the copies are current in the end, mean age"
+        f"{100 * found.fresh_late:.1f} % of the copies are current at the end, mean age"
         f" {_days(found.age_days_late)}"
     )
     sign = "+" if found.queue_growth_per_day >= 0 else "-"
     queue = (
-        f"{human_count(found.queued_end)} URLs wait in the end,"
+        f"{human_count(found.queued_end)} URLs wait at the end,"
         f" {sign}{human_count(abs(found.queue_growth_per_day))} a day; at most"
         f" {human_count(found.queued_most)}"
     )
@@ -95,13 +95,13 @@ def _answers(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
 
 
 def _spent(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
-    """What the crawl takes of network, disk, processors and money."""
+    """What the crawl uses of network, disk, processors and money."""
     bandwidth = (
         f"{human_count(found.bits_per_s)} bit/s on average, at most"
         f" {human_count(found.bits_per_s_most)}"
     )
     disk = (
-        f"{human_bytes(found.disk_bytes)}, in the end"
+        f"{human_bytes(found.disk_bytes)}, at the end"
         f" {human_bytes(found.disk_bytes_per_day_late)} more each day"
     )
     processors = (
@@ -124,7 +124,7 @@ def _spent(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
 
 def _three(mean: float, most: float, late: float) -> str:
     return (
-        f"{human_count(mean)} on average, at most {human_count(most)}, in the end"
+        f"{human_count(mean)} on average, at most {human_count(most)}, at the end"
         f" {human_count(late)}"
     )
 
@@ -133,10 +133,8 @@ def _round(found: SimulationReport) -> str:
     if not found.first_round_pages:
         return "nothing could be fetched"
     if found.first_round_day < 0:
-        return "it goes on finding new ones"
-    return (
-        f"nine of ten after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
-    )
+        return "it still finds new ones at the end"
+    return f"90 % after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
 
 
 def _cells(row: ReportRow) -> tuple[str, ...]:

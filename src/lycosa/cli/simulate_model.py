@@ -1,6 +1,4 @@
-"""The model that ``lycosa simulate`` is asked for: options, files, the environment and past
-crawls together.
-"""
+"""The model of ``lycosa simulate``, from options, files, the environment and past crawls."""
 
 from __future__ import annotations
 
@@ -24,8 +22,9 @@ from lycosa.simulate.web import Web
 
 
 def model_of(options: Mapping[str, Any]) -> Model:
-    """Everything that was said, from the past crawl to the options; a later one wins. Raises
-    ``SettingsError``.
+    """The model from all sources; a later one wins, from the past crawl to the options.
+
+    Raises ``SettingsError``.
     """
     flags = {"workers": options["workers"], "politeness.delay_s": options["delay"]}
     config = load_settings(options["config_file"], os.environ, options["settings"], flags).config
@@ -58,7 +57,7 @@ def _sample(text: str | None) -> int:
 
 
 def _past_means(folder: Path | None) -> dict[str, object]:
-    """What a past crawl's folder says about costs, by key."""
+    """The costs that a past crawl's folder shows, by key."""
     if folder is None:
         return {}
     manifest.load_manifest(folder)
@@ -66,11 +65,11 @@ def _past_means(folder: Path | None) -> dict[str, object]:
 
 
 def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, list[HostRow]]:
-    """The web of listed hosts, which say how many pages there are; and the hosts."""
+    """The web of listed hosts, whose rows have the numbers of pages; and the hosts."""
     if "web.pages" in origins:
         raise SettingsError(
             [
-                f"{origins['web.pages']}: the hosts of --hosts-of say how many pages there are;"
+                f"{origins['web.pages']}: the hosts of --hosts-of have their numbers of pages;"
                 " leave web.pages out"
             ]
         )
@@ -81,7 +80,9 @@ def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, 
             host for row in table if (host := host_row(row, web.server_bytes_per_s)) is not None
         ]
         if not rows:
-            raise SettingsError([f"{path}: the crawl knows no URL yet"])
+            raise SettingsError(
+                [f"{path}: the crawl has no URL yet; use a crawl that has fetched pages"]
+            )
         if "web.errors" not in origins:
             changes["errors"] = error_share_of(table)
     else:
@@ -95,7 +96,7 @@ def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, 
 
 
 def _hosts_of_folder(folder: Path) -> Iterator[dict[str, Any]]:
-    """The rows of the table ``hosts`` of a crawl folder, which `lycosa export` would write."""
+    """The rows of the table ``hosts`` of a crawl folder, as `lycosa export` would write them."""
     names = [column[0] for column in STATE_COLUMNS["hosts"]]
     for values in state_rows(read_folder(folder), "hosts"):
         yield dict(zip(names, values, strict=True))

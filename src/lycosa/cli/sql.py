@@ -1,4 +1,4 @@
-"""``lycosa sql``: a question to a crawl's tables."""
+"""``lycosa sql``: query a crawl's tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPILOG = """
 Examples:
   lycosa sql crawls/example.org "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"
   lycosa sql crawls/example.org "SELECT state, reason, count(*) FROM urls GROUP BY ALL"
-  lycosa sql crawls/example.org "SELECT target_url, count(*) n FROM links GROUP BY 1 ORDER BY n DESC LIMIT 20"
+  lycosa sql crawls/example.org "SELECT target_url, count(*) n FROM links GROUP BY 1 ORDER BY n"
   lycosa sql crawls/example.org --format csv "FROM hosts" > hosts.csv
   lycosa sql crawls/example.org "DESCRIBE pages"
 
@@ -26,18 +26,18 @@ Tables:
   pages    one row per capture of a page: Common Crawl's index columns, then ours
   fetches  the same for everything stored: pages, robots.txt files and sitemaps (column kind)
   links    one row per outlink
-  ccindex  fetches with Common Crawl's columns alone: its queries run as they are
+  ccindex  fetches with only Common Crawl's columns: its queries run unchanged
   urls     one row per known URL: state, reason, history (read from the crawl's state when named)
   hosts    one row per known host (likewise)
 
-The dialect is DuckDB's. Only statements that read are answered (SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of
-these), no other files are read or written, and the crawl may be running. Times are UTC. Whoever reads the
-output may stop early (| head): that is no error.
+The dialect is DuckDB's. Only statements that read are allowed (SELECT, WITH, FROM, VALUES,
+DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these). No other files are read or written, and the crawl
+may be running. Times are UTC. A reader may stop early (| head) without an error.
 """
 _MOST_SHOWN = 1000
 
 
-@click.command("sql", epilog=_EPILOG, short_help="Ask a crawl's tables with SQL.")
+@click.command("sql", epilog=_EPILOG, short_help="Query a crawl's tables with SQL.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("statement", metavar="STATEMENT")
 @click.option(
@@ -45,28 +45,28 @@ _MOST_SHOWN = 1000
     "form",
     type=click.Choice(["table", "json", "csv"]),
     default="table",
-    help="Form of the answer [table].",
+    help="Format of the answer [table].",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option(
     "--memory",
     metavar="SIZE",
     default="512MB",
-    help="Bound on the memory of a question; more is spilled to disk [512MB].",
+    help="Memory bound of a query; beyond it data is spilled to disk [512MB].",
 )
 @click.option(
     "--raw",
     "is_raw",
     is_flag=True,
-    help="CSV without the apostrophe before text that a spreadsheet would take for a formula.",
+    help="CSV: no apostrophe before text that a spreadsheet would treat as a formula.",
 )
 def command(folder: Path, statement: str, form: str, memory: str, is_raw: bool) -> ExitCode:
-    """Answer STATEMENT, a question in SQL, from the tables of the crawl in DIR."""
+    """Run STATEMENT, a query in SQL, on the tables of the crawl in DIR."""
     return run(folder, statement, form, memory, is_raw)
 
 
 def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = False) -> ExitCode:
-    """Answers one question."""
+    """Run one query and print the answer."""
     from lycosa.config.units import read_bytes
     from lycosa.inspect.reader import read_folder
     from lycosa.inspect.sql import ask, refuse_writes, wanted_tables
@@ -89,7 +89,7 @@ def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = Fal
 
 
 def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """One JSON document, an array with an object per row, written as the rows come."""
+    """Print one JSON document, an array with an object per row, written as the rows arrive."""
     from lycosa.inspect.export import json_cell
     from lycosa.inspect.printable import json_text
 

@@ -1,4 +1,4 @@
-"""``lycosa status``: how far a crawl is."""
+"""``lycosa status``: the progress of a crawl."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     from lycosa.inspect.status import CrawlStatus
     from lycosa.store.closing import LackingFile
 
-_MOST_SOURCES = 10  # of seeds, that are listed
+_MOST_SOURCES = 10  # seeds that are listed
 _EPILOG = """
 \b
 Examples:
-  lycosa status crawls/example.org              running or not, URLs by state, errors, sizes, what it waits for
-  lycosa status crawls/example.org --hosts 50   the fifty hosts with most URLs waiting
-  lycosa status crawls/example.org --hosts --by errors    those with most failed requests; --by wait: that rest longest
-  lycosa status crawls/example.org --sites      sites with their pages, budget and the sites that link to them
+  lycosa status crawls/example.org                     URLs by state, errors, sizes, waits
+  lycosa status crawls/example.org --hosts 50          the 50 hosts with most waiting URLs
+  lycosa status crawls/example.org --hosts --by errors the hosts with most failed requests
+  lycosa status crawls/example.org --hosts --by wait   the hosts whose next request is latest
+  lycosa status crawls/example.org --sites             sites: pages, budget, linking sites
   lycosa status crawls/example.org --json | jq .states
 """
 
@@ -43,7 +44,7 @@ _MOST_LACKING = 10
 
 
 @click.command(
-    "status", epilog=_EPILOG, short_help="How far a crawl is: URLs by state, hosts, errors."
+    "status", epilog=_EPILOG, short_help="Progress of a crawl: URLs by state, hosts, errors."
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
@@ -53,7 +54,7 @@ _MOST_LACKING = 10
     is_flag=False,
     flag_value=50,
     default=10,
-    help="Hosts listed, most waiting URLs first [10; 50 without N].",
+    help="Number of hosts to list, most waiting URLs first [10; 50 without N].",
 )
 @click.option(
     "--sites",
@@ -62,25 +63,25 @@ _MOST_LACKING = 10
     is_flag=False,
     flag_value=50,
     default=0,
-    help="Sites listed as well, with their budget [0; 50 without N].",
+    help="Number of sites to list, with their budget [0; 50 without N].",
 )
 @click.option(
     "--by",
     type=click.Choice(["queue", "errors", "wait"]),
     default="queue",
     help=(
-        "What hosts and sites are listed by: waiting and parked URLs, failed requests, or seconds"
-        " until the next one [queue]."
+        "Order of hosts and sites: waiting and parked URLs, failed requests, or seconds until the"
+        " next request [queue]."
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
-    """Show how far the crawl in DIR is. It may be running: nothing is locked or written."""
+    """Show the progress of the crawl in DIR. It may be running: nothing is locked or written."""
     run(folder, hosts, sites, by, as_json)
 
 
 def run(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
-    """Reads the status and prints it."""
+    """Read the status and print it."""
     import msgspec
 
     from lycosa.inspect.reader import read_folder
@@ -132,7 +133,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
 
 
 def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
-    """The crawl, how it stands and what it has."""
+    """Print the crawl's name, its state and its totals."""
     live = status.live
     captures = (
         f"{human_count(status.captures)} ({human_count(status.pages)} pages) in"
@@ -157,11 +158,11 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
 
 
 def _print_states(status: CrawlStatus) -> None:
-    """URLs and hosts by their states."""
+    """Print URLs and hosts by state."""
     balance = (
-        "the states add up to it"
+        "the sum of the states"
         if status.is_balanced
-        else "THE STATES DO NOT ADD UP: run lycosa audit"
+        else "but the states do not add up: run lycosa audit"
     )
     emit(f"\n{human_count(status.discovered)} URLs discovered, {balance}")
     live = status.live
@@ -178,7 +179,7 @@ def _print_states(status: CrawlStatus) -> None:
 
 
 def _uploads(status: CrawlStatus) -> str | None:
-    """Where segments go, and how far that is while the crawl runs."""
+    """The store of the segments, and the progress of the upload while the crawl runs."""
     live = (status.live.get("progress") or {}).get("uploads")
     if not live:
         return f"to {status.upload_url}" if status.upload_url else None
@@ -193,7 +194,7 @@ def _uploads(status: CrawlStatus) -> str | None:
 
 
 def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
-    """Derived files that are missing: which, and why they are not built. The first ten."""
+    """The first ten missing derived files, with the reasons why they are not built."""
     if not lacking:
         return []
     lines = [
@@ -209,7 +210,7 @@ def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
 
 
 def _seeds(status: CrawlStatus) -> list[str]:
-    """Sources that were not read to their end, and the last one given."""
+    """Sources that were not read completely, and the last one given."""
     from lycosa.folder.seed_sources import how_far, unread
 
     left = unread(status.seeds)
@@ -220,7 +221,7 @@ def _seeds(status: CrawlStatus) -> list[str]:
 
 
 def _clock(status: CrawlStatus) -> str | None:
-    """Nothing when the clock is right, as far as the crawl can tell."""
+    """A line about a clock that was set back; empty when the clock is right."""
     behind = status.clock_set_back_s
     return (
         f"{human_duration(behind)} behind the clock of an earlier run; waits keep their length"
@@ -230,8 +231,10 @@ def _clock(status: CrawlStatus) -> str | None:
 
 
 def _memory(memory: dict[str, Any]) -> str | None:
-    """``412 MB of 1.5 GB (supervisor 41 MB, worker 210 MB, parser 95 MB; 60 MB of files
-    mapped)``; nothing when it does not run.
+    """Memory by part; empty when the crawl does not run.
+
+    412 MB of 1.5 GB (supervisor 41 MB, worker 210 MB, parser 95 MB;
+    with at most 60 MB of mapped files)
     """
     if not memory:
         return None
@@ -247,37 +250,63 @@ def _memory(memory: dict[str, Any]) -> str | None:
 
 def _print_lists(status: CrawlStatus) -> None:
     if status.hosts:
-        emit("")
-        rows = (
-            (x.host, x.state, human_count(x.waiting), human_count(x.parked), human_count(x.pages), human_count(x.errors),
-             human_duration(x.wait_s), human_duration(x.needs_s), x.reason or x.last_error)
-            for x in status.hosts
-        )  # fmt: skip
-        emit_table(
-            ("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"),
-            rows,
-        )
+        _print_hosts(status)
     if status.sites:
-        emit("")
-        site_rows = (
-            (x.site, human_count(x.hosts), human_count(x.hosts_parked), human_count(x.waiting), human_count(x.parked), human_count(x.pages),
-             human_count(x.most_pages) if x.most_pages else "no limit", human_count(x.linking_sites), human_count(x.errors),
-             human_duration(x.wait_s))
-            for x in status.sites
-        )  # fmt: skip
-        names = (
-            "site",
-            "hosts",
-            "of them parked",
-            "waiting",
-            "parked",
-            "pages",
-            "of",
-            "linking sites",
-            "errors",
-            "next in",
+        _print_sites(status)
+
+
+def _print_hosts(status: CrawlStatus) -> None:
+    emit("")
+    rows = (
+        (
+            x.host,
+            x.state,
+            human_count(x.waiting),
+            human_count(x.parked),
+            human_count(x.pages),
+            human_count(x.errors),
+            human_duration(x.wait_s),
+            human_duration(x.needs_s),
+            x.reason or x.last_error,
         )
-        emit_table(names, site_rows)
+        for x in status.hosts
+    )
+    emit_table(
+        ("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"),
+        rows,
+    )
+
+
+def _print_sites(status: CrawlStatus) -> None:
+    emit("")
+    site_rows = (
+        (
+            x.site,
+            human_count(x.hosts),
+            human_count(x.hosts_parked),
+            human_count(x.waiting),
+            human_count(x.parked),
+            human_count(x.pages),
+            human_count(x.most_pages) if x.most_pages else "no limit",
+            human_count(x.linking_sites),
+            human_count(x.errors),
+            human_duration(x.wait_s),
+        )
+        for x in status.sites
+    )
+    names = (
+        "site",
+        "hosts",
+        "of them parked",
+        "waiting",
+        "parked",
+        "pages",
+        "of",
+        "linking sites",
+        "errors",
+        "next in",
+    )
+    emit_table(names, site_rows)
 
 
 def _state(status: CrawlStatus, now: float) -> str:
@@ -285,8 +314,8 @@ def _state(status: CrawlStatus, now: float) -> str:
         holder = status.holder
         if holder is not None and not holder.released:
             return (
-                "not running (the last run did not end in order; the next start brings the folder"
-                " to its last commit)"
+                "not running (the last run crashed or was killed; the next start recovers the last"
+                " commit)"
             )
         return "not running"
     said = str(status.live.get("state", "")) if status.live else ""
@@ -294,6 +323,6 @@ def _state(status: CrawlStatus, now: float) -> str:
     who = (
         f"process {holder.pid} for {human_duration(now - holder.started)}"
         if holder
-        else "some process"
+        else "an unknown process"
     )
     return f"running: {who}{f', {said}' if said else ''}"

@@ -1,1 +1,1 @@
-"""Settings: what there are, their checks and units, and where their values come from."""
+"""Settings: their declarations, checks, units and sources."""

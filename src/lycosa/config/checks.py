@@ -1,8 +1,8 @@
 """Checks of settings whose form is more than a type: patterns, address ranges, pins, header values.
 
-They accept what the stages accept that use the settings (a test holds both against each other), and
-they are asked before anything is written, so that a crawl folder never keeps a setting that its
-crawl cannot start with. Each raises ``ValueError`` with one line that says what to write instead.
+They accept what the stages accept that use the settings (a test compares the two), and they run
+before anything is written, so a crawl folder never keeps a setting that its crawl cannot start
+with. Each raises ``ValueError`` with one line that says what to write instead.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ def check_ranges(ranges: Sequence[str]) -> None:
 
 
 def _range_meant(entry: str) -> str:
-    """What a range with host bits was probably to be: the network that the address lies in, or
-    the address alone.
-    """
+    """The probable meaning of a range with host bits: a network or a single address."""
     try:
         network = ip_network(entry.strip(), strict=False)
     except ValueError:
@@ -102,7 +100,7 @@ def check_servers(servers: Sequence[str]) -> None:
 
 
 def check_contact(contact: str) -> None:
-    """It stands in a comment of User-Agent (RFC 9110 section 5.6.5)."""
+    """The contact is part of a comment in User-Agent (RFC 9110 section 5.6.5)."""
     contact = contact.strip()
     if not _VISIBLE.fullmatch(contact) or set(contact) & set("()\\"):
         raise ValueError(
@@ -112,13 +110,13 @@ def check_contact(contact: str) -> None:
 
 
 def is_contact(contact: str) -> bool:
-    """Whether somebody can be reached there: a URL or an e-mail address."""
+    """Whether the contact can be used: a URL or an e-mail address."""
     return _CONTACT.fullmatch(contact.strip()) is not None
 
 
 def check_header(value: str) -> None:
     if not _VISIBLE.fullmatch(value):
-        raise ValueError(f"{value!r} cannot stand in a header: only visible ASCII can")
+        raise ValueError(f"{value!r} is not valid in a header: write only visible ASCII")
 
 
 def check_store_url(url: str) -> None:

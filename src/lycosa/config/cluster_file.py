@@ -1,7 +1,7 @@
-"""``cluster.toml``: what a crawl on many machines is called, and where its services are.
+"""``cluster.toml``: the name of a crawl on many machines, and the addresses of its services.
 
-All that is wrong is told at once, one line each, and an unknown key is answered with the nearest
-right name. The text of a value that may be a secret is never part of a message. Settings of
+All mistakes are reported together, one line each; the message for an unknown key has the nearest
+valid name. The text of a value that may be a secret is never part of a message. Settings of
 politeness, scope and so on are not here: a crawl has them wherever it runs (``sections``).
 """
 
@@ -33,7 +33,7 @@ _KEYS = {
 
 
 class KafkaSection(msgspec.Struct, frozen=True):
-    """The brokers. ``security`` goes to the client library as it is."""
+    """The brokers. ``security`` is passed to the client library unchanged."""
 
     addresses: tuple[str, ...]
     replication: int = 3
@@ -45,8 +45,10 @@ class KafkaSection(msgspec.Struct, frozen=True):
 
 
 class ClusterFile(msgspec.Struct, frozen=True):
-    """What the file says. ``objects`` is the URL of the object storage, empty when there is
-    none; ``token_file`` an absolute path.
+    """The content of the file.
+
+    ``objects`` is the URL of the object storage, empty when there is none; ``token_file`` is an
+    absolute path.
     """
 
     path: Path
@@ -57,7 +59,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     token_file: Path | None = None
 
     def warnings(self) -> list[str]:
-        """What works, and should not be left so."""
+        """Faults that do not stop the crawl but should be corrected."""
         secret = [key for key in self.kafka.security if "password" in key or key.endswith(".pem")]
         return [
             f"{path} can be read by other users of this machine: chmod 600 {path}"
@@ -67,7 +69,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
 
 
 def read_cluster_file(path: Path) -> ClusterFile:
-    """Reads and checks the file. Raises ``SettingsError`` or ``OSError``."""
+    """Read and check the file. Raises ``SettingsError`` or ``OSError``."""
     import tomllib  # most crawls have no such file
 
     try:

@@ -1,9 +1,9 @@
-"""The settings tree seen as a list: one ``Field`` per setting, with its type, bound and meaning,
-read from the structs themselves.
+"""The settings tree as a list: one ``Field`` per setting, with type, bound and meaning.
 
-Everything that speaks of settings (sources, the table of ``lycosa config``, the documentation) goes
-over this list, so a setting is declared in ``sections`` and nowhere else. A field turns a value
-from any source into the typed one, or says in one line what is wrong with it.
+They are read from the structs themselves. All users of settings (sources, the table of ``lycosa
+config``, the documentation) use this list, so a setting is declared in ``sections`` and nowhere
+else. A field converts a value from any source to the typed one, or says in one line what is wrong
+with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_secon
 
 
 class Kind(Enum):
-    """How a setting is written. The value is what people are told."""
+    """How a setting is written. The value is its name in messages and documentation."""
 
     DURATION = "duration"
     SIZE = "size"
@@ -38,8 +38,10 @@ class Kind(Enum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One setting. ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``,
-    ``<``), ``choices`` its enum, if any; ``words`` are numbers that have a name.
+    """One setting.
+
+    ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``, ``<``), ``choices``
+    its enum, if any; ``words`` are numbers that have a name.
     """
 
     key: str
@@ -54,7 +56,7 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def type_text(self) -> str:
-        """The type for people."""
+        """The type as text."""
         return (
             " | ".join(str(each.value) for each in self.choices)
             if self.choices
@@ -63,7 +65,7 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def bound_text(self) -> str:
-        """The bound for people: ``1s to 1d``, ``at least 1``, or empty."""
+        """The bound as text: ``1s to 1d``, ``at least 1``, or empty."""
         words = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
         if self.low and self.high and (self.low[0], self.high[0]) == (">=", "<="):
             return f"{self._number(self.low[1])} to {self._number(self.high[1])}"
@@ -73,7 +75,7 @@ class Field(msgspec.Struct, frozen=True):
         )
 
     def show(self, value: Any) -> str:
-        """A value as it may be written in a source."""
+        """A value in the form that a source may have."""
         if isinstance(value, Enum):
             return str(value.value)
         if isinstance(value, bool):
@@ -92,7 +94,8 @@ class Field(msgspec.Struct, frozen=True):
         return f"{value:.15g}" if isinstance(value, float) else str(value)
 
     def read(self, value: object) -> Any:
-        """The typed value. ``value`` is text from an environment or a flag, or what TOML gave.
+        """The typed value of text from the environment or an option, or of a TOML value.
+
         Raises ``ValueError``.
         """
         word = value.strip().lower() if isinstance(value, str) and self.words else ""
@@ -106,7 +109,7 @@ class Field(msgspec.Struct, frozen=True):
         return found
 
     def has_type(self, value: object) -> bool:
-        """Whether a value is already what ``read`` would make of it."""
+        """Whether a value already has the type that ``read`` returns."""
         if self.kind is Kind.CHOICE:
             return self.choices is not None and isinstance(value, self.choices)
         if self.kind is Kind.FLAG or isinstance(value, bool):
@@ -123,8 +126,7 @@ class Field(msgspec.Struct, frozen=True):
         for bound in (self.low, self.high):
             if bound is not None and not _SIGNS[bound[0]](value, bound[1]):
                 raise ValueError(
-                    f"{self.show(value)} is out of bounds, it takes {self.bound_text}:"
-                    f" {self.meaning}"
+                    f"{self.show(value)} is out of bounds, write {self.bound_text}: {self.meaning}"
                 )
 
 
@@ -144,7 +146,7 @@ def fields() -> dict[str, Field]:
 
 @cache
 def sections() -> dict[str, str]:
-    """Every section's name with its one sentence."""
+    """The name of every section with its sentence."""
     found = {}
     for top in _struct(Config).fields:
         section = _bare(top.type)[0]
@@ -154,9 +156,7 @@ def sections() -> dict[str, str]:
 
 
 def fields_of(section: str, cls: type) -> dict[str, Field]:
-    """The fields of a struct that is not part of the tree, but written and read as its sections
-    are.
-    """
+    """The fields of a struct outside the tree that is written and read like its sections."""
     return {
         f"{section}.{inner.name}": _field(f"{section}.{inner.name}", inner)
         for inner in _struct(cls).fields
@@ -172,7 +172,7 @@ def value_of(config: Config, key: str) -> Any:
 
 
 def build(values: dict[str, Any]) -> Config:
-    """The tree with these values by dotted key; the rest at their defaults."""
+    """The tree with these values by dotted key, and defaults for the others."""
     tree: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         section, _, name = key.rpartition(".")
@@ -190,7 +190,7 @@ def _struct(cls: type) -> inspect.StructType:
 
 
 def _bare(kind: inspect.Type) -> tuple[inspect.Type, str]:
-    """A type without its wrapping, and its description."""
+    """A type without its annotations, and its description."""
     if isinstance(kind, inspect.Metadata):
         return kind.type, (kind.extra_json_schema or {}).get("description", "")
     return kind, ""
@@ -198,7 +198,7 @@ def _bare(kind: inspect.Type) -> tuple[inspect.Type, str]:
 
 def _field(key: str, raw: inspect.Field) -> Field:
     kind, meaning = _bare(raw.type)
-    assert meaning, f"{key} says nothing of itself"
+    assert meaning, f"{key} has no meaning"
     low = high = None
     if isinstance(kind, inspect.IntType | inspect.FloatType):
         low = (
@@ -304,11 +304,12 @@ def _list(field: Field, value: object) -> tuple[str, ...]:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """A comma list; what is written as a TOML array is read as one, for entries that hold
-    commas.
+    """Split a comma list.
+
+    A list in the form of a TOML array is read as one, for entries that contain commas.
     """
     if text.lstrip().startswith("["):
-        import tomllib  # only few settings are written so
+        import tomllib  # only few settings have that form
 
         try:
             found = tomllib.loads(f"x = {text}")["x"]

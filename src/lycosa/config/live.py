@@ -1,8 +1,8 @@
 """The settings that may change while a crawl runs.
 
-Each of them is read anew for every decision, so a change needs no restart. Those of an IP address
-are not among them: other crawls share its table, and the audit compares it with the settings of
-the start. The delays of hosts are: the attempt log says what each host was owed.
+Each of them is read for every decision, so a change needs no restart. The settings of an IP address
+are not among them: other crawls share its table, and the audit compares it with the settings of the
+start. The delays of hosts are, because the attempt log has the delay that each host required.
 """
 
 from __future__ import annotations
@@ -27,20 +27,24 @@ LIVE = (
     "politeness.forgive_s",
     "fetch.slots",
 )
-"""Dotted keys. ``fetch.slots`` can be lowered, and raised again up to its value at the start, for
-which memory was planned."""
+"""Dotted keys.
+
+``fetch.slots`` can be lowered, and raised again up to its value at the start, for which memory was
+planned.
+"""
 
 
 def check_live(values: Mapping[str, str]) -> None:
-    """Raises ``SettingsError``: a key that does not exist or cannot change now, or a bad value."""
+    """Raises ``SettingsError`` for an unknown key, one that cannot change now, or a bad value."""
     problems = [f"{key}: {why}" for key, text in values.items() if (why := _why_not(key, text))]
     if problems:
         raise SettingsError(problems)
 
 
 def with_live(config: Config, values: Mapping[str, str]) -> Config:
-    """The settings of the start with live ones in their place. What ``check_live`` refuses is left
-    out: a later version may have sent it.
+    """The settings of the start, with live ones in their place.
+
+    Settings that ``check_live`` refuses are left out: a later version may have sent them.
     """
     for key, text in values.items():
         if not _why_not(key, text):

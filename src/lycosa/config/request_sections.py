@@ -1,4 +1,4 @@
-"""Settings of how is requested: delays, robots.txt, DNS lookups, limits of a transfer, retries."""
+"""Settings of requests: delays, robots.txt, DNS lookups, limits of a transfer, retries."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lycosa.config.setting import setting
 
 
 class Cookies(Enum):
-    """Who gets cookies back."""
+    """Which servers get cookies back."""
 
     OFF = "off"
     SITE = "site"
 
 
 class AddressTables(Enum):
-    """Whose requests count against an address's delay and slots."""
+    """Which crawls' requests count against an address's delay and slots."""
 
     MACHINE = "machine"
     CRAWL = "crawl"

@@ -1,4 +1,4 @@
-"""Settings of what belongs to a crawl: who crawls, which URLs are the same, which are wanted."""
+"""Settings of a crawl's scope: who crawls, which URLs are the same, which are wanted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lycosa.config.setting import setting
 
 
 class ScopeRule(Enum):
-    """Which URLs belong to a crawl, seen from its seeds."""
+    """Which URLs belong to a crawl, relative to its seeds."""
 
     HOST = "host"
     SITE = "site"
@@ -43,7 +43,8 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Canonical form beyond RFC 3986 and WHATWG. These settings change the identity of URLs, so
-    they are frozen with the crawl."""
+    they are frozen with the crawl.
+    """
 
     sort_query: Annotated[bool, setting("Sort query parameters by name.")] = False
     drop_index_files: Annotated[

@@ -1,11 +1,10 @@
-"""The settings: one frozen section per stage, each setting declared once with type, default, bound
-and one sentence.
+"""The settings: one frozen section per stage, with type, default, bound and meaning of each.
 
-Units are in the names: ``_s`` seconds, ``_bytes`` bytes; in files, flags and the environment these
-also take ``2h``, ``10GB``. Robots obedience is not a setting. Unknown keys and bad values stop the
-start (``config.sources``).
+Units are in the names: ``_s`` seconds, ``_bytes`` bytes; in files, options and the environment
+these also accept ``2h``, ``10GB``. Obedience to robots.txt is not a setting. Unknown keys and bad
+values stop the start (``config.sources``).
 
-What belongs to a crawl stands in ``scope_sections``, how is requested in ``request_sections``; here
+``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests; here
 are the other sections and the whole tree.
 """
 

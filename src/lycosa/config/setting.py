@@ -8,5 +8,5 @@ from msgspec import Meta
 
 
 def setting(text: str, **bounds: Any) -> Meta:
-    """What a setting means, in one sentence, and its bounds (``ge``, ``le``, ``gt``, ``lt``)."""
+    """The meaning of a setting in one sentence, and its bounds (``ge``, ``le``, ``gt``, ``lt``)."""
     return Meta(description=text, **bounds)

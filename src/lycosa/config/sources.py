@@ -1,9 +1,8 @@
-"""Where settings come from: defaults, a TOML file, the environment, ``--set``, command-line
-options; a later one wins.
+"""Sources of settings: defaults, a TOML file, the environment, ``--set``, command-line options.
 
-Every value knows its origin, and everything that is wrong is told at once, one line each, with the
-place where it was said. Nothing is guessed: an unknown key stops the start and is answered with the
-nearest right name.
+A later source wins. Every value has its origin. All mistakes are reported together, one line each,
+with the place of the value. Nothing is guessed: an unknown key stops the start, and the message has
+the nearest valid name.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ SETTING_OPTIONS: dict[str, str] = {
     "upload.url": "--upload",
     "workers": "--workers",
 }
-"""Settings that have an option of their own."""
+"""Settings that have their own option."""
 
 _ORDERED = (
     ("dns.min_ttl_s", "dns.max_ttl_s"),
@@ -62,16 +61,16 @@ class SettingsError(Exception):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The tree, and where each of its values was said."""
+    """The tree, and the origin of each value."""
 
     config: Config
     origins: dict[str, str] = {}
 
     def origin(self, key: str) -> str:
-        """``default``, ``crawl.toml:12``, ``environment LYCOSA_FETCH__TOTAL_S``, ``--set``,
-        ``--delay`` or ``saved with the crawl``.
+        """The source of a value; ``KeyError`` for an unknown key.
 
-        Raises ``KeyError`` for an unknown key.
+        It is ``default``, ``crawl.toml:12``, ``environment LYCOSA_FETCH__TOTAL_S``, ``--set``,
+        ``--delay`` or ``saved with the crawl``.
         """
         if key not in fields():
             raise KeyError(key)
@@ -79,9 +78,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """One value as a source said it. ``origin`` is what is remembered, ``place`` what a
-    complaint begins with.
-    """
+    """One value from a source. ``origin`` is stored, ``place`` is the start of an error message."""
 
     key: str
     value: object
@@ -99,14 +96,14 @@ def load_settings(
     """The settings of all sources together.
 
     ``pairs`` are ``key=value`` of ``--set``; ``flags`` values of options by dotted key, where
-    ``None`` and an empty list mean that the option was not given. ``base`` takes the place of the
-    defaults. Raises ``SettingsError``.
+    ``None`` and an empty list mean that the option was not given. ``base`` replaces the defaults.
+    Raises ``SettingsError``.
     """
     problems: list[str] = []
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     if base is not None:
-        # What equals the default needs no source to be named.
+        # A value that equals the default has no other origin.
         values = {
             key: value
             for key, field in fields().items()
@@ -119,8 +116,8 @@ def load_settings(
         *_from_pairs(pairs, problems),
         *_from_flags(flags or {}),
     ]
-    # In this order, so that a later source overrides an earlier one. All problems are collected:
-    # the operator corrects them at once, not one at each start.
+    # In this order, so that a later source overrides an earlier one. All problems are collected, so
+    # that the operator can correct them together.
     for each in given:
         field = fields().get(each.key)
         if field is None:
@@ -134,7 +131,7 @@ def load_settings(
     problems += _unusable(
         {key: value for key, value in values.items() if origins[key] == SAVED}, f"{SAVED}: "
     )
-    if not problems:  # values are compared with each other only when each is right by itself
+    if not problems:  # values are compared with each other only when each of them is valid
         problems += _disorder(values, origins)
     if problems:
         raise SettingsError(problems)
@@ -142,8 +139,10 @@ def load_settings(
 
 
 def settings(values: Mapping[str, object]) -> Config:
-    """Settings for a Python program, by dotted key, read as the command line reads them:
-    ``{"limits.max_pages": 20}``, ``{"politeness.delay_s": "2s"}``. Raises ``SettingsError``.
+    """Settings for a Python program, by dotted key, read as the command line reads them.
+
+    Examples are ``{"limits.max_pages": 20}``, ``{"politeness.delay_s": "2s"}``. Raises
+    ``SettingsError``.
     """
     problems: list[str] = []
     found: dict[str, Any] = {}
@@ -164,8 +163,9 @@ def settings(values: Mapping[str, object]) -> Config:
 
 
 def check_config(config: Config) -> None:
-    """Raises ``SettingsError`` when a value of a tree that a program made is not usable: a wrong
-    type, out of bounds, not of its form.
+    """Check a tree that a program made.
+
+    Raises ``SettingsError`` for a wrong type, a value out of bounds or of the wrong form.
     """
     problems: list[str] = []
     for section in sections():
@@ -181,18 +181,15 @@ def check_config(config: Config) -> None:
 
 
 def _unusable(values: Mapping[str, Any], place: str = "") -> Iterator[str]:
-    """What is wrong with values that no source was read for. Text for a number is wrong here:
-    nobody will turn it into one.
+    """Errors of values that came from no source.
+
+    Text for a number is an error here, because no source converts it.
     """
     for key, value in values.items():
         field = fields()[key]
         try:
             if not field.has_type(value):
-                wanted = (
-                    "tuple of texts, which cannot change"
-                    if field.kind is Kind.LIST
-                    else field.kind.value
-                )
+                wanted = "tuple of texts" if field.kind is Kind.LIST else field.kind.value
                 raise ValueError(f"{value!r} is not a {wanted}")
             field.read(value)
         except ValueError as error:
@@ -210,7 +207,7 @@ def from_dict(data: Mapping[str, Any]) -> Config:
 def _from_file(file: Path | None, problems: list[str]) -> Iterator[_Given]:
     if file is None:
         return
-    import tomllib  # most crawls have no file of settings
+    import tomllib  # most crawls have no settings file
 
     try:
         text = file.read_bytes().decode("utf-8")
@@ -220,7 +217,7 @@ def _from_file(file: Path | None, problems: list[str]) -> Iterator[_Given]:
         return
     except UnicodeDecodeError as error:
         problems.append(
-            f"{file}:{error.object.count(10, 0, error.start) + 1}: not UTF-8, which TOML must be"
+            f"{file}:{error.object.count(10, 0, error.start) + 1}: not UTF-8, which TOML requires"
         )
         return
     except tomllib.TOMLDecodeError as error:
@@ -257,8 +254,9 @@ def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
 
 
 def _flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """The leaves of a TOML document by dotted key; a table inside a section is a leaf, to be
-    complained about, as is an empty one.
+    """The leaves of a TOML document by dotted key.
+
+    A table inside a section is a leaf, which is then reported as an error, and so is an empty one.
     """
     for name, value in tree.items():
         key = f"{prefix}{name}"
@@ -275,8 +273,9 @@ _ASSIGNED = re.compile(
 
 
 def _key_lines(text: str) -> dict[str, int]:
-    """The line of each key and of each section's header, 1-based. The text is valid TOML, so
-    this need not be strict.
+    """The line of each key and of each section's header, from 1.
+
+    The text is valid TOML, so this need not be strict.
     """
     found: dict[str, int] = {}
     section, quotes = "", ""
@@ -305,7 +304,7 @@ def _error_line(error: ValueError, text: str) -> int:
 
 
 def _error_text(error: ValueError) -> str:
-    """The parser's own words without the place, which stands in front already."""
+    """The parser's message without the place, which the message already begins with."""
     text = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(error))
     return text[:1].lower() + text[1:]
 
@@ -316,7 +315,7 @@ _OBEDIENCE = re.compile(
 
 
 def _is_about_obedience(key: str) -> bool:
-    """Whether somebody looks for the switch that other crawlers have."""
+    """Whether the key is the switch for robots.txt that other crawlers have."""
     text = key.lower().replace("-", "_")
     return "robots" in text and text not in sections() and _OBEDIENCE.search(text) is not None
 
@@ -326,7 +325,7 @@ def _unknown(key: str) -> str:
         return f"there is no setting {key!r}: obedience to robots.txt cannot be switched off"
     if key in sections():
         first = next(name for name in fields() if name.startswith(f"{key}."))
-        return f"{key} is a section, name one of its settings, for instance {first}"
+        return f"{key} is a section; name one of its settings, for instance {first}"
     near = meant(key)
     return f"there is no setting {key!r}" + (
         f"; did you mean {near}?" if near else "; `lycosa config` lists all"

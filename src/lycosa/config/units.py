@@ -1,7 +1,7 @@
-"""Durations and sizes as people write them: ``2h``, ``1h30m``, ``500ms``, ``10GB``, ``512KiB``; a
-bare number is seconds or bytes.
+"""Durations and sizes in text form: ``2h``, ``1h30m``, ``500ms``, ``10GB``, ``512KiB``.
 
-What is written comes back: ``read(show(x)) == x`` for every value that a setting can have.
+A bare number is seconds or bytes. The forms are exact: ``read(show(x)) == x`` for every value that
+a setting can have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECONDS = {
 }
 _BYTES = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGTP", 1):
-    # A bare letter is decimal, as disks and networks count; 1024 has to be asked for.
+    # A bare letter is decimal, as disks and networks count; 1024 needs the binary unit.
     _BYTES |= {_letter: 1000**_power, f"{_letter}B": 1000**_power, f"{_letter}IB": 1024**_power}
 _NUMBER = r"\d+(?:\.\d+)?"
 _DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|sec|s|min|m|h|d|w))+")
@@ -67,7 +67,7 @@ def read_bytes(text: str) -> int:
 
 
 def show_seconds(seconds: float) -> str:
-    """The shortest exact way to write a duration: ``1d``, ``90s``, ``0.2s``."""
+    """The shortest exact form of a duration: ``1d``, ``90s``, ``0.2s``."""
     if seconds:
         for unit, size in _SHOWN_SECONDS:
             if seconds % size == 0:
@@ -76,7 +76,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def show_bytes(size: int) -> str:
-    """The shortest exact way to write a size: ``10MB``, ``512KiB``, ``512000``."""
+    """The shortest exact form of a size: ``10MB``, ``512KiB``, ``512000``."""
     if size:
         for units in (_SHOWN_BYTES, _SHOWN_BINARY):
             for unit, factor in units:
@@ -86,7 +86,7 @@ def show_bytes(size: int) -> str:
 
 
 def show_mb(size: int) -> str:
-    """About how much, for a sentence."""
+    """The approximate size, for a message."""
     return f"{size / 1e6:.0f} MB"
 
 

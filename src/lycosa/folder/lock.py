@@ -1,11 +1,11 @@
-"""One crawl folder, one crawl: a lock that the kernel gives back when its holders die.
+"""One crawl folder, one crawl: a lock that the kernel releases when its holders die.
 
-``flock`` on the folder itself and on the file ``lock`` in it. The folder cannot be replaced while
-its content is in use; the file can be deleted by somebody who takes it for a leftover, but holds
-where a file system has no locks on folders (NFS), and says for people who has the lock (process,
-machine, since when). A lock lives as long as any process has its descriptor open, so the supervisor
-hands both to its workers: after a ``kill -9`` of the supervisor the folder stays taken until the
-last worker, which may still be writing, is gone.
+It is ``flock`` on the folder itself and on the file ``lock`` in it. The folder cannot be replaced
+while its content is in use. The file could be deleted as a leftover, but it works where a file
+system has no locks on folders (NFS), and it names the holder of the lock (process, machine, since
+when). A lock lives as long as any process has its descriptor open, so the supervisor passes both to
+its workers: after a ``kill -9`` of the supervisor the folder stays locked until the last worker,
+which may still be writing, is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lycosa.system.durable import named
 from lycosa.system.wire import UNREADABLE
 
 _UNSUPPORTED = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-# NFS makes them of locks that need a file open for writing
+# NFS implements them with locks that need a file open for writing
 _NOT_ON_FOLDERS = _UNSUPPORTED | {
     errno.EBADF,
     errno.EINVAL,
@@ -33,8 +33,9 @@ _NOT_ON_FOLDERS = _UNSUPPORTED | {
 
 
 class LockHolder(msgspec.Struct, frozen=True):
-    """Who holds the lock, or held it last. ``started`` is seconds since 1970; ``released`` tells
-    that it was given back in order.
+    """The present or last holder of the lock.
+
+    ``started`` is seconds since 1970; ``released`` says that it was released in order.
     """
 
     pid: int
@@ -44,8 +45,9 @@ class LockHolder(msgspec.Struct, frozen=True):
 
 
 class CrawlInUse(Exception):
-    """Another process works on the folder. ``holder`` is ``None`` when the file does not say
-    who.
+    """Another process works on the folder.
+
+    ``holder`` is ``None`` when the lock file does not name it.
     """
 
     def __init__(self, folder: Path, holder: LockHolder | None) -> None:
@@ -54,7 +56,7 @@ class CrawlInUse(Exception):
             where = "" if holder.host == socket.gethostname() else f" on {holder.host}"
             who = f"process {holder.pid}{where}, since {_when(holder.started)}"
         super().__init__(
-            f"{folder} is in use by {who}; stop that crawl first, or give another folder"
+            f"{folder} is in use by {who}; stop that crawl first, or use another folder"
         )
         self.folder, self.holder = folder, holder
 
@@ -64,8 +66,9 @@ class LockUnsupported(Exception):
 
 
 class CrawlLock:
-    """The lock of one folder, which must exist. ``take_lock``, ``sign_lock`` and ``release``, or a
-    ``with`` block after ``acquire``.
+    """The lock of one folder, which must exist.
+
+    Use ``take_lock``, ``sign_lock`` and ``release``, or a ``with`` block after ``acquire``.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,10 +77,10 @@ class CrawlLock:
         self._file = -1
         self._holder: LockHolder | None = None
         self.note = ""
-        """After ``sign_lock``: a warning for the operator, or empty."""
+        """A warning for the operator after ``sign_lock``, or empty."""
 
     def acquire(self, wall: float) -> CrawlLock:
-        """``take_lock`` and ``sign_lock``."""
+        """Do ``take_lock`` and ``sign_lock``."""
         self.take_lock()
         try:
             self.sign_lock(wall)
@@ -87,8 +90,9 @@ class CrawlLock:
         return self
 
     def take_lock(self) -> None:
-        """Takes the lock, and changes no file. Raises ``CrawlInUse``, ``LockUnsupported`` or
-        ``OSError``. Does not wait.
+        """Take the lock without waiting, and change no file.
+
+        Raises ``CrawlInUse``, ``LockUnsupported`` or ``OSError``.
         """
         assert not self._fds, "taken already"
         try:
@@ -100,8 +104,9 @@ class CrawlLock:
             raise
 
     def sign_lock(self, wall: float) -> None:
-        """Writes into the file who has the lock. ``wall`` is seconds since 1970. Raises like
-        ``take_lock``.
+        """Write the holder of the lock into the file.
+
+        ``wall`` is seconds since 1970. Raises like ``take_lock``.
         """
         if self._file < 0:
             self._file = self._take(os.O_RDWR | os.O_CREAT, self._path)
@@ -112,16 +117,16 @@ class CrawlLock:
         if before is not None and not before.released and before.host != holder.host:
             self.note = (
                 f"{self._folder} was last used on {before.host} (process {before.pid}, since"
-                f" {_when(before.started)}), which did not give it back; on a network file system"
+                f" {_when(before.started)}), which did not release it; on a network file system"
                 " make sure that no crawl runs there any more"
             )
 
     def filenos(self) -> tuple[int, ...]:
-        """The descriptors to hand to child processes, which then hold the lock too."""
+        """The descriptors to pass to child processes, which then hold the lock too."""
         return tuple(self._fds)
 
     def release(self) -> None:
-        """Gives the lock back, unless a child still has the descriptors. Harmless when not held."""
+        """Release the lock, unless a child still has the descriptors. Harmless when not held."""
         try:
             if self._holder is not None:
                 self._write(self._file, msgspec.structs.replace(self._holder, released=True))
@@ -145,7 +150,7 @@ class CrawlLock:
         return f"CrawlLock({str(self._folder)!r}, held={bool(self._fds)})"
 
     def _take(self, flags: int, path: Path, unsupported: frozenset[int] = frozenset()) -> int:
-        """Opens and locks a path; -1 when a lock on it is ``unsupported``."""
+        """Open and lock a path; returns -1 when a lock on it is ``unsupported``."""
         try:
             fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -170,11 +175,11 @@ class CrawlLock:
             return named(error, self._path)
         return LockUnsupported(
             f"{self._path}: this file system has no file locks ({error.strerror}); put the folder"
-            " on a local disk, or mount with locks"
+            " on a local disk, or mount the file system with locks"
         )
 
     def _write(self, fd: int, holder: LockHolder) -> None:
-        """Never empty in between for long, and not synced: nothing depends on it."""
+        """Write the file, empty only for an instant, and unsynced: nothing depends on it."""
         data = msgspec.json.encode(holder) + b"\n"
         try:
             os.ftruncate(fd, 0)

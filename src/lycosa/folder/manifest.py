@@ -1,9 +1,9 @@
-"""``crawl.json``: what a crawl folder is, and the settings that what is stored in it depends on.
+"""``crawl.json``: the identity of a crawl folder, and the settings that its stored data depends on.
 
-Some settings decide which partition owns a URL or what its canonical form is. Changing one of them
-would make every stored key wrong without anything looking broken, so they are frozen here when the
-crawl is created and compared at each start. The file is replaced whole and synced, and it is the
-first file written: a folder without it is not a crawl.
+Some settings decide which partition owns a URL or what its canonical form is. A change of one would
+make every stored key wrong without a visible error, so they are frozen here when the crawl is
+created and compared at each start. The file is replaced as a whole and synced, and it is the first
+file written: a folder without it is not a crawl.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lycosa.urls.identity import CANONICAL_VERSION, Sites
 MANIFEST_NAME = "crawl.json"
 MANIFEST_FORMAT = 1
 _KIND = "lycosa-crawl"
-# all that a start may leave before the manifest is written
+# all that a start may leave before it writes the manifest
 _BEFORE_MANIFEST = frozenset(
     {
         "lock",
@@ -40,11 +40,11 @@ _BEFORE_MANIFEST = frozenset(
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the identity and the place of a URL depend on.
+    """The values that the identity and the place of a URL depend on.
 
-    ``canonical`` holds every option of the canonical form by name, ``canonical_version`` the
-    version of the rules, ``suffixes`` names the public-suffix list, ``seen_urls`` the
-    implementation of URL-seen. ``split_sites`` are sites that are divided by host among partitions.
+    ``canonical`` has every option of the canonical form by name, ``canonical_version`` the version
+    of the rules, ``suffixes`` names the public-suffix list, ``seen_urls`` the implementation of
+    URL-seen. ``split_sites`` are sites that are divided by host among partitions.
     """
 
     partitions: int
@@ -57,7 +57,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identity_of(config: Config, sites: Sites) -> Identity:
-    """What a crawl is frozen to."""
+    """The identity by these settings."""
     canonical = {
         name: getattr(config.canonical, name) for name in config.canonical.__struct_fields__
     }
@@ -74,12 +74,12 @@ def identity_of(config: Config, sites: Sites) -> Identity:
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
-    ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version
-    that wrote the file last; ``term`` counts starts and is the term of the commits of the run;
-    ``seeds`` counts the seeds taken until the last start. ``workers`` is the largest number of
-    workers that a run had: each of them has a commit log. It is 0 before the first run, and when an
-    earlier version made the last one. ``identity_digest`` tells a damaged ``identity`` from
-    settings that were asked to change; empty in folders that were written before there was one.
+    ``created`` and ``started`` (the last start) are ISO 8601 in UTC. ``software`` is the version
+    that wrote the file last. ``term`` counts starts and is the term of the run's commits. ``seeds``
+    counts the seeds taken until the last start. ``workers`` is the maximum number of workers of any
+    run: each of them has a commit log. It is 0 before the first run, and when an earlier version
+    made the last one. ``identity_digest`` distinguishes a damaged ``identity`` from a request to
+    change settings; folders of early versions have none.
     """
 
     kind: str = _KIND
@@ -96,7 +96,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(NamedTuple):
-    """A frozen setting that was asked to change."""
+    """A requested change of a frozen setting."""
 
     setting: str
     old: object
@@ -117,12 +117,13 @@ class NewerFormat(ManifestError):
 
 
 class DamagedManifest(ManifestError):
-    """``crawl.json`` cannot be read, or is not what was written."""
+    """``crawl.json`` cannot be read, or is not the file that was written."""
 
 
 class DamagedFile(ManifestError):
-    """Another file that the crawl was frozen with is missing or is not what it was; the message
-    names it and says what to do.
+    """Another file that was frozen with the crawl is missing or was changed.
+
+    The message names it and says what to do.
     """
 
 
@@ -131,15 +132,15 @@ class FolderUnusable(ManifestError):
 
 
 class IdentityChanged(ManifestError):
-    """Settings that stored state depends on were asked to change."""
+    """The settings would change the identity that stored state depends on."""
 
     def __init__(self, changes: list[Change]) -> None:
         listed = "; ".join(
-            f"{change.setting} is {change.old!r} and was asked to be {change.new!r}: {change.why}"
+            f"{change.setting} is {change.old!r} and would become {change.new!r}: {change.why}"
             for change in changes
         )
         super().__init__(
-            f"settings that are frozen with the crawl cannot change: {listed}. Take the old values,"
+            f"settings that are frozen with the crawl cannot change: {listed}. Use the old values,"
             " or start a new crawl in another folder"
         )
         self.changes = changes
@@ -148,11 +149,10 @@ class IdentityChanged(ManifestError):
 def create_crawl(
     folder: Path, identity: Identity, software: str, wall: float, crawl: str = ""
 ) -> Manifest:
-    """Makes the folder a crawl, called ``crawl`` or by a new UUID. The folder may be absent, or
-    empty but for a lock.
+    """Make the folder a crawl with the id ``crawl`` or a new UUID.
 
-    Raises ``NotACrawl`` when other files are in it, ``FolderUnusable``, ``DiskFull`` or
-    ``OSError``.
+    The folder may be missing, or empty except for a lock. Raises ``NotACrawl`` when other files are
+    in it, ``FolderUnusable``, ``DiskFull`` or ``OSError``.
     """
     prepare_folder(folder)
     manifest = Manifest(
@@ -162,34 +162,35 @@ def create_crawl(
 
 
 def prepare_folder(folder: Path) -> None:
-    """After this the folder exists, can be written, and is a crawl or empty: nothing was put into
-    anyone else's folder.
+    """Ensure that the folder exists, is writable, and is a crawl or empty.
 
-    Call it before taking the lock. Raises ``NotACrawl`` and ``FolderUnusable``.
+    Nothing is written into a folder with other files. Call it before taking the lock. Raises
+    ``NotACrawl`` and ``FolderUnusable``.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise FolderUnusable(f"{folder} is a file, or lies below one; give a folder") from None
+        raise FolderUnusable(f"{folder} is a file, or below a file; use a folder") from None
     except OSError as error:
         raise FolderUnusable(
-            f"{folder} cannot be created ({error.strerror}); give a folder that you may write to"
+            f"{folder} cannot be created ({error.strerror}); use a folder that you may write to"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise FolderUnusable(
-            f"{folder} may not be written to; give another folder, or change its permissions"
+            f"{folder} is not writable; use another folder, or change its permissions"
         )
     names = {path.name for path in folder.iterdir()}
     if MANIFEST_NAME not in names and (foreign := sorted(names - _BEFORE_MANIFEST)):
         raise NotACrawl(
             f"{folder} is not empty and not a crawl (it has {foreign[0]}, but no {MANIFEST_NAME});"
-            " give an empty or a new folder"
+            " use an empty or a new folder"
         )
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Reads the manifest. Raises ``NotACrawl``, ``NewerFormat``, ``DamagedManifest`` or
-    ``FolderUnusable``.
+    """Read the manifest.
+
+    Raises ``NotACrawl``, ``NewerFormat``, ``DamagedManifest`` or ``FolderUnusable``.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -213,8 +214,9 @@ def has_manifest(folder: Path) -> bool:
 
 
 def save_manifest(folder: Path, manifest: Manifest) -> Manifest:
-    """Replaces the manifest, whole and synced; gives it with its digest. Raises ``FolderUnusable``,
-    ``DiskFull`` or ``OSError``; the old one then stays.
+    """Replace the manifest, as a whole and synced; returns it with its digest.
+
+    Raises ``FolderUnusable``, ``DiskFull`` or ``OSError``; the old file then stays.
     """
     manifest = msgspec.structs.replace(
         manifest, identity_digest=_digest(msgspec.json.encode(manifest.identity))
@@ -224,7 +226,7 @@ def save_manifest(folder: Path, manifest: Manifest) -> Manifest:
         replace_file(folder / MANIFEST_NAME, text)
     except PermissionError as error:
         raise FolderUnusable(
-            f"{folder} may not be written to ({error.strerror}); give another folder, or change its"
+            f"{folder} is not writable ({error.strerror}); use another folder, or change its"
             " permissions"
         ) from error
     return manifest
@@ -233,7 +235,7 @@ def save_manifest(folder: Path, manifest: Manifest) -> Manifest:
 def begin_run(
     folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0, workers: int = 0
 ) -> Manifest:
-    """Counts a start and writes it: ``term`` is then the term of this run's commits.
+    """Count a start and write it: ``term`` is then the term of this run's commits.
 
     Call it under the lock, before the first commit, when each of ``workers`` workers has its commit
     log.
@@ -260,21 +262,19 @@ def check_identity(manifest: Manifest, wanted: Identity) -> None:
         before, after = old.canonical.get(name), wanted.canonical.get(name)
         if before != after:
             changes.append(
-                Change(
-                    f"canonical.{name}", before, after, "stored URLs would no longer be recognised"
-                )
+                Change(f"canonical.{name}", before, after, "stored URLs would not be recognised")
             )
     if changes:
         raise IdentityChanged(changes)
 
 
 _WHY = {
-    "partitions": "every stored URL would be looked for in another partition",
-    "bands": "queued URLs would be looked for in another band",
-    "canonical_version": "stored URLs would no longer be recognised",
-    "suffixes": "sites, and with them the partitions of their URLs, would be other ones",
-    "seen_urls": "known URLs would be taken for new and fetched again",
-    "split_sites": "hosts of these sites would be looked for in another partition",
+    "partitions": "every stored URL would be searched for in another partition",
+    "bands": "queued URLs would be searched for in another band",
+    "canonical_version": "stored URLs would not be recognised",
+    "suffixes": "sites, and with them the partitions of their URLs, would change",
+    "seen_urls": "known URLs would be treated as new and fetched again",
+    "split_sites": "hosts of these sites would be searched for in another partition",
 }
 _SETTING = {
     "partitions": "frontier.partitions",
@@ -287,21 +287,21 @@ _SETTING = {
 
 
 class _Version(msgspec.Struct):
-    """What every format of the file has."""
+    """The fields that every format of the file has."""
 
     kind: str
     format: int
 
 
 class _Sealed(msgspec.Struct):
-    """The identity as it stands in the file, with fields that a later version added too."""
+    """The identity as it is in the file, with fields of later versions."""
 
     identity: msgspec.Raw
     identity_digest: str = ""
 
 
 def _digest(identity: bytes | msgspec.Raw) -> str:
-    """Of the identity's values, however the file is laid out."""
+    """The digest of the identity's values, whatever the layout of the file."""
     values = msgspec.json.encode(msgspec.json.decode(identity), order="sorted")
     return hashlib.sha256(values).hexdigest()[:16]
 
@@ -310,7 +310,7 @@ def _decode(path: Path, data: bytes) -> Manifest:
     try:
         version = msgspec.json.decode(data, type=_Version)
         if version.kind != _KIND:
-            raise NotACrawl(f"{path} belongs to something else ({version.kind})")
+            raise NotACrawl(f"{path} is not the manifest of a crawl (its kind is {version.kind})")
         if version.format > MANIFEST_FORMAT:
             raise NewerFormat(
                 f"{path} has format {version.format}, this program reads up to {MANIFEST_FORMAT};"
@@ -320,14 +320,14 @@ def _decode(path: Path, data: bytes) -> Manifest:
         if sealed.identity_digest and sealed.identity_digest != _digest(sealed.identity):
             raise DamagedManifest(
                 f"{path} is damaged: its identity is not the one that was written (digest"
-                f" {sealed.identity_digest}); restore it from a copy, the rest of the crawl is not"
-                " touched"
+                f" {sealed.identity_digest}); restore it from a copy; the rest of the crawl was"
+                " not changed"
             )
         return msgspec.json.decode(data, type=Manifest)
     except UNREADABLE as error:
         raise DamagedManifest(
-            f"{path} cannot be read ({error}); restore it from a copy, the rest of the crawl is not"
-            " touched"
+            f"{path} cannot be read ({error}); restore it from a copy; the rest of the crawl was"
+            " not changed"
         ) from error
 
 

@@ -1,6 +1,4 @@
-"""Names inside a crawl folder, what stands there from its first start, and the marks of its tables
-and URL-seen files.
-"""
+"""Names inside a crawl folder, its content from the first start on, and marks of commits."""
 
 from __future__ import annotations
 
@@ -21,8 +19,9 @@ def log_folder(folder: Path) -> Path:
 
 
 def last_commit_path(folder: Path, worker: int) -> Path:
-    """What a worker's commit log ends with, said apart from the log: whoever loses ``log/``
-    still has it.
+    """The last commit of a worker's log.
+
+    The file is outside ``log/`` to survive the loss of that folder.
     """
     return folder / "state" / f"last-commit-w{worker:03d}"
 
@@ -48,20 +47,21 @@ def addresses_path(folder: Path) -> Path:
 
 
 def suffix_list(folder: Path) -> Path:
-    """The crawl's own copy of the public suffix list: a newer release of the library must not
-    move sites to other partitions.
+    """The crawl's own copy of the public suffix list.
+
+    A newer release of the library must not move sites to other partitions.
     """
     return folder / "public_suffix_list.dat"
 
 
 def keep_suffix_list(folder: Path) -> None:
-    """Gives a new crawl its copy, of the program's list, unless the operator put one there."""
+    """Give a new crawl a copy of the program's list, unless the operator put one there."""
     if not suffix_list(folder).exists():
         replace_file(suffix_list(folder), BUNDLED_LIST.read_bytes())
 
 
 def begin_logs(folder: Path, workers: int) -> None:
-    """After this each worker has a commit log, so that one that is not there later was deleted."""
+    """Create a commit log for each worker, so that a log that is missing later was deleted."""
     for worker in range(workers):
         log = CommitLog(log_folder(folder), worker)
         try:
@@ -71,11 +71,10 @@ def begin_logs(folder: Path, workers: int) -> None:
 
 
 def crawl_sites(folder: Path, version: str) -> Sites:
-    """Sites by the crawl's own list, which must be the ``version`` that its manifest names (empty:
-    any, or the program's own).
+    """Sites by the crawl's own list, which must be the ``version`` that its manifest names.
 
-    Nobody can ask for another list, so one that differs is damage. Raises ``DamagedFile`` and
-    ``OSError``.
+    Empty means any, or the program's own. No setting can request another list, so one that differs
+    is damage. Raises ``DamagedFile`` and ``OSError``.
     """
     path = suffix_list(folder)
     try:
@@ -98,12 +97,12 @@ def crawl_sites(folder: Path, version: str) -> Sites:
             f" {shlex.quote(str(path))}"
         )
     raise DamagedFile(
-        f"{path} {what}, and stored URLs would be looked for in other partitions; {advice}"
+        f"{path} {what}, and stored URLs would be searched for in other partitions; {advice}"
     )
 
 
 def spool_folder(folder: Path) -> Path:
-    """Bodies too large for memory, while they arrive; what a kill left here is nobody's."""
+    """Bodies too large for memory, while they arrive; files that a kill left here are deleted."""
     return folder / "spool"
 
 
@@ -113,17 +112,17 @@ def settings_path(folder: Path) -> Path:
 
 
 def status_path(folder: Path) -> Path:
-    """What a running crawl says of itself, every second."""
+    """The status that a running crawl writes every second."""
     return folder / "status.json"
 
 
 def stamp_of(mark: Mark) -> int:
-    """A commit's mark as the one rising number that URL-seen counts by."""
+    """A commit's mark as the single rising number by which URL-seen counts."""
     return mark.term << 40 | mark.sequence
 
 
 def mark_at(stamp: int) -> Mark:
-    """The mark of which this is the stamp."""
+    """The mark of this stamp."""
     return Mark(stamp >> 40, stamp & ((1 << 40) - 1))
 
 

@@ -1,10 +1,10 @@
-"""``log/runs.jsonl``: what each run of a crawl cost, one line a run, written at its end. ``lycosa
-simulate --means-of`` reads it.
+"""``log/runs.jsonl``: the cost of each run of a crawl, one line a run, written at its end.
 
-Counts are of the whole crawl at the end of the run, so what a run did is the difference to the line
-before it, unless a run in between was killed and left no line: ``captured`` tells, which is of the
-run alone. Processor time is that of all processes of the crawl; ``start_cpu_s`` of it was spent
-when ``start_captured`` captures were first reported, mostly on starting interpreters.
+``lycosa simulate --means-of`` reads it. Counts are of the whole crawl at the end of the run, so
+what a run did is the difference to the line before it, unless a run in between was killed and left
+no line. ``captured`` shows that, because it counts only this run. Processor time is that of all
+processes of the crawl; ``start_cpu_s`` of it was spent when ``start_captured`` captures were first
+reported, mostly on starting interpreters.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ _TICKS_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
 class RunCost(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. ``began`` is wall time; ``cores`` what the machine let it use; ``worker_cpu_s`` the
-    part of the workers without their parse children; ``longest_turn_s`` the most that one turn of a
-    worker's loop took.
+    """One run.
+
+    ``began`` is wall time. ``cores`` is what the machine let it use. ``worker_cpu_s`` is the part
+    of the workers without their parse children. ``longest_turn_s`` is the maximum duration of one
+    turn of a worker's loop.
     """
 
     began: float
@@ -42,8 +44,9 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def append_cost(folder: Path, cost: RunCost) -> None:
-    """Adds a line. A disk that is full or failing does not fail a crawl that has ended: then
-    there is no line.
+    """Add a line.
+
+    A full or failing disk does not fail a crawl that has ended: then there is no line.
     """
     try:
         with _path(folder).open("ab") as file:
@@ -53,8 +56,9 @@ def append_cost(folder: Path, cost: RunCost) -> None:
 
 
 def read_costs(folder: Path) -> list[RunCost]:
-    """The runs of a crawl folder, oldest first. A line that cannot be read says nothing, such as
-    one that a full disk cut.
+    """The runs of a crawl folder, oldest first.
+
+    A line that cannot be read is skipped, such as one that a full disk cut.
     """
     try:
         lines = _path(folder).read_bytes().splitlines()
@@ -70,9 +74,7 @@ def read_costs(folder: Path) -> list[RunCost]:
 
 
 def cpu_s(pid: int | None = None) -> float:
-    """Processor seconds that a process has used, by default this one; 0 where the system does
-    not tell.
-    """
+    """Processor seconds that a process has used, by default this one; 0 where unknown."""
     if pid is None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         return used.ru_utime + used.ru_stime
@@ -84,7 +86,7 @@ def cpu_s(pid: int | None = None) -> float:
 
 
 def ended_children_cpu_s() -> float:
-    """Processor seconds of all processes below this one that have ended."""
+    """Processor seconds of all descendants of this process that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,8 +1,8 @@
-"""Judges seeds before a crawl begins, so that one whose seeds are all unusable leaves no folder,
-and a refusal is told at once.
+"""Checks seeds before a crawl begins, so that refusals are reported at once.
 
-The rules are those that a worker asks again when it takes the seed, without those of the program
-and without the places of the scope: a seed is always in its own place.
+A crawl whose seeds are all unusable leaves no folder. The rules are those that a worker checks
+again when it takes the seed, without those of the program and without the places of the scope: a
+seed is always in its own place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lycosa.urls.canonical import Canonicalizer, InvalidUrl
 
 
 class SeedCheck:
-    """By the settings of a crawl; ``wall`` is seconds since 1970."""
+    """Checks by the settings of a crawl; ``wall`` is seconds since 1970."""
 
     def __init__(self, config: Config, wall: float) -> None:
         self._canonicalizer = Canonicalizer(config.canonical)

@@ -1,9 +1,9 @@
-"""``seeds.json``: where the seeds of a crawl came from, and how far each source was read.
+"""``seeds.json``: the sources of a crawl's seeds, and the position reached in each.
 
-A run can end before its seeds are read to their end: Ctrl-C, a limit, a crash. The file says so,
-and where the next run reads on. A source is recorded before its first seed is given to a worker,
-and a place in it only when all seeds before it are committed. So what the file says may lag behind
-the crawl and is never ahead of it. Reading a seed twice changes nothing.
+A run can end before its seeds are read completely: Ctrl-C, a limit, a crash. The file has the
+position from which the next run continues. A source is recorded before its first seed is given to a
+worker, and a position only when all seeds before it are committed. So the file may be behind the
+crawl and is never ahead of it. Reading a seed twice changes nothing.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _MOST_KEPT = 1000
 
 
 class SourceKind(Enum):
-    """What seeds came from."""
+    """The kind of a source of seeds."""
 
     ARGUMENTS = "arguments"  # of the command line
     FILE = "file"
-    INPUT = "input"  # standard input or a pipe, which cannot be read again
-    PROGRAM = "program"  # a list that a Python program gave
+    INPUT = "input"  # standard input or a pipe, which cannot be read twice
+    PROGRAM = "program"  # a list from a Python program
 
 
 class SeedSource(msgspec.Struct, frozen=True, kw_only=True):
-    """One source and how far it was read.
+    """One source and the position in it.
 
     ``name`` is the absolute path of a file, empty for the others; ``bytes`` and ``modified_ns``
     tell whether it is still the same file. ``lines`` are read and their seeds committed (arguments,
-    and seeds of a program, count as lines), ``seeds`` how many of them were given to the crawl.
+    and seeds of a program, count as lines), ``seeds`` is the number of them given to the crawl.
     ``rest`` are arguments that were not taken yet.
     """
 
@@ -82,8 +82,9 @@ def sources_path(folder: Path) -> Path:
 
 
 def load_sources(folder: Path) -> list[SeedSource]:
-    """All sources of a crawl, the first given first; none when a program that did not record
-    them made it. Raises ``SeedsDamaged``.
+    """All sources of a crawl, the first given first.
+
+    Empty when the program that made the crawl did not record them. Raises ``SeedsDamaged``.
     """
     path = sources_path(folder)
     try:
@@ -92,15 +93,16 @@ def load_sources(folder: Path) -> list[SeedSource]:
         return []
     except UNREADABLE as error:
         what = (
-            f"{path} cannot be read ({error}); delete it and give the seeds again: those that are"
-            " known are passed over"
+            f"{path} cannot be read ({error}); delete it and give the seeds again: known seeds are"
+            " skipped"
         )
         raise SeedsDamaged(what) from error
 
 
 def save_sources(folder: Path, sources: Sequence[SeedSource]) -> None:
-    """Replaces the file, whole and synced. Raises ``DiskFull`` or ``OSError``; the old one then
-    stays.
+    """Replace the file, as a whole and synced.
+
+    Raises ``DiskFull`` or ``OSError``; the old file then stays.
     """
     complete = sum(source.is_complete for source in sources)
     kept = []
@@ -116,7 +118,7 @@ def save_sources(folder: Path, sources: Sequence[SeedSource]) -> None:
 
 
 def merged_sources(before: Iterable[SeedSource], now: Iterable[SeedSource]) -> list[SeedSource]:
-    """What was recorded, with what is known now in its place."""
+    """The recorded sources, updated by the present ones."""
     return list(
         (
             {source.key: source for source in before} | {source.key: source for source in now}
@@ -125,12 +127,12 @@ def merged_sources(before: Iterable[SeedSource], now: Iterable[SeedSource]) -> l
 
 
 def unread(sources: Iterable[SeedSource]) -> list[SeedSource]:
-    """Those that were not read to their end."""
+    """Sources that were not read completely."""
     return [source for source in sources if not source.is_complete]
 
 
 def file_source(path: Path) -> SeedSource:
-    """A file, or a pipe, of which nothing was read yet. Raises ``OSError``."""
+    """A file or pipe before its first line is read. Raises ``OSError``."""
     path = path.absolute()
     found = path.stat()
     if not path.is_file():
@@ -141,17 +143,17 @@ def file_source(path: Path) -> SeedSource:
 
 
 def is_same_file(one: SeedSource, other: SeedSource) -> bool:
-    """Whether a place in the one is the same place in the other."""
+    """Whether a position in one is the same position in the other."""
     return (one.key, one.bytes, one.modified_ns) == (other.key, other.bytes, other.modified_ns)
 
 
 def how_far(source: SeedSource) -> str:
-    """How far it was read, in words."""
+    """The position in the source, in words."""
     taken = f"{source.seeds:,} seed{'' if source.seeds == 1 else 's'} taken"
     if source.is_complete:
         return f"{source.title}: {taken}"
     if source.kind is SourceKind.ARGUMENTS:
         return f"{source.title}: {taken}, {len(source.rest):,} not yet"
     if source.kind is SourceKind.PROGRAM:
-        return f"{source.title}: {taken}, not all of them"
-    return f"{source.title}: read up to line {source.lines:,}, {taken}; not read to its end"
+        return f"{source.title}: {taken}, but not all"
+    return f"{source.title}: read up to line {source.lines:,}, {taken}; the rest is unread"

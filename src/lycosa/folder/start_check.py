@@ -1,14 +1,15 @@
-"""The first phase of a start: reads everything, judges whether committed data is missing, and
-changes no file.
+"""The first phase of a start: read everything, and refuse when committed data is missing.
 
-    nobody has a table open -> logs -> tables -> what each says of the other -> output files ->
+It changes no file. Its steps:
+
+    no table is open -> logs -> tables -> logs and tables compared -> output files ->
     parcels between partitions
 
-Only when this finds nothing does the second phase (``recovery``) cut, delete and write. What a
-crash leaves passes: an unfinished record at the end of a log, output files longer than committed,
-tables behind the log, a log without a record before the first commit. What no crash leaves is
-refused, because recovery would take the missing commits for commits that never were, and cut away
-what they stored.
+Only when this finds nothing does the second phase (``recovery``) cut, delete and write. The state
+after a crash passes: an unfinished record at the end of a log, output files longer than committed,
+tables behind the log, a log without a record before the first commit. A state that no crash leaves
+is refused, because recovery would treat the missing commits as never made, and cut off the data
+that they stored.
 
 =====================================  =============================================================
 what is missing                        shows by
@@ -67,8 +68,9 @@ _MOST_TOLD = 5
 
 
 class CommittedDataMissing(Exception):
-    """Committed data is missing from a crawl folder, and nothing was changed. ``findings`` say
-    what, one line each.
+    """Committed data is missing from a crawl folder, and nothing was changed.
+
+    ``findings`` name the missing data, one line each.
     """
 
     def __init__(self, folder: Path, findings: list[str]) -> None:
@@ -77,17 +79,18 @@ class CommittedDataMissing(Exception):
         export = f"lycosa export {shlex.quote(str(folder))} urls"
         super().__init__(
             f"{folder}: committed data is missing. The crawl was not started, and no file was"
-            f" changed:\n{told}{more}\nRestore what is missing from a copy of the same moment and"
-            " give the same command; an older copy of the whole folder will do as well. Without a"
-            f" copy the crawl cannot go on: `{export}` lists the URLs that are still known, as"
+            f" changed:\n{told}{more}\nRestore the missing files from a copy of the same moment, or"
+            " the whole folder from an older copy, and give the same command again. Without a copy"
+            f" the crawl cannot be resumed: `{export}` lists the URLs that are still known, as"
             " seeds for a new one"
         )
         self.folder, self.findings = folder, findings
 
 
 class _State(msgspec.Struct):
-    """What one partition holds: its table alone, and with the logs applied to it. A maker is the
-    worker that made the last commit (``None`` = unknown).
+    """The state of one partition: its table alone, and with the logs applied to it.
+
+    A maker is the worker that made the last commit (``None`` = unknown).
     """
 
     table_mark: Mark
@@ -98,7 +101,7 @@ class _State(msgspec.Struct):
 
 
 class _Found(msgspec.Struct):
-    """What logs and tables say."""
+    """The content of logs and tables."""
 
     states: dict[int, _State]
     ends: dict[int, Commit]
@@ -106,7 +109,7 @@ class _Found(msgspec.Struct):
 
 
 def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table: Reader) -> None:
-    """Judges a whole folder, of which the lock is held. Blocks.
+    """Check a whole folder whose lock is held. Blocks.
 
     Raises ``CommittedDataMissing``, ``TableLocked`` when another process has a table open whatever
     the lock file says, ``LogDamaged``, ``StoreDamaged`` or ``OSError``.
@@ -122,7 +125,7 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table
     )
     findings = [*(lacking | ends).values(), *found.gaps.values(), *_later_seen(folder, found, seen)]
     parcels = disagreements({number: state.parcels for number, state in found.states.items()})
-    # What follows from a log that is known to be short needs no lines of its own.
+    # Consequences of a log that is known to be short are not reported separately.
     findings += [
         f"{each}{_log_of(found.states[each.loser])}"
         for each in parcels
@@ -138,15 +141,16 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table
 def check_worker(
     folder: Path, worker: int, owned: Collection[int], term: int, read_table: Reader
 ) -> None:
-    """Judges the part of one worker that died in the run ``term``, while the others go on: parcels
-    are not compared, since the tables of others change. Raises like ``check_crawl``.
+    """Check the part of one worker that died in the run ``term`` while the others continue.
+
+    Parcels are not compared, since the tables of the others change. Raises like ``check_crawl``.
     """
     logs = {
         number: log for number, log in saved_logs(log_folder(folder)).items() if number == worker
     }
     found = _read(folder, logs, owned, read_table)
     for state in found.states.values():
-        # of an earlier run, maybe in another worker's log; it was judged when this run began
+        # of an earlier run, possibly in another worker's log; it was checked when this run began
         if state.table_mark.term < term:
             state.table_mark, state.table_maker = _NONE, None
     _conclude(folder, [*_short_ends(folder, logs, found, [worker]).values(), *found.gaps.values()])
@@ -164,7 +168,7 @@ def _conclude(folder: Path, findings: list[str]) -> None:
 def _read(
     folder: Path, logs: Mapping[int, SavedLog], partitions: Collection[int], read_table: Reader
 ) -> _Found:
-    """The tables, with what the logs hold beyond them; only rows of the exchange are kept."""
+    """Read the tables, and what the logs have beyond them; only rows of the exchange are kept."""
     found = _Found({number: _state_of(folder, number, read_table) for number in partitions}, {}, {})
     for worker, record in merged_by_worker(logs.values()):
         found.ends[worker] = record
@@ -207,7 +211,7 @@ def _state_of(folder: Path, number: int, read_table: Reader) -> _State:
 def _lacking_logs(
     folder: Path, manifest: Manifest, logs: Mapping[int, SavedLog], ends: Mapping[int, Commit]
 ) -> dict[int, str]:
-    """Workers whose log must be there, or must hold a record, and does not."""
+    """Workers whose log must exist or have a record, but does not."""
     found = {}
     stored = _workers_with_outputs(folder, manifest)
     for worker in range(max([manifest.workers, *(worker + 1 for worker in stored)])):
@@ -217,16 +221,15 @@ def _lacking_logs(
         if log is None:
             found[worker] = f"{_name(worker, None)} is missing: {_why(worker, manifest, stored)}"
         elif worker in stored or log.first > 1 or not is_begun(log.files[-1]):
-            found[worker] = (
-                f"{_name(worker, log)} holds no commit: {_why(worker, manifest, stored)}"
-            )
+            found[worker] = f"{_name(worker, log)} has no commit: {_why(worker, manifest, stored)}"
     return found
 
 
 def _workers_with_outputs(folder: Path, manifest: Manifest) -> dict[int, Path]:
-    """Workers that stored something that a commit must name, with a file of each. Closing a segment
-    follows a commit. An open one need not, since its first bytes come before the first commit; but
-    crawls of earlier versions have no other trace of that commit.
+    """Workers that stored something that a commit must name, with a file of each.
+
+    Closing a segment follows a commit. An open one need not, since its first bytes are written
+    before the first commit; but crawls of earlier versions have no other trace of that commit.
     """
     kinds = [layout.OPEN, ""] if not manifest.workers else [""]
     paths = [
@@ -250,19 +253,19 @@ def _why(worker: int, manifest: Manifest, stored: Mapping[int, Path]) -> str:
     if worker in stored:
         path = stored[worker]
         return (
-            f"without it nothing tells how much of {path.parent.name}/{path.name}"
-            f" ({path.stat().st_size:,} bytes) was committed"
+            f"without it the committed length of {path.parent.name}/{path.name}"
+            f" ({path.stat().st_size:,} bytes) is unknown"
         )
     return (
-        f"the crawl had {manifest.workers} worker{'s' if manifest.workers != 1 else ''}, and each"
-        " one's log has at least its head"
+        f"the crawl had {manifest.workers} worker{'s' if manifest.workers != 1 else ''}, and the"
+        " log of each has at least its head"
     )
 
 
 def _short_ends(
     folder: Path, logs: Mapping[int, SavedLog], found: _Found, workers: Collection[int]
 ) -> dict[int, str]:
-    """Workers whose log ends before a commit that something else holds."""
+    """Workers whose log ends before a commit that another file has."""
     later: dict[int, tuple[Mark, str]] = {}
     for worker in workers:
         path = last_commit_path(folder, worker)
@@ -286,7 +289,7 @@ def _short_ends(
             ends = (
                 f"ends with {_commit(end)}"
                 if end > _NONE
-                else "holds no commit"
+                else "has no commit"
                 if worker in logs
                 else "is missing"
             )
@@ -295,16 +298,17 @@ def _short_ends(
 
 
 def _later_seen(folder: Path, found: _Found, choice: SeenUrlsKind) -> Iterator[str]:
-    """URL-seen files that hold commits which neither table nor logs have: their URLs would count
-    as known and never be fetched.
+    """URL-seen files with commits that neither table nor logs have.
+
+    Their URLs would count as known and never be fetched.
     """
     for number, state in found.states.items():
         stamp = stamp_in(seen_file(folder, number, choice))
         if stamp > stamp_of(state.mark):
             ends = f"table and logs of partition {number} end with {_commit(state.mark)}"
             yield (
-                f"state/{seen_file(folder, number, choice).name} holds {_commit(mark_at(stamp))},"
-                f" but {ends}"
+                f"state/{seen_file(folder, number, choice).name} contains"
+                f" {_commit(mark_at(stamp))}, but {ends}"
             )
 
 
@@ -313,12 +317,12 @@ def _gap(folder: Path, number: int, mark: Mark, before: Mark) -> str:
     where = f"state/{path.name}"
     if not path.exists():
         return (
-            f"{where} is missing: its table held {_commit(before)}, and the logs do not reach back"
-            " to its beginning"
+            f"{where} is missing: its table had {_commit(before)}, and the logs do not reach back"
+            " to its start"
         )
     return (
-        f"{where} ends with {_commit(mark)}, and no log has what follows up to {_commit(before)}: a"
-        " log or a file of the table is missing"
+        f"{where} ends with {_commit(mark)}, and no log has the commits after it up to"
+        f" {_commit(before)}: a log or a file of the table is missing"
     )
 
 

@@ -1,15 +1,15 @@
 """Uploading the closed segments of a crawl folder to a store, whose layout is the folder's.
 
-Nothing is remembered: what is to be uploaded follows from the files that are here and the listing
-of the store. So an upload may be killed at any instant, or run twice at once, and the next one goes
-on: an object appears whole or not at all, and the same file gives the same object.
+No progress is stored: the files to upload follow from the files in the folder and the listing of
+the store. So an upload may be killed at any instant, or run twice at once, and the next one resumes
+it: an object appears complete or not at all, and the same file gives the same object.
 
-The first object is ``crawl.json``, created and never replaced. It says whose the place is: another
-crawl is refused there. A segment is uploaded when all its files are there, its WARC first and its
-CDXJ last, so that an index never names a WARC that the store lacks.
+The first object is ``crawl.json``, created and never replaced. It names the owner of the place:
+another crawl is refused there. A segment is uploaded when all its files exist, its WARC first and
+its CDXJ last, so that an index never names a WARC that the store lacks.
 
-With ``remove``, the files of a segment go when the store was seen to hold the content of each
-(``objects.sameness``). What was removed is written down before (``store.removed``).
+With ``remove``, the files of a segment are deleted after the store was verified to have the content
+of each (``objects.sameness``). The removal is recorded first (``store.removed``).
 """
 
 from __future__ import annotations
@@ -44,29 +44,30 @@ class PlaceTaken(StoreRefused):
 
 
 class _Owner(msgspec.Struct):
-    """What is read of a ``crawl.json`` in a store."""
+    """The fields that are read of a ``crawl.json`` in a store."""
 
     crawl: str
     created: str = ""
 
 
 class LocalFile(msgspec.Struct, frozen=True):
-    """A file that is to be uploaded. ``name`` is relative to the folder, and its key."""
+    """A file to upload. ``name`` is relative to the folder, and its key."""
 
     name: str
     size: int
 
 
 class SealedSegment(msgspec.Struct, frozen=True):
-    """The files of one closed segment that are here, in the order of their upload."""
+    """The files of one closed segment in the folder, in the order of their upload."""
 
     name: str
     files: tuple[LocalFile, ...]
 
 
 def owner_of(store: ObjectStore, url: str) -> str:
-    """The UUID of the crawl that was uploaded to this place; empty when there is none. Raises
-    ``ObjectError``.
+    """The UUID of the crawl that was uploaded to this place; empty when there is none.
+
+    Raises ``ObjectError``.
     """
     try:
         return msgspec.json.decode(store.get(manifests.MANIFEST_NAME), type=_Owner).crawl
@@ -79,8 +80,10 @@ def owner_of(store: ObjectStore, url: str) -> str:
 
 
 def reserve(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
-    """Makes the place this crawl's. Raises ``PlaceTaken``, ``CreateOnlyIgnored`` (the place is
-    this crawl's all the same) or another ``ObjectError``.
+    """Make the place this crawl's.
+
+    Raises ``PlaceTaken``, ``CreateOnlyIgnored`` (the place is this crawl's all the same) or another
+    ``ObjectError``.
     """
     owner = owner_of(store, url)
     if not owner:
@@ -93,7 +96,7 @@ def reserve(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
 
 
 def refuse_others(owner: str, crawl: str, url: str) -> None:
-    """``crawl`` is empty for one that is not begun yet. Raises ``PlaceTaken``."""
+    """Raise ``PlaceTaken`` for another owner; ``crawl`` is empty for a crawl that has not begun."""
     if owner and owner != crawl:
         mine = f"this is crawl {crawl[:8]}" if crawl else "this is a new crawl"
         raise PlaceTaken(
@@ -115,21 +118,22 @@ class Upload:
         self._is_listed = False
 
     def waiting(self, is_final: bool = False) -> list[LocalFile]:
-        """What is to be uploaded now. Asks the store for its listing, once. ``is_final``: also
-        segments that lack files, as no process will build those any more.
+        """The files to upload now, by a new listing of the store.
+
+        ``is_final``: also segments that lack files, as no process will build those any more.
         """
         self._list()
         return self.not_held(is_final)
 
     def not_held(self, is_final: bool) -> list[LocalFile]:
-        """The same by the last listing, without asking the store."""
+        """The same by the last listing, without a request to the store."""
         files = [file for each in self.segments(is_final) for file in each.files]
         return [
             file for file in (*files, *self._attempts()) if self._held.get(file.name) != file.size
         ]
 
     def put(self, file: LocalFile) -> None:
-        """Uploads one file. One that is gone was removed by another upload, or by a person."""
+        """Upload one file. A missing file was removed by another upload, or by a person."""
         path = self._folder / file.name
         if not path.exists():
             return
@@ -154,8 +158,9 @@ class Upload:
         ]
 
     def remove(self, segment: SealedSegment) -> None:
-        """Removes a segment's files here, when the store holds the content of each. Where it holds
-        another, the file is uploaded again first.
+        """Delete a segment's files here, when the store has the content of each.
+
+        A file whose content differs in the store is uploaded again first.
         """
         known = removed_files(self._folder)
         lines = []
@@ -184,11 +189,11 @@ class Upload:
             sync_folder(path.parent)
 
     def forget(self) -> None:
-        """The store is listed again before the next upload: something else may have changed it."""
+        """Make the next upload list the store again, as another process may have changed it."""
         self._is_listed = False
 
     def state(self, waiting: list[LocalFile]) -> UploadState:
-        """Counts; ``waiting`` is what is not uploaded."""
+        """Counts; ``waiting`` is not uploaded yet."""
         removed = removed_files(self._folder).values()
         return UploadState(
             self._section.url,
@@ -213,7 +218,10 @@ class Upload:
         ]
 
     def _files(self, kind: str) -> Iterator[tuple[str, LocalFile]]:
-        """Closed files of one kind with their segments. One may go while the folder is listed."""
+        """Closed files of one kind with their segments.
+
+        A file may disappear while the folder is listed.
+        """
         try:
             with os.scandir(self._folder / kind) as entries:
                 for entry in entries:
@@ -224,7 +232,7 @@ class Upload:
             return
 
     def _is_whole(self, name: str) -> bool:
-        """Whether the segment is closed and all that is derived from it is built, or cannot be."""
+        """Whether the segment is closed, and its derived files are built or cannot be."""
         if name in self._whole:
             return True
         if not layout.is_closed(self._folder, layout.WARC, name):
@@ -241,16 +249,14 @@ class Upload:
         return True
 
     def _attempts(self) -> list[LocalFile]:
-        """Attempt logs that are closed. They are never removed: the next start and the audit read
-        them.
-        """
+        """Closed attempt logs. They are never removed: the next start and the audit read them."""
         if _ATTEMPTS not in self._section.kinds:
             return []
         paths = sorted((self._folder / _LOG).glob("attempts-w*.log.zst"))
         return [LocalFile(f"{_LOG}/{path.name}", path.stat().st_size) for path in paths]
 
     def _list(self) -> None:
-        """What the store has of these kinds, once."""
+        """The listing of these kinds in the store, requested once."""
         if self._is_listed:
             return
         folders = [*self._kinds, *([_LOG] if _ATTEMPTS in self._section.kinds else [])]

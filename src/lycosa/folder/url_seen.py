@@ -1,6 +1,6 @@
 """A partition's URL-seen: how it is opened in a crawl folder, and what it is rebuilt from.
 
-Apart from ``names``, because the supervisor needs the names of files and not numpy.
+It is separate from ``names``, because the supervisor needs the names of files but not numpy.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ _REBUILD_BATCH = 100_000
 def open_seen(
     folder: Path, partition: int, section: SeenSection, table: KeyValue, most_delta: int = 1 << 18
 ) -> SeenUrls:
-    """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims.
-    ``most_delta`` is how many hashes are in memory before they are written to its file.
+    """The chosen implementation of URL-seen.
+
+    ``table`` confirms positive answers of a Bloom filter. ``most_delta`` is the number of hashes in
+    memory before they are written to its file.
     """
     path = seen_file(folder, partition, section.urls)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +39,7 @@ def open_seen(
 
 
 def known_hashes(table: KeyValue) -> Iterator[Hashes]:
-    """The hashes of all URLs in a partition's table, in batches: what URL-seen is rebuilt from."""
+    """The hashes of all URLs in a partition's table, in batches: URL-seen is rebuilt from them."""
     batch: list[bytes] = []
     for key, _ in table.scan(b"U", prefix_end(b"U")):
         batch.append(key[9:])
@@ -49,7 +51,9 @@ def known_hashes(table: KeyValue) -> Iterator[Hashes]:
 
 
 def _confirming(table: KeyValue) -> Callable[[Hashes], Mask]:
-    """Asks an index from URL hash to host in the table, because a record's key begins with its
+    """Return a check of hashes by the table.
+
+    It needs an index from URL hash to host in the table, because a record's key begins with its
     host.
     """
 

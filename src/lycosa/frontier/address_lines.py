@@ -1,16 +1,13 @@
-"""Hosts that wait outside of the workbench because their address has enough hosts on it: a line for
-each such address.
+"""Lines of hosts that wait outside the workbench because their address has enough hosts on it.
 
-Thousands of shops or blogs can stand behind one address, which is asked a few times a second
-whatever their number. So the workbench takes only as many hosts of an address as that can use
-(``Workbench.is_full``); the others wait here. A line is a front queue of its own, with the bands,
-the order, the bound and the rows of one (``front_queues``), in the table of the partition that owns
-its hosts.
+Thousands of shops or blogs may share one address, which gets a few requests a second whatever their
+number. So the workbench takes only as many hosts of an address as it can use
+(``Workbench.is_full``), and the others wait here. A line is a separate front queue for one address,
+with the same bands, order, bound and rows (``front_queues``). It is in the table of the partition
+that owns its hosts. ``AddressLines`` are the lines of a partition. ``LineTurns`` are those of a
+worker, where the partitions of an address take turns.
 
-``AddressLines`` are the lines of a partition, ``LineTurns`` those of a worker, where the partitions
-of an address take turns.
-
-**Memory.** Of a line the first hosts of each band are in memory, as of a front queue; a line
+**Memory.** The first hosts of each band of a line are in memory, as of a front queue. A line
 without waiting hosts is forgotten when it is saved, unless hosts that came from it are on the
 workbench.
 """
@@ -24,11 +21,11 @@ from lycosa.frontier.front_queues import FrontQueues
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import LINE_PREFIX, prefix_end
 
-_LOOKED_AT = 16  # lines that are looked at for room when a fetch slot finds nothing ready
+_LOOKED_AT = 16  # lines that are checked for room when a fetch slot finds no ready host
 
 
 class AddressLines:
-    """The lines of one partition, by address. They last from run to run."""
+    """The lines of one partition, by address. They persist across runs."""
 
     def __init__(self, table: Overlay, bands: int) -> None:
         self._table = table
@@ -40,7 +37,7 @@ class AddressLines:
         }
 
     def __len__(self) -> int:
-        """Hosts that wait in lines."""
+        """Number of hosts that wait in lines."""
         return sum(map(len, self._lines.values()))
 
     def __repr__(self) -> str:
@@ -51,19 +48,19 @@ class AddressLines:
         return self._lines.keys()
 
     def line_of(self, address: str) -> FrontQueues:
-        """The line of an address, made when there is none."""
+        """The line of an address; a new one if there is none."""
         line = self._lines.get(address)
         if line is None:
             line = self._lines[address] = FrontQueues(self._table, self._bands, address)
         return line
 
     def waiting_hosts(self, address: str) -> int:
-        """Hosts that wait for room at an address."""
+        """Number of hosts that wait for room at an address."""
         line = self._lines.get(address)
         return len(line) if line is not None else 0
 
     def save(self) -> None:
-        """Puts what a start needs into the open batch."""
+        """Put what a start needs into the open batch."""
         for line in self._lines.values():
             line.save()
         for address in [address for address, line in self._lines.items() if not line.rows]:
@@ -71,9 +68,7 @@ class AddressLines:
 
 
 class LineTurns:
-    """The lines of all partitions of a worker. ``pull_host`` takes from the partitions of an
-    address in turn.
-    """
+    """The lines of all partitions of a worker. Partitions of an address take turns."""
 
     def __init__(self, lines: Iterable[tuple[int, AddressLines]]) -> None:
         self._lines = deque(lines)
@@ -87,7 +82,7 @@ class LineTurns:
         return f"<LineTurns addresses={len(self._addresses)}>"
 
     def note_line_up(self, address: str) -> None:
-        """A host lined up there."""
+        """Note that a host joined the line of an address."""
         if address not in self._known:
             self._known.add(address)
             self._addresses.append(address)
@@ -99,7 +94,7 @@ class LineTurns:
         )
 
     def first_address(self, has_room: Callable[[str], bool]) -> str | None:
-        """The next address, in turn, at which hosts wait and that has room on the workbench."""
+        """The next address in turn that has waiting hosts, and room on the workbench."""
         for _ in range(min(len(self._addresses), _LOOKED_AT)):
             address = self._addresses.popleft()
             if not self.is_waited_for(address):
@@ -111,7 +106,7 @@ class LineTurns:
         return None
 
     def pull_host(self, address: str) -> tuple[int, bytes] | None:
-        """The number of the partition whose turn it is, and its next host."""
+        """Take the next host of an address; return the number of its partition and the host."""
         for _ in range(len(self._lines)):
             number, lines = self._lines[0]
             self._lines.rotate(-1)

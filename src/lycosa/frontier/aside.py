@@ -1,4 +1,4 @@
-"""Hosts that are put aside: asked to wait, over a budget, or given up; and how they come back."""
+"""Hosts that are set aside (snoozed, parked or retired), and how they return."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lycosa.reasons import Reason
 
 
 class HostsAside:
-    """Those of one partition. Every change goes into the next commit."""
+    """The hosts set aside in one partition. Every change goes into the next commit."""
 
     def __init__(
         self, visits: VisitStates, places: WaitingPlaces, parked: DueQueue, counters: Counters
@@ -24,7 +24,7 @@ class HostsAside:
         return f"<HostsAside parked={counters.hosts_parked} retired={counters.hosts_retired}>"
 
     def snooze(self, host: VisitState, until: float, reason: Reason, detail: str = "") -> None:
-        """The host is asked to wait until wall time ``until``."""
+        """Let the host wait until crawl time ``until``."""
         host.record.state, host.record.next_at = (
             HostState.SNOOZED,
             max(host.record.next_at, until),
@@ -33,7 +33,7 @@ class HostsAside:
         self._visits.mark_changed(host)
 
     def wake(self, host: VisitState) -> None:
-        """A snoozed host's time has come."""
+        """End the wait of a snoozed host."""
         if host.record.state is HostState.SNOOZED:
             host.record.state, host.record.reason, host.record.detail = (
                 HostState.READY,
@@ -43,14 +43,14 @@ class HostsAside:
             self._visits.mark_changed(host)
 
     def park(self, host: VisitState, until: int, reason: Reason, detail: str) -> None:
-        """The host is over a budget; it is looked at again at wall time ``until``."""
+        """Park a host that is over a budget; it is judged again at crawl time ``until``."""
         self._set_aside(host, HostState.PARKED, reason, detail)
         host.record.parks += 1
         host.record.parked_until = until
         self._parked.add_due(until, host.host8)
 
     def retire(self, host: VisitState, reason: Reason, detail: str) -> None:
-        """The host is given up, and its queued URLs with it."""
+        """Retire the host, and with it its queued URLs."""
         self._set_aside(host, HostState.RETIRED, reason, detail)
 
     def _set_aside(self, host: VisitState, state: HostState, reason: Reason, detail: str) -> None:
@@ -68,7 +68,7 @@ class HostsAside:
         self._visits.mark_changed(host)
 
     def reopen(self, host: VisitState, now: float) -> None:
-        """A parked or retired host takes part again."""
+        """Let a parked or retired host take part again."""
         record = host.record
         self._set_aside(
             host, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, ""

@@ -1,18 +1,16 @@
 """One host's waiting URLs, by priority band: the tail on disk, only the head in memory.
 
-A lane is a band's range of rows with dense sequence numbers: ``cursor`` is the first that is not
-finished, ``next`` the one to give out. New rows go to the end, so a refill is a range of keys that
-starts at a number we know, and never a seek past the tombstones of what was finished (measured: 25
-to 120 us a pop that way and rising, 0.6 us from a cursor).
+A lane is a band's range of rows with dense sequence numbers. ``cursor`` is the first row that is
+not finished, ``next`` the number of the next new row. New rows go to the end. So a refill reads a
+range of keys from a known number, and does not seek past the tombstones of finished rows. (Measured
+with such seeks: 25 to 120 us a pop and rising; from a cursor: 0.6 us.)
 
-A row holds the URLs that came between two commits, up to sixteen, and is written by ``save`` with
-what is left of it: most of a page's new links are on one host, and most of what a host finishes
-between two commits is of one row, so a URL costs a quarter of a write where a row for each costs
-two.
+A row has the URLs that came between two commits, up to sixteen. ``save`` writes what is left of it.
+Most of a page's new links are on one host, and most URLs that a host finishes between two commits
+are of one row. So a URL costs a quarter of a write, where separate rows would cost two writes.
 
-Invariant: an entry stays in its row until its lease has ended, and ``cursor`` passes neither a
-lease that is open nor an entry that waits, so a crash leaves every URL that was in flight still
-queued.
+Invariant: an entry stays in its row until its lease has ended, and ``cursor`` passes neither an
+open lease nor a waiting entry. So every URL that was in flight is still queued after a crash.
 """
 
 from __future__ import annotations
@@ -25,18 +23,18 @@ import msgspec
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import PARKED_BAND, queue_key, row_urls
 
-ROW_URLS = 16  # at most in a row: bounds what is written again when one of them is finished
-_ROWS_READ = 8  # rows of a refill that are asked for together
-_WORTH_A_THREAD = 4  # rows: 64 URLs, over which the hop to a thread and back (0.1 ms) is spread
+ROW_URLS = 16  # maximum of a row, which is rewritten when one of them is finished
+_ROWS_READ = 8  # rows that a refill reads at a time
+_WORTH_A_THREAD = 4  # rows, 64 URLs: they share the cost of a thread (0.1 ms)
 
 
 class QueueDamaged(Exception):
-    """A host's visit state counts URLs that its back queue does not hold."""
+    """A host's visit state counts URLs that its back queue does not have."""
 
     def __init__(self, host: str, count: int) -> None:
         super().__init__(
-            f"{host}: {count} URLs wait by its visit state, but its back queue is empty: the table"
-            " is not the one that was committed (`lycosa audit` shows what else is wrong)"
+            f"{host}: its visit state counts {count} waiting URLs, but its back queue is empty: the"
+            " table is not the one that was committed (`lycosa audit` shows what else is wrong)"
         )
 
 
@@ -48,7 +46,7 @@ class Lane(msgspec.Struct, array_like=True):
 
 
 class QueueEntry(msgspec.Struct, frozen=True, gc=False):
-    """A waiting URL, its row, and its place among all that are in memory."""
+    """A waiting URL, its row, and its place among all entries in memory."""
 
     band: int
     seq: int
@@ -57,8 +55,10 @@ class QueueEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Line:
-    """One band in memory: ``head`` waits; ``rows`` are those it comes from, with what is not
-    finished, in order; ``tail`` are later ones that are not in the table yet.
+    """One band in memory.
+
+    ``head`` waits. ``rows`` are the loaded rows, in order, with their unfinished URLs. ``tail`` are
+    later rows that are not in the table yet.
     """
 
     __slots__ = ("changed", "head", "lane", "loaded", "rows", "tail")
@@ -68,8 +68,8 @@ class _Line:
         self.loaded = lane.cursor  # rows before it are in ``rows`` or finished
         self.head: list[
             QueueEntry
-            # a list: it is short, and an empty deque takes 600 bytes, of each band of each host in
-            # memory
+            # A list, because it is short, and an empty deque takes 600 bytes for each band of each
+            # host in memory.
         ] = []
         self.rows: dict[int, list[bytes]] = {}
         self.tail: dict[int, list[bytes]] = {}
@@ -77,8 +77,9 @@ class _Line:
 
 
 class BackQueue:
-    """Push at the end of a band, pop from the best band; popped entries are open until finished.
-    After a change ``save`` is due.
+    """Entries are pushed at the end of a band and popped from the best band.
+
+    A popped entry is open until it is finished or restored. ``save`` is due after a change.
     """
 
     __slots__ = ("_head", "_host8", "_lines", "_places", "_supplied", "lanes", "open_leases")
@@ -86,11 +87,11 @@ class BackQueue:
     def __init__(self, host8: bytes, lanes: dict[int, Lane], head: int) -> None:
         self.lanes = lanes
         self._host8 = host8
-        self._head = head  # entries in memory, about
+        self._head = head  # approximate number of entries in memory
         self._places = 0
         self._supplied: dict[
             bytes, bytes | None
-        ] = {}  # rows that were read ahead of the next refill, by key
+        ] = {}  # rows for the next refill that were read already, by key
         self._lines = {band: _Line(lanes[band]) for band in sorted(lanes)}
         self.open_leases = 0  # entries popped and not finished
 
@@ -102,21 +103,19 @@ class BackQueue:
 
     @property
     def in_memory(self) -> int:
-        """Entries of the head."""
+        """Number of entries in memory."""
         return sum(len(line.head) for line in self._lines.values())
 
     @property
     def best_band(self) -> int:
-        """The best band with an entry that waits or is open, the parked one aside; 0 when there
-        is none.
-        """
+        """The best band with a waiting or open entry, except the parked one; 0 if there is none."""
         for band, line in self._lines.items():
             if line.lane.cursor < line.lane.next:
                 return band if band != PARKED_BAND else 0
         return 0
 
     def push(self, band: int, url8: bytes) -> None:
-        """Adds a URL at the end of a band."""
+        """Add a URL at the end of a band."""
         line = self._lines.get(band) or self._new_line(band)
         seq = line.lane.next - 1
         in_head, has_room = seq < line.loaded, len(line.head) < self._head
@@ -136,8 +135,9 @@ class BackQueue:
             line.head.append(QueueEntry(band, seq, url8, self._places))
 
     def rows_wanted(self) -> list[bytes]:
-        """Keys of the rows that the next ``pop`` would read, where there are so many that
-        reading them should not hold up the loop.
+        """Keys of the rows that the next ``pop`` would read.
+
+        Empty if they are few, because reading a few rows does not delay the loop.
         """
         for band, line in self._lines.items():
             if line.head or band == PARKED_BAND:
@@ -152,14 +152,16 @@ class BackQueue:
         return []
 
     def supply_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """Rows that ``rows_wanted`` asked for, for the next refill. A row in the table does not
-        change before it is loaded.
+        """Supply the rows of ``rows_wanted`` for the next refill.
+
+        A row in the table does not change before it is loaded.
         """
         self._supplied = dict(rows)
 
     def pop(self, table: Overlay, bands: int) -> QueueEntry | None:
-        """Takes the first entry of the best band below ``bands``, or gives ``None``; it is open
-        until ``finish_entry`` or ``restore_entry``.
+        """Take the first entry of the best band below ``bands``; ``None`` if there is none.
+
+        It is open until ``finish_entry`` or ``restore_entry``.
         """
         for band, line in self._lines.items():
             if band >= bands:
@@ -171,7 +173,7 @@ class BackQueue:
         return None
 
     def pop_band(self, table: Overlay, band: int) -> QueueEntry | None:
-        """Takes the first entry of one band."""
+        """Take the first entry of one band."""
         line = self._lines.get(band)
         if line is None:
             return None
@@ -183,7 +185,7 @@ class BackQueue:
         return line.head.pop(0)
 
     def finish_entry(self, entry: QueueEntry) -> None:
-        """The entry's lease has ended: it leaves the queue."""
+        """Remove an entry whose lease has ended."""
         line = self._lines[entry.band]
         row = line.rows[entry.seq]
         row.remove(entry.url8)
@@ -194,13 +196,13 @@ class BackQueue:
         self.open_leases -= 1
 
     def restore_entry(self, entry: QueueEntry) -> None:
-        """The lease was given back unused: the entry is at its old place again."""
+        """Put an entry back at its old place, because its lease was not used."""
         head = self._lines[entry.band].head
         head.insert(bisect_left(head, entry.place, key=_place_of), entry)
         self.open_leases -= 1
 
     def save(self, table: Overlay) -> None:
-        """Puts the rows that changed into the open batch."""
+        """Put the changed rows into the open batch."""
         for band, line in self._lines.items():
             for seq in line.changed:
                 row = line.rows.get(seq) or line.tail.get(seq)
@@ -238,7 +240,7 @@ class BackQueue:
                     )
             line.loaded = numbers.stop
             if is_read and line.head:
-                break  # the next ones would be read on the loop
+                break  # further rows would have to be read on the loop
         _advance(line)
 
     @staticmethod
@@ -247,7 +249,7 @@ class BackQueue:
 
 
 def _advance(line: _Line) -> None:
-    """The cursor is at the first row that is not finished."""
+    """Set the cursor to the first unfinished row."""
     line.lane.cursor = next(iter(line.rows), line.loaded)
 
 

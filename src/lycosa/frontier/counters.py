@@ -1,7 +1,7 @@
 """A partition's counters: every distinct URL in exactly one state, and what was captured.
 
-They are written in the same batch as the changes they count, so they are never ahead of the records
-nor behind.
+They are written in the same batch as the changes that they count, so they always agree with the
+records.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ COUNTERS_KEY = meta_key("counters")
 
 
 class ReadableTable(Protocol):
-    """A table to look into."""
+    """A table for reading."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
 
 class Counters(msgspec.Struct):
-    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures
-    and remarks by reason, hosts.
+    """Counts of URLs by state, captures, pages (200 and HTML), bytes, reasons and hosts.
 
-    ``hosts`` counts those ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` those
-    that are so now. ``asked`` counts errands that were asked of other hosts, and gives each its
-    number; ``asking`` those whose answer is waited for now.
+    ``rule_refusals`` counts refusals by pure rules, ``reasons`` failures and remarks. ``hosts``
+    counts all hosts ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` the current
+    ones. ``asked`` counts errands for other hosts and gives each its number; ``asking`` counts
+    those without an answer so far.
     """
 
     discovered: int = 0
@@ -47,7 +47,7 @@ class Counters(msgspec.Struct):
     asking: int = 0
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
-        """``count`` URLs change state; ``None`` before is a discovery."""
+        """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
         states = self.states
         if before is None:
             self.discovered += count
@@ -58,12 +58,12 @@ class Counters(msgspec.Struct):
             states[after] = states.get(after, 0) + count
 
     def count_in(self, state: UrlState) -> int:
-        """URLs in a state."""
+        """Number of URLs in a state."""
         return self.states.get(state, 0)
 
     @property
     def is_balanced(self) -> bool:
-        """Whether the states add up to what was discovered."""
+        """Whether the states add up to the number of discovered URLs."""
         return self.discovered == sum(self.states.values())
 
 
@@ -74,5 +74,4 @@ def counters_of(table: ReadableTable) -> Counters:
 
 
 def count(table: dict[int, int], key: int, by: int = 1) -> None:
-    """Adds to one entry of a table of counts."""
     table[key] = table.get(key, 0) + by

@@ -1,9 +1,9 @@
-"""Links of many pages, held until they are looked up together.
+"""Links of many pages, gathered until they are looked up together.
 
-Looking a hash up in URL-seen costs 0.4 us in a batch of hundreds and 1.7 in the handful that one
-page has for one partition. So a partition lets the links of pages gather, and takes them in when
-there are enough, when the workbench has nothing ready, and at the cut of a commit: a page's links
-are always in the same commit as the end of its lease, so a crash never divides them.
+Looking up a hash in URL-seen costs 0.4 us in a batch of hundreds, and 1.7 us in the handful that
+one page has for one partition. So a partition gathers the links of pages. It takes them in when
+there are enough, when the workbench has no ready host, and at the cut of a commit. So a page's
+links are always in the same commit as the end of its lease, and a crash never separates them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lycosa.reasons import Reason
 from lycosa.seen.port import Mask, SeenUrls, hashes_of
 from lycosa.urls.identity import target_of
 
-ENOUGH = 512  # 0.4 us each, as for thousands at once; 20 ms of the loop when all of them are new
+ENOUGH = 512  # 0.4 us each, as for thousands; 20 ms of the loop when all of them are new
 NEVER_SO_DEEP = 1 << 30
 
 
@@ -42,7 +42,7 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
         change_s: int = 0,
         vouching: tuple[str, ...] = (),
     ) -> Discovered:
-        """One of the links by itself, with what a sitemap says of it and who vouches for it."""
+        """One of the links, with what a sitemap says about it and who vouches for it."""
         by = self.importance
         return Discovered(
             link.url,
@@ -61,9 +61,10 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gathered:
-    """Links that wait, in the order in which they were found, each with its page. A page has a
-    handful for one partition, so nothing is done page by page: ``depth`` and ``importance`` are the
-    least and the greatest of all.
+    """Links that were gathered, in the order in which they were found, each with its page.
+
+    A page has a handful for one partition, so they are not handled page by page. ``depth`` is the
+    minimum and ``importance`` the maximum of all.
     """
 
     __slots__ = ("depth", "importance", "links", "origins")
@@ -77,7 +78,7 @@ class Gathered:
         return f"<Gathered links={len(self.links)}>"
 
     def add_links(self, origin: LinkSource, links: list[Link]) -> bool:
-        """Whether there are enough now."""
+        """Add links; return whether there are enough now."""
         self.links += links
         self.origins += [origin] * len(links)
         if origin.depth < self.depth:
@@ -88,12 +89,12 @@ class Gathered:
 
 
 class Bounds:
-    """By host, what a known URL's find must be under (depth) or over (importance) to change
-    anything: (deepest, importance).
+    """By host, the bounds within which a known URL's find has no effect: (deepest, importance).
 
-    Most links are known, and most of their finds change nothing; this says so without the host's
-    state, which may be on disk. Both numbers of a host only rise, so an entry that is removed
-    whenever they do is never wrong.
+    A find has an effect only if its depth is smaller or its importance greater. Most links are
+    known, and most of their finds have no effect. This cache shows it without the host's state,
+    which may be on disk. Both numbers of a host only rise, and its entry is removed when they do,
+    so an entry is never wrong.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -113,8 +114,9 @@ class Bounds:
 
 
 class Discovery:
-    """Tells new URLs from known ones for one partition: ``admit`` is called with the new,
-    ``meet_again`` with the known whose find may change something.
+    """Tells new URLs from known ones for one partition.
+
+    ``admit`` is called with new URLs, ``meet_again`` with known ones whose find may have an effect.
     """
 
     def __init__(
@@ -133,7 +135,7 @@ class Discovery:
         return f"<Discovery {self._gathered!r} {self._bounds!r}>"
 
     def take_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
-        """URLs one by one, behind those that gathered. Tells which were new."""
+        """Take URLs one by one, after those that were gathered; return which were new."""
         self.take_gathered()
         new: list[bool] = self._seen.unseen(hashes_of([found.url8 for found in batch])).tolist()
         for found, is_new in zip(batch, new, strict=True):
@@ -144,13 +146,13 @@ class Discovery:
         return new
 
     def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
-        """The links of a page, to be taken in with others."""
+        """Gather the links of a page, to be taken in with others."""
         self._gathered_at = now
         if self._gathered.add_links(origin, links):
             self.take_gathered()
 
     def take_gathered(self) -> bool:
-        """Takes in what gathered; says whether there was anything."""
+        """Take in the gathered links; return whether there were any."""
         if not self._gathered.links:
             return False
         gathered, now, self._gathered = self._gathered, self._gathered_at, Gathered()
@@ -162,8 +164,10 @@ class Discovery:
         return True
 
     def _meet_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:
-        """The links that were known: nearly none changes anything, and for most hosts one look
-        tells so for all of them.
+        """Handle the links that were known.
+
+        Nearly none has an effect, and for most hosts one comparison shows that for all of its
+        links.
         """
         depth, importance, get, read = (
             gathered.depth,
@@ -189,7 +193,7 @@ class Discovery:
     def _read_bounds(self, host8: bytes) -> tuple[int, float]:
         record = self._visits.peek_record(host8)
         if record is None:
-            return 0, 1.0  # a hash that belongs to another host's URL: nothing here can change
+            return 0, 1.0  # a hash of another host's URL: the find has no effect here
         bound = record.deepest, record.importance
         self._bounds.note_bounds(host8, *bound)
         return bound
@@ -200,7 +204,7 @@ def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -
     url, via, target = found.url, found.via, target_of(found.url)
     before = len(url) - len(target)
     if via[: before + 1] == url[: before + 1]:
-        via = via[before:]  # a page of the same origin is kept as its path and query
+        via = via[before:]  # of a page of the same origin only path and query are stored
     return UrlRecord(
         UrlState.PARKED if is_parked else UrlState.QUEUED,
         url[4] == "s",

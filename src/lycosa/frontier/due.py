@@ -1,12 +1,12 @@
 """URLs and hosts that are due at a time: retries, refetches, parked hosts.
 
 Entries are table keys that begin with their time, so taking what is due reads exactly that. The
-earliest time is kept in memory so that nothing is read before it.
+earliest time is kept in memory, so that nothing is read before it.
 
-URLs that become due in the same second share a row, written by ``save``: the first is the key, the
-others are its value. Nearly all pages are fetched for the first time and wait the same interval, so
-what is fetched in one second is due in one second, and the schedule costs a row for each commit
-instead of one for each page.
+URLs that become due in the same second share a row, which ``save`` writes: the first URL is in the
+key, the others are the value. Nearly all pages are fetched for the first time and wait the same
+interval. So the pages of one second are due in one second, and the schedule costs a row for each
+commit instead of a row for each page.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from __future__ import annotations
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import due_urls
 
-_TIME = 5  # bytes of a key before what is due
+_TIME = 5  # bytes of a key before the suffix: prefix and time
 NEVER_DUE = 0xFFFFFFFF
-"""The time of a queue that is empty."""
+"""The time of an empty queue."""
 
 
 class DueQueue:
     """Entries under one prefix by due time (whole seconds of crawl time).
 
-    ``row`` of them may share one if they are of 16 bytes, as URLs are.
+    Up to ``row`` of them may share a row, if they have 16 bytes, as URLs have.
     """
 
     def __init__(self, table: Overlay, prefix: bytes, row: int = 1) -> None:
         self._table = table
         self._prefix = prefix
-        self._row = row  # entries that may share one
+        self._row = row  # maximum number of entries in a row
         self._added: dict[int, list[bytes]] = {}  # by time, since ``save``
         self.earliest = self._peek(0)
 
@@ -36,7 +36,7 @@ class DueQueue:
         return f"<DueQueue {self._prefix!r} earliest={self.earliest}>"
 
     def add_due(self, due_at: int, suffix: bytes) -> None:
-        """``suffix`` is due at ``due_at``."""
+        """Add an entry that is due at ``due_at``."""
         due_at = min(max(due_at, 0), NEVER_DUE - 1)
         if due_at in self._added:
             self._added[due_at].append(suffix)
@@ -45,7 +45,7 @@ class DueQueue:
             self.earliest = min(self.earliest, due_at)
 
     def remove_due(self, due_at: int, suffix: bytes) -> None:
-        """``suffix`` is not due at ``due_at`` any more."""
+        """Remove an entry that was due at ``due_at``."""
         if suffix in self._added.get(due_at, ()):
             self._added[due_at].remove(suffix)
         else:
@@ -66,19 +66,19 @@ class DueQueue:
                 return
 
     def save(self) -> None:
-        """Puts what was added into the open batch."""
+        """Put the added entries into the open batch."""
         for due_at, suffixes in self._added.items():
             for at in range(0, len(suffixes), self._row):
                 first, *others = suffixes[at : at + self._row]
                 key = self._key(due_at, first)
-                # A row that begins with the same URL may be there, of an earlier commit; its others
-                # are not to be lost.
+                # An earlier commit may have written a row with the same first URL. Keep its others.
                 self._table.put(key, (self._table.get(key) or b"") + b"".join(others))
         self._added.clear()
 
     def take_due(self, now: float, limit: int) -> list[bytes]:
-        """Removes and gives up to ``limit`` suffixes that are due, in the order of their times;
-        what shares a row is taken together.
+        """Remove and return up to ``limit`` entries that are due, in the order of their times.
+
+        Entries that share a row are taken together, so there may be more.
         """
         if now < self.earliest:
             return []
@@ -95,7 +95,7 @@ class DueQueue:
         return taken
 
     def take_beyond(self, latest: int, limit: int) -> list[bytes]:
-        """Removes and gives suffixes of up to ``limit`` rows that are due after ``latest``."""
+        """Remove and return the entries of up to ``limit`` rows that are due after ``latest``."""
         if latest >= NEVER_DUE:
             return []
         taken: list[bytes] = []

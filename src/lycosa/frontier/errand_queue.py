@@ -1,5 +1,7 @@
-"""Errands that wait at a host, and the questions that a host has open: plain functions over the
-tuples in its visit record, and the partition's count of hosts that ask.
+"""Errands that wait at a host, and the open questions of a host.
+
+These are plain functions over the tuples in its visit record and the partition's count of open
+questions.
 """
 
 from __future__ import annotations
@@ -11,20 +13,22 @@ from lycosa.frontier.visit_state import VisitState
 from lycosa.model.errand import Asker, Errand, Question
 
 MOST_WAITING = 100
-"""Askers whose errands wait at one host. Thousands of hosts may redirect to one; what that costs
-its owner is bounded.
+"""Maximum number of askers whose errands wait at one host.
+
+Thousands of hosts may redirect to one. This bounds the cost for its owner.
 """
 
 
 def with_asker(waiting: tuple[Errand, ...], url: str, asker: Asker) -> tuple[Errand, ...] | None:
-    """The queue with one more asker, or ``None`` when it is full. A newer question of an origin
-    takes the place of its older one.
+    """The queue with one more asker, or ``None`` when it is full.
+
+    A newer question of an origin replaces its older one.
     """
     kept = without_origin(waiting, asker)
     if asker_count(kept) >= MOST_WAITING:
         return None
     for at, errand in enumerate(waiting):
-        # also when only this origin asked for it so far: it keeps the place that it has
+        # It keeps its place in the queue, even if only this origin has asked for it so far.
         if errand.url == url:
             others = tuple(each for each in errand.askers if not _is_same_origin(each, asker))
             before = without_origin(waiting[:at], asker)
@@ -37,9 +41,7 @@ def with_asker(waiting: tuple[Errand, ...], url: str, asker: Asker) -> tuple[Err
 
 
 def without_origin(waiting: tuple[Errand, ...], asker: Asker) -> tuple[Errand, ...]:
-    """The queue without what an origin asked for; errands that nobody else asked for are
-    dropped.
-    """
+    """The queue without one origin's requests; errands without other askers are dropped."""
     kept = []
     for errand in waiting:
         if any(_is_same_origin(each, asker) for each in errand.askers):
@@ -51,7 +53,7 @@ def without_origin(waiting: tuple[Errand, ...], asker: Asker) -> tuple[Errand, .
 
 
 def asker_count(waiting: tuple[Errand, ...]) -> int:
-    """All askers of all errands."""
+    """Number of askers of all errands."""
     return sum(len(errand.askers) for errand in waiting)
 
 
@@ -61,7 +63,7 @@ def find_errand(waiting: tuple[Errand, ...], url: str) -> Errand | None:
 
 
 def find_question(questions: tuple[Question, ...], secure: bool) -> Question | None:
-    """The open question of one origin."""
+    """The question of one origin."""
     return next((question for question in questions if question.secure == secure), None)
 
 
@@ -76,14 +78,12 @@ def without_question(questions: tuple[Question, ...], secure: bool) -> tuple[Que
 
 
 def has_question(host: VisitState, question: Question) -> bool:
-    """Whether this very question is still open: nothing came between, neither another answer to
-    it nor another question.
-    """
+    """Whether the host still has exactly this question, unanswered and not replaced."""
     return find_question(host.record.questions, question.secure) == question
 
 
 def put_question(partition: Partition, host: VisitState, question: Question) -> None:
-    """The host asks this, or the open question of that origin has another state."""
+    """Add a question to the host, or replace that of the same origin."""
     old = find_question(host.record.questions, question.secure)
     partition.counters.asking += (not question.is_late) - (old is not None and not old.is_late)
     host.record.questions = with_question(host.record.questions, question)
@@ -91,7 +91,7 @@ def put_question(partition: Partition, host: VisitState, question: Question) -> 
 
 
 def drop_question(partition: Partition, host: VisitState, secure: bool) -> None:
-    """The origin has no open question any more."""
+    """Remove the question of an origin."""
     question = find_question(host.record.questions, secure)
     if question is not None:
         partition.counters.asking -= not question.is_late

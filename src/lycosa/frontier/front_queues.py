@@ -1,21 +1,20 @@
-"""Hosts with waiting URLs that are not on the workbench: one queue per priority band, first come
-first served.
+"""Hosts with waiting URLs that are not on the workbench: one FIFO queue per priority band.
 
-**Bound.** Turns are dealt by the number of trailing zeros of a counter: band 0 has every second
-turn, band 1 every fourth, band ``b`` one in any ``2 ** (b + 1)`` that follow each other; an empty
-band's turn goes to the best band that is not. So a host that takes the ``n``-th place of band
-``b``, counted from the band's head, is attended after at most ``n * 2 ** (b + 1)`` turns, however
-many hosts come into better bands meanwhile. A host may move to a better band only
-where that promises no more turns than the place it leaves, so moving never breaks the bound.
-``Frontier`` says what a turn is for a worker.
+**Bound.** A turn goes to the band whose number is the number of trailing zeros of a counter. Band 0
+has every second turn, band 1 every fourth, band ``b`` one in any ``2 ** (b + 1)`` consecutive
+turns. The turn of an empty band goes to the best band that is not empty. So a host with the
+``n``-th place of band ``b``, counted from the band's head, is pulled after at most ``n * 2 ** (b +
+1)`` turns, however many hosts enter better bands meanwhile. A host may move to a better band only
+if its new place needs no more turns than the old one, so moving never breaks the bound.
+``Frontier`` defines what a turn is for a worker.
 
-**Memory.** A band is a range of dense sequence numbers in the table, as a lane of a back queue is,
-of which only the first few are in memory, beside the numbers of those that were pulled and are on
-the workbench. ``save`` writes where each band begins and how many rows it has, so that a start
-reads one row, not all hosts.
+**Memory.** A band is a range of dense sequence numbers in the table, like a lane of a back queue.
+Only the first few hosts are in memory, and the numbers of the hosts that were pulled and are on the
+workbench. ``save`` writes where each band begins and how many rows it has, so a start reads one row
+and not all hosts.
 
-Rows live in the table until their host is removed, so that after a crash those that were on the
-workbench are found again.
+Rows stay in the table until their host is removed. So hosts that were on the workbench are found
+again after a crash.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ _HEAD = 64  # hosts of one band in memory
 
 
 class Range(msgspec.Struct, array_like=True):
-    """What is kept of one band: no row is before ``first`` nor from ``next`` on, and there are
-    ``rows`` between.
-    """
+    """The persisted range of one band: ``rows`` rows from ``first`` to before ``next``."""
 
     first: int = 0
     next: int = 0
@@ -49,8 +46,10 @@ class Range(msgspec.Struct, array_like=True):
 
 
 class _Band:
-    """One band: ``head`` waits in memory, ``taken`` was pulled, everything before ``loaded`` is
-    in one of both or gone.
+    """One band.
+
+    ``head`` waits in memory and ``taken`` was pulled. Every number before ``loaded`` is in one of
+    them or was removed.
     """
 
     __slots__ = ("head", "loaded", "range", "taken")
@@ -71,9 +70,7 @@ class _Band:
 
 
 class FrontQueues:
-    """The front queues of one partition over its table; with an ``address``, the line of the
-    hosts that wait for room there.
-    """
+    """The front queues of one partition, or with an ``address`` the line of that address."""
 
     def __init__(self, table: Overlay, bands: int, address: str = "") -> None:
         self._table = table
@@ -97,18 +94,16 @@ class FrontQueues:
 
     @property
     def rows(self) -> int:
-        """Hosts with a row: those that wait, and those on the workbench that came from here."""
+        """Number of hosts with a row: waiting, or on the workbench and pulled from here."""
         return sum(band.range.rows for band in self._bands)
 
     @property
     def in_memory(self) -> int:
-        """Entries that are in memory: heads, and numbers of those that were pulled."""
+        """Number of entries in memory: heads, and numbers of hosts that were pulled."""
         return sum(len(band.head) + len(band.taken) for band in self._bands)
 
     def push_host(self, host8: bytes, band: int) -> tuple[int, int]:
-        """Puts a host at the end of a band; gives its place, which the caller remembers for
-        ``remove_host``.
-        """
+        """Put a host at the end of a band; return its place, for ``remove_host``."""
         line = self._bands[band]
         seq = line.range.next
         line.range.next = seq + 1
@@ -122,9 +117,7 @@ class FrontQueues:
         return band, seq
 
     def remove_host(self, place: tuple[int, int]) -> None:
-        """The host has nothing waiting any more, or moves to another place. Once for each
-        ``push_host``.
-        """
+        """Remove a host that has nothing waiting any more or moves, once for each ``push_host``."""
         band, seq = place
         line = self._bands[band]
         line.range.rows -= 1
@@ -138,15 +131,13 @@ class FrontQueues:
             line.head = deque(entry for entry in line.head if entry[0] != seq)
 
     def is_better(self, band: int, place: tuple[int, int]) -> bool:
-        """Whether the end of ``band`` is above a place where a host waits, and promises no more
-        turns than that place does.
-        """
+        """Whether the end of ``band`` is above a place and needs no more turns than it."""
         if band >= place[0]:
             return False
         return self.turns_to(band, self._bands[band].range.next) <= self.turns_to(*place)
 
     def pull_hosts(self, want: int) -> list[bytes]:
-        """Takes up to ``want`` hosts, one a turn; their rows stay in the table until removed."""
+        """Take up to ``want`` hosts, one a turn; their rows stay in the table until removed."""
         taken: list[bytes] = []
         while len(taken) < want and self._count > 0:
             host8 = self._take(self._choose())
@@ -155,11 +146,11 @@ class FrontQueues:
         return taken
 
     def firsts(self) -> list[bytes]:
-        """Who waits longest in each band, as far as that is in memory."""
+        """The host that has waited longest in each band, as far as it is in memory."""
         return [line.head[0][1] for line in self._bands if line.head]
 
     def save(self) -> None:
-        """Puts what a start needs into the open batch, when it changed."""
+        """Put what a start needs into the open batch, if it changed."""
         if not self._is_changed:
             return
         self._is_changed = False
@@ -172,8 +163,10 @@ class FrontQueues:
             self._table.put(key, encode_record([line.range for line in self._bands]))
 
     def turns_to(self, band: int, seq: int) -> int:
-        """Turns until this place has been reached: to the band's next own one, and ``2 ** (band
-        + 1)`` for each place before it.
+        """Turns until a place is reached.
+
+        These are the turns to the band's next own turn, and ``2 ** (band + 1)`` for each place
+        before it.
         """
         period = 2 << band
         own = (period // 2 - self._turn) % period or period
@@ -191,7 +184,7 @@ class FrontQueues:
         if not line.head:
             self._refill(band)
         if not line.head:
-            # Rows are missing; what is counted is what is there.
+            # Rows are missing: correct the counts to the rows that exist.
             self._count -= line.waiting
             line.range.rows, self._is_changed = len(line.taken), True
             return None
@@ -215,8 +208,8 @@ class FrontQueues:
             )
             line.loaded = numbers.stop
             if not line.head and line.loaded < end:
-                # After a restart there is a hole for everybody who left the workbench behind
-                # somebody who stayed.
+                # After a restart there is a hole for each host that left the workbench while an
+                # earlier one stayed.
                 first, last = (waiting_key(self._address, band, seq) for seq in (line.loaded, end))
                 line.loaded = next(
                     (place_of(key)[2] for key, _ in self._table.scan(first, last, 1)), end
@@ -233,8 +226,9 @@ def _line_ranges(table: Overlay, bands: int, address: str) -> list[Range]:
 
 
 def _ranges(table: Overlay, bands: int) -> list[Range]:
-    """Where the bands of a table begin and end. In one from before that was kept, the rows are
-    counted, once.
+    """Where the bands of a table begin and end.
+
+    In a table of an older program, which did not store this, the rows are counted once.
     """
     value = table.get(FRONT_KEY)
     if value is not None:

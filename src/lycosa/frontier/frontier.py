@@ -1,30 +1,30 @@
 """The frontier of one worker: its partitions' front queues above one workbench.
 
-``acquire`` gives a host that may be fetched now, ``release`` takes it back with the time from which
-it may be fetched again. The workbench holds no more hosts than fetching needs: it grows when a slot
-finds nothing ready while hosts wait in front queues (the required front size of BUbiNG). While
-others wait, a host goes back to the end of its front queue after ``QUANTUM`` visits, so that a few
-large hosts cannot keep the rest out, and as soon as its best URL is of a worse band than the one it
-came from, so that important URLs of other hosts come first. Hosts that wait for long sleep outside
-of the workbench: it would fill up with those that were asked to wait for hours, and nobody else
-could come in.
+``acquire`` gives a host that may be fetched now. ``release`` returns it with the time from which it
+may be fetched again. The workbench has no more hosts than fetching needs. It grows when a slot
+finds no ready host while hosts wait in front queues (the required front size of BUbiNG). While
+others wait, a host leaves the workbench for the end of its front queue in two cases: after
+``QUANTUM`` visits, so that a few large hosts cannot keep the others out, and as soon as its best
+URL is of a worse band than the one it came from, so that important URLs of other hosts come first.
+Hosts with a long wait sleep outside the workbench. Otherwise hosts that have to wait for hours
+would fill it.
 
-An address that is shared by many hosts has only as many of them on the workbench as it can be asked
-for (``resize``). The others wait in the line of the address (``address_lines``). When one of its
-hosts leaves the workbench, the next of the line comes in.
+Of hosts that share an address, only as many are on the workbench as the address can use
+(``resize``). The others wait in the line of the address (``address_lines``). When one of its hosts
+leaves the workbench, the next host of the line enters it.
 
-**Bound.** Front queues are served one host a turn, and a partition with waiting hosts has its turn
-before any other has another. So a host that takes the ``n``-th place of band ``b`` is attended
-after at most ``n * 2 ** (b + 1) * partitions`` turns of the worker (``front_queues``). A turn is
-due whenever a slot finds nothing ready, and each host makes room after at most ``QUANTUM`` visits:
+**Bound.** Front queues are served one host a turn, and every partition with waiting hosts has a
+turn before any has a second one. So a host with the ``n``-th place of band ``b`` is pulled after at
+most ``n * 2 ** (b + 1) * partitions`` turns of the worker (``front_queues``). A turn is due
+whenever a slot finds no ready host, and each host makes room after at most ``QUANTUM`` visits. So
 with ``m`` hosts on the workbench, ``t`` turns have come after at most ``QUANTUM * (t + m)`` visits.
-Who is attended is visited when its own delay and its address's are over. Divided by the rate of
-turns, or of visits, that is a time; no host, however large, and no number of hosts in better bands
-adds to it. Lines take at most every second turn of those that are due because nothing is ready, so
-beside them the numbers of turns above are doubled. A host whose address is full takes its turn by
-going to the end of a band of its address's line. There the same bound holds again, in turns of the
-line: one for each host of the address that leaves the workbench, after at most ``QUANTUM`` visits,
-and for each partition in turn.
+A host that was pulled is visited when its own delay and that of its address are over. Divided by
+the rate of turns, or of visits, this gives a time. No host, however large, and no number of hosts
+in better bands lengthens it. Lines take at most every second of the turns that are due because no
+host is ready, so with lines the numbers of turns above double. When a host's address is full, its
+turn moves it to the end of a band of its address's line. There the same bound holds again, in turns
+of the line. The line has a turn for each host of the address that leaves the workbench, after at
+most ``QUANTUM`` visits, and its partitions take turns.
 """
 
 from __future__ import annotations
@@ -44,17 +44,15 @@ from lycosa.frontier.workbench import Workbench
 
 _PULL = 64
 _ROUNDS = 20
-QUANTUM = 32  # visits, after which a host makes room while others wait
+QUANTUM = 32  # visits after which a host makes room while others wait
 _LONGEST_WAIT_S = 86_400.0
 _LONGEST_DUE_S = 366 * 86_400.0
-_ADDRESS_SHARE = 8  # at most one of so many places on the workbench is for hosts of one address
-_SLEEP_S = 120.0  # a host that waits for longer sleeps
+_ADDRESS_SHARE = 8  # hosts of one address have at most 1/8 of the places on the workbench
+_SLEEP_S = 120.0  # a host with a longer wait sleeps
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True):
-    """What the queues hold: hosts on the workbench, of them ready; hosts in front queues; visits
-    going on.
-    """
+    """Counts of hosts: on the workbench, ready and snoozed; in front queues; in visits."""
 
     benched: int
     ready: int
@@ -64,11 +62,10 @@ class FrontierSnapshot(msgspec.Struct, frozen=True):
 
 
 class Frontier:
-    """The partitions of one worker, and the workbench they share. Times: ``now`` monotonic,
-    ``wall`` crawl time (``crawl_clock``).
+    """The partitions of one worker and their common workbench.
 
-    ``longest_wait_s`` is the longest that a host can be made to wait, ``longest_due_s`` the longest
-    that a URL can.
+    Times are ``now`` (monotonic) and ``wall`` (crawl time, see ``crawl_clock``). ``longest_wait_s``
+    is the longest time for which a host can have to wait, ``longest_due_s`` for a URL.
     """
 
     def __init__(
@@ -78,7 +75,7 @@ class Frontier:
         capacity: int,
         address_hosts: float = inf,
     ) -> None:
-        """``address_hosts`` is how many hosts of one address can be of use at a time."""
+        """``address_hosts`` is the number of hosts of one address that can be of use at a time."""
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
         self._lines = LineTurns((p.number, p.lines) for p in self.partitions.values())
         self._address_hosts = address_hosts
@@ -97,8 +94,8 @@ class Frontier:
         self._now = self._wall = 0.0  # of the last ``acquire``
         self.in_process: dict[bytes, VisitState] = {}
         self.longest_wait_s, self.longest_due_s = _LONGEST_WAIT_S, _LONGEST_DUE_S
-        self._strayed = list(self.partitions.values())  # those that may hold times that cannot be
-        # told the hosts that come to the workbench, to look up their names
+        self._strayed = list(self.partitions.values())  # those that may have impossible times
+        # Called with each host that enters the workbench, so that its name can be looked up.
         self.on_benched: Callable[[str], None] = lambda _: None
 
     def __repr__(self) -> str:
@@ -108,15 +105,15 @@ class Frontier:
         )
 
     def hold_back(self, not_before: Mapping[str, float]) -> None:
-        """After a restart: hosts contacted recently, with the monotonic time before which they
-        are not fetched.
-        """
+        """Hold hosts contacted shortly before a restart, until the given monotonic times."""
         self._not_before.update(not_before)
 
     def hold_all(self, until: float, delay_of: Callable[[VisitState], float]) -> None:
-        """After an unclean takeover, before the first ``acquire``: an owner before this one may
-        still be asking any host until ``until`` (monotonic). So there is no visit before, and every
-        host, whenever it is met, then waits ``delay_of`` it in seconds.
+        """Hold all hosts until ``until`` (monotonic), after an unclean takeover.
+
+        A previous owner may still be requesting any host until then. So there is no visit before,
+        and every host, whenever it is met, then waits for ``delay_of`` it in seconds. This must be
+        called before the first ``acquire``.
         """
         assert not len(self.workbench) and not self.in_process, (
             "a hold comes before the first visit"
@@ -124,9 +121,10 @@ class Frontier:
         self._held_until, self._delay_of = until, delay_of
 
     def resize(self, capacity: int) -> None:
-        """The workbench holds no more hosts than that, and of one address no more than a share of
-        it; those beyond that line up again after their next visit. A few for each slot of an
-        address are always let in.
+        """Set the maximum number of hosts on the workbench, and with it the share of one address.
+
+        Hosts beyond it leave after their next visit. A few hosts for each slot of an address are
+        always allowed.
         """
         self.capacity = capacity
         self._required = min(self._required, capacity)
@@ -135,19 +133,17 @@ class Frontier:
         )
 
     def shed(self) -> None:
-        """Lets go of what is only kept to save look-ups: visit states that nobody holds, bounds
-        of hosts.
-        """
+        """Drop what is kept only to save lookups: idle visit states and the bounds of hosts."""
         for partition in self.partitions.values():
             partition.visits.shed()
             partition.bounds.clear()
 
     def acquire(self, now: float, wall: float) -> VisitState | None:
-        """A host that is ready, or ``None``. The caller gives it back by ``release``."""
+        """A host that is ready, or ``None``. The caller returns it by ``release``."""
         self._now, self._wall = now, wall
         if now < self._held_until:
-            # nor does any host come to the workbench: it would fill up with hosts that wait, and
-            # these would go to sleep
+            # No host enters the workbench either: it would fill up with waiting hosts, which would
+            # then be put to sleep.
             return None
         host = self.workbench.acquire(now)
         if host is None and self._refill_or_gather(now, wall):
@@ -159,26 +155,25 @@ class Frontier:
         return host
 
     def recall_host(self, host: VisitState) -> None:
-        """Something came for a host (an errand, or the answer to its own) that may be done
-        before what it waits for.
-        """
+        """Let a host have a turn before the end of its wait, for an errand or an answer."""
         if host.in_process:
-            return  # it is looked at when it is given back
+            return  # ``give_back`` will handle it
         if host.benched:
             self.workbench.move_host(host)
         else:
             self.partitions[host.partition].places.recall_host(host)
 
     def release(self, host: VisitState, next_time: float, wall_next: float) -> None:
-        """The exchange is over; the host may be fetched again at ``next_time``, which is
-        ``wall_next`` on the wall.
+        """Return a host after a request.
+
+        It may be fetched again at ``next_time`` (monotonic), which is ``wall_next`` in crawl time.
         """
         host.next_time = host.rest_time = next_time
         host.record.next_at = host.record.rest_at = wall_next
         self.give_back(host)
 
     def give_back(self, host: VisitState) -> None:
-        """The visit ended without a request, so the host keeps its time."""
+        """Return a host whose times are set already, or whose visit ended without a request."""
         partition = self.partitions[host.partition]
         del self.in_process[host.host8]
         self.workbench.leave_address(host)
@@ -196,18 +191,19 @@ class Frontier:
         else:
             self.workbench.put_host(host)
         if is_waited_for:
-            # at once: the address would idle until a slot finds nothing ready
+            # At once, because the address would otherwise idle until a slot finds no ready host.
             self._fill_from_line(address)
 
     def _send_to_line(self, partition: Partition, host: VisitState) -> None:
-        """The host waits for room at its address, or for its turn there."""
+        """Let the host wait for room at its address, or for its turn there."""
         self._visits.pop(host.host8, None)
         partition.places.rotate_host(host, host.record.address)
         self._lines.note_line_up(host.record.address)
 
     def _fill_from_line(self, address: str) -> None:
-        """Hosts of an address come in as far as there is room. The last places are left to
-        ``_refill``, where front queues have a turn.
+        """Move hosts of an address to the workbench as far as there is room.
+
+        The last places are left to ``_refill``, where front queues have turns.
         """
         last = self.capacity - _PULL if self._has_waiting() else self.capacity
         while len(self.workbench) < last and not self.workbench.is_full(address):
@@ -220,11 +216,11 @@ class Frontier:
         return len(self.workbench) < self.capacity and not self.workbench.is_full(address)
 
     def _sleeps(self, host: VisitState) -> bool:
-        """Whether the host waits for so long that it does so outside of the workbench."""
+        """Put the host to sleep outside the workbench if its wait is long; return whether it is."""
         wait = host.ready_time - self._now
         if wait > _SLEEP_S:
-            # What holds a host back after a restart is known in memory alone, and an errand may end
-            # its sleep.
+            # The hold after a restart is known only in memory, and an errand may end the sleep. So
+            # the rest is stored.
             host.record.rest_at = max(
                 host.record.rests_until, self._wall + host.rest_time - self._now
             )
@@ -232,8 +228,9 @@ class Frontier:
         return wait > _SLEEP_S
 
     def recall_strays(self, wall: float) -> int:
-        """Some of what waits for a time that is too far ahead is due now; gives how much. A
-        look, once a run, when there is none.
+        """Make some waits that are impossibly long due now; return their number.
+
+        Without any, this costs one lookup per run.
         """
         if not self._strayed:
             return 0
@@ -248,14 +245,16 @@ class Frontier:
         return sum(recalled.values())
 
     def next_time(self) -> float | None:
-        """When the next host on the workbench is ready (monotonic)."""
+        """The time (monotonic) at which the next host on the workbench is ready."""
         if self._now < self._held_until and self.waiting_in_front():
             return self._held_until
         return self.workbench.next_time()
 
     def _refill_or_gather(self, now: float, wall: float) -> bool:
-        """Whether hosts came to the workbench. Links that gathered are taken in until some come,
-        and no more of them: taking in those of one partition is a long step already.
+        """Move hosts to the workbench; return whether any came.
+
+        Gathered links are taken in only until some hosts come, because those of one partition are a
+        long step already.
         """
         partitions = self.partitions.values()
         return any(
@@ -267,24 +266,26 @@ class Frontier:
             partition.take_gathered()
 
     def wake_due(self, wall: float) -> None:
-        """Puts back what is due in the partition where something has been due for longest; what
-        is due besides is due at the next call.
+        """Put back what is due in the partition that has the earliest due time.
+
+        Other partitions follow at the next calls.
         """
         min(self.partitions.values(), key=Partition.next_due).wake_due(wall)
 
     def next_due(self) -> int:
-        """When the first retry, refetch, re-examination or awakening is due, in crawl time.
-        Asked at every turn of the loop.
+        """Crawl time of the first retry, refetch, or end of a host's wait.
+
+        It is asked at every turn of the loop.
         """
         return min([queue.earliest for queue in self._alarms], default=NEVER_DUE)
 
     def waiting_in_front(self) -> int:
-        """Hosts in front queues and in lines of addresses."""
+        """Number of hosts in front queues and in lines of addresses."""
         self._take_gathered()
         return sum(len(p.front) + len(p.lines) for p in self.partitions.values())
 
     def snapshot(self, now: float) -> FrontierSnapshot:
-        """Counts, for progress and metrics."""
+        """Counts for progress and metrics."""
         hosts = self.workbench.hosts()
         return FrontierSnapshot(
             benched=len(hosts),
@@ -305,15 +306,13 @@ class Frontier:
         front = host.record.front
         if visits >= QUANTUM or len(self.workbench) >= self._required:
             return True
-        # A host that has fetched its important URLs gives its place to those that still have some.
+        # A host that has fetched its important URLs makes room for hosts that still have some.
         return front is not None and host.best_band > front[0]
 
     def _refill(self, now: float, wall: float) -> bool:
-        """Moves hosts from front queues and lines to the workbench, one a turn; says whether any
-        came.
-        """
+        """Move hosts from front queues and lines to the workbench; return whether any came."""
         room, moved, idle = min(_PULL, self.capacity - len(self.workbench)), 0, 0
-        # more turns than there is room: who comes may go to sleep, or to a line
+        # More turns than places, because a pulled host may be put to sleep or into a line.
         for _ in range(2 * _ROUNDS * _PULL):
             if moved >= room or idle == 2:
                 break
@@ -326,8 +325,9 @@ class Frontier:
         return moved > 0
 
     def _next_waiting(self) -> Partition | None:
-        """The partition whose turn it is, of those with waiting hosts: each has its turn before
-        any has another.
+        """The partition with waiting hosts whose turn it is.
+
+        Each has a turn before any has a second one.
         """
         return next(
             (
@@ -339,8 +339,9 @@ class Frontier:
         )
 
     def _front_turn(self, now: float, wall: float) -> bool | None:
-        """One turn of the front queues: whether a host came to the workbench, ``None`` when
-        nobody waits.
+        """One turn of the front queues.
+
+        Returns whether a host entered the workbench, ``None`` if none waits.
         """
         partition = self._next_waiting()
         if partition is None:
@@ -351,7 +352,7 @@ class Frontier:
         )
 
     def _line_turn(self, now: float, wall: float) -> bool | None:
-        """One turn of the lines, in the same words; ``None`` also when no address has room."""
+        """One turn of the lines, with the same result; ``None`` also when no address has room."""
         address = self._lines.first_address(self._has_room)
         pulled = self._lines.pull_host(address) if address is not None else None
         return (
@@ -363,15 +364,16 @@ class Frontier:
     def _bench(
         self, partition: Partition, host8: bytes, now: float, wall: float, from_front: bool = False
     ) -> bool:
-        """A host whose turn has come; whether it came to the workbench. It may sleep, or wait
-        for room at its address, instead.
+        """Move a pulled host to the workbench; return whether it entered it.
+
+        It may instead sleep, or wait for room at its address.
         """
         host = partition.visits.find_host(host8)
         if host is None or host.benched:
             return False
         host.pulled = True
         if not host.may_be_visited:
-            partition.settle_host(host)  # it lines up again when it is reopened
+            partition.settle_host(host)  # it gets a place again when it is reopened
             return False
         if max(host.record.next_at, host.record.rest_at) > wall + self.longest_wait_s:
             host.bound_wait(wall, self.longest_wait_s)

@@ -1,4 +1,4 @@
-"""A URL handed out."""
+"""The lease of a URL."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from lycosa.urls.identity import join_url
 
 
 class Lease:
-    """One URL of a host in process. It lives in the owner's memory: after a crash the URL is
-    simply still queued.
+    """One URL of a host in process.
+
+    It exists only in the owner's memory: after a crash the URL is still queued.
     """
 
     __slots__ = ("entry", "host", "record")
@@ -37,14 +38,15 @@ class Lease:
 
     @property
     def via(self) -> str:
-        """The URL of the page that the URL was found on."""
+        """The URL of the page that had the link."""
         via, scheme = self.record.via, "https" if self.record.secure else "http"
         return f"{scheme}://{self.host.name}{via}" if via.startswith("/") else via
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """The URLs that redirected to this one, the first asked first; empty when it was not a
-        redirect that led here. Of a record from before chains were kept, the last of them alone.
+        """The URLs that redirected to this one, in order; empty without a redirect.
+
+        A record of an older program, which did not store chains, has only the last of them.
         """
         is_redirect = self.record.kind is LinkKind.REDIRECT and self.record.hops
         return (*self.record.chain, self.via) if is_redirect else ()

@@ -1,8 +1,8 @@
-"""A partition: all URLs of a set of sites, what is known of them and what is to be fetched next.
+"""A partition: all URLs of a set of sites, what is known of them and what is fetched next.
 
-It decides once what an input means and writes the decision; nothing is decided again on recovery.
-Everything is synchronous and in memory or in the table, ``now`` is a parameter, and one owner calls
-it, so nothing here needs a lock.
+It decides once what an input means and writes the decision. Recovery decides nothing again.
+Everything is synchronous, and in memory or in the table; ``now`` is a parameter; one owner calls
+it. So it needs no lock.
 
 Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + refused + retired, at
 every commit.
@@ -42,12 +42,12 @@ from lycosa.reasons import Reason
 from lycosa.seen.port import SeenUrls
 from lycosa.urls.identity import host_of
 
-_DUE_BATCH = 128  # URLs, or hosts, that are put back in one step of the loop: 10 ms
+_DUE_BATCH = 128  # URLs, or hosts, put back in one step of the loop: 10 ms
 _DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
 _PROMOTED = 200  # in one step of the loop: 10 ms
-# of hosts that nobody holds; beyond it twice the workbench for the whole crawl, some 2 kB each
+# minimum of cached visit states, 2 kB each; by default twice the workbench for the whole crawl
 _LEAST_STATES = 100
-_BOUNDS = 200_000  # hosts of the whole crawl whose bounds are in memory, 250 bytes each
+_BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl, 250 bytes each
 _ALWAYS_PROMOTED = 50
 
 
@@ -84,24 +84,25 @@ class Partition:
     def __repr__(self) -> str:
         return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
 
-    # -- discovered
+    # -- discovered URLs
 
     def discover_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
-        """URLs were found. Tells which were new.
+        """Take discovered URLs; return which were new.
 
-        A host that brings URLs faster than the discovery budget has them parked, to be promoted
-        when its others are done.
+        If a host contributes URLs faster than the discovery budget allows, they are parked, and
+        promoted when its other URLs are done.
         """
         return self._discovery.take_urls(batch, now)
 
     def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
-        """The links of a page were found; they are looked up with those of others, at the latest
-        by the next commit.
+        """Gather the links of a page.
+
+        They are looked up together with those of other pages, by the next commit at the latest.
         """
         self._discovery.gather_links(origin, links, now)
 
     def take_gathered(self) -> bool:
-        """Takes in what gathered; says whether there was anything."""
+        """Take in the gathered links; return whether there were any."""
         return self._discovery.take_gathered()
 
     def _admit(self, found: Discovered, now: float) -> None:
@@ -128,8 +129,10 @@ class Partition:
             self._enqueue(host, found.url8, record)
 
     def _meet_again(self, found: Discovered, now: float) -> None:
-        """A known URL: importance is gathered per host; a queued one takes the smaller depth; a
-        seed is asked for again; one that changed by the word of a sitemap comes forward.
+        """Handle a known URL that was found again.
+
+        The host keeps the greatest importance. A queued URL takes the smaller depth. A seed is
+        queued again. A page that has changed according to a sitemap is fetched earlier.
         """
         host = self.visits.find_host(found.host8)
         if host is None:
@@ -152,7 +155,7 @@ class Partition:
             self._put(found.host8, found.url8, record)
             lease = self.leased.get(found.host8 + found.url8)
             if lease is not None:
-                # or the end of the lease would put the old one back
+                # Otherwise the end of the lease would restore the old depth.
                 lease.record.depth = found.depth
         elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
             self._change(record, UrlState.QUEUED)
@@ -176,9 +179,7 @@ class Partition:
             self._put(found.host8, found.url8, record)
 
     def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
-        """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it
-        is in none or in a worse one.
-        """
+        """Put a QUEUED URL into its host's back queue, and the host into a place for its band."""
         state = host.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
             self.counters.move_urls(UrlState.QUEUED, counted_as(state))
@@ -196,34 +197,32 @@ class Partition:
     # -- leases
 
     def lease_next(self, host: VisitState) -> Lease | None:
-        """The host's next URL, or ``None`` when nothing waits. Raises ``QueueDamaged``."""
+        """Lease the host's next URL; ``None`` when none waits. Raises ``QueueDamaged``."""
         while (entry := host.queue.pop(self.table, self._bands)) is not None:
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
                 lease = self.leased[host.host8 + entry.url8] = Lease(host, entry, record)
                 return lease
-            # The queue disagrees with the record: the record is right.
+            # The queue disagrees with the record, which is authoritative.
             host.queue.finish_entry(entry)
             host.record.waiting -= 1
             self.visits.mark_changed(host)
-        # Without this check the host would be ready again at once, without end: nothing that the
-        # visit did changed its time or its count.
+        # Without this check the host would be ready again at once, in an endless loop, because the
+        # visit changed neither its time nor its count.
         if host.record.waiting > host.queue.open_leases:
             raise QueueDamaged(host.name, host.record.waiting - host.queue.open_leases)
         return None
 
     def restore_lease(self, lease: Lease) -> None:
-        """The lease was not used: its URL is first again."""
+        """Return a lease that was not used; its URL is first again."""
         host = lease.host
         del self.leased[host.host8 + lease.entry.url8]
         host.queue.restore_entry(lease.entry)
-        if not host.in_process:  # it was given back before, and may have had nothing else
+        if not host.in_process:  # released before the lease, perhaps with no other URL
             self.places.note_waiting(host, lease.entry.band)
 
     def complete_lease(self, lease: Lease, done: Completed) -> bool:
-        """The lease ended. Gives ``False`` when ``done`` is of an earlier fetch and was ignored:
-        the lease is open still.
-        """
+        """End a lease; ``False`` when ``done`` is of an earlier fetch: the lease is still open."""
         if done.number < lease.number:
             return False
         host, record = lease.host, lease.record
@@ -231,6 +230,7 @@ class Partition:
         host.queue.finish_entry(lease.entry)
         host.record.waiting -= 1
         self.visits.mark_changed(host)
+        # The visit released the host before parsing, so its last URL may end after the host left.
         if not host.benched and host.record.waiting == 0:
             self.settle_host(host)
         before = counted_as(host.record.state)
@@ -263,9 +263,7 @@ class Partition:
         is_page: bool,
         is_capture: bool,
     ) -> None:
-        """Counts a request against the host. A capture shows that it was within its budgets:
-        parking begins with its first wait again.
-        """
+        """Count a request in the host's usage. A capture resets the parking time."""
         usage = host.record.usage
         host.record.usage = Usage(
             usage.pages + is_capture,
@@ -283,15 +281,13 @@ class Partition:
     # -- hosts
 
     def meet_host(self, host8: bytes, url: str) -> VisitState:
-        """The state of a URL's host, made when it is new."""
+        """The state of a URL's host; a new one for a new host."""
         known = self.visits.find_host(host8)
         self.counters.hosts += known is None
         return known or self.visits.meet_host(host8, host_of(url))
 
     def settle_host(self, host: VisitState) -> bool:
-        """After a visit: whether the host has more to fetch. One that has not leaves its front
-        queue.
-        """
+        """Update a host after a visit; return whether it has more to fetch, and keeps its place."""
         record = host.record
         if record.waiting == 0 and record.parked and host.may_wait:
             self._promote(host)
@@ -306,10 +302,10 @@ class Partition:
         return False
 
     def _promote(self, host: VisitState) -> None:
-        """Moves parked URLs into the queue, as far as the discovery budget allows by now."""
+        """Move parked URLs into the queue, as far as the discovery budget now allows."""
         for number in range(_PROMOTED):
-            # Some always come: the queue ran dry, so without them nothing could change what the
-            # budget allows.
+            # Some are always promoted. The queue is empty, so without them the host's usage, and
+            # with it what the budget allows, would never change.
             if number >= _ALWAYS_PROMOTED and self._rules.over_discovery(host.record.usage):
                 return
             entry = host.queue.pop_band(self.table, PARKED_BAND)
@@ -329,7 +325,7 @@ class Partition:
     # -- time
 
     def wake_due(self, now: float) -> int:
-        """Puts back what is due: retries, refetches, parked and sleeping hosts. Gives how many."""
+        """Put back what is due: retries, refetches, parked and sleeping hosts; return how many."""
         suffixes = self._due.take_due(now, _DUE_BATCH)
         for suffix in suffixes:
             self._requeue(suffix[:8], suffix[8:], now)
@@ -364,13 +360,13 @@ class Partition:
         self._enqueue(host, url8, record)
 
     def _rank(self, host: VisitState, record: UrlRecord, now: float) -> None:
-        """The priority by what is known by now: of the host, and of the URL's past."""
+        """Update the priority by what is known now."""
         record.priority = round(
             255 * self._rules.prioritize(factors_of_known(record, host.record.importance, now))
         )
 
     def next_due(self) -> int:
-        """The second of crawl time of the earliest retry, refetch, re-examination or awakening."""
+        """Crawl time, in whole seconds, of the earliest retry, refetch or end of a host's wait."""
         return min(self._due.earliest, self._parked.earliest)
 
     # -- records and commits
@@ -381,7 +377,7 @@ class Partition:
         return decode_url(value) if value is not None else None
 
     def freeze(self) -> dict[bytes, bytes | None]:
-        """All writes since the last commit, counters among them; empty when nothing happened."""
+        """All writes since the last commit, including counters; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
         self.places.save()

@@ -1,8 +1,7 @@
-"""The facts from which a URL's priority is made, as its owner knows them: when it is found, and
-whenever it is queued again.
+"""The factors of a URL's priority, as its owner knows them, when it is found or queued again.
 
-The owner makes them, because only there the host is known, which other finds made more important
-meanwhile, and the URL's history.
+Only the owner knows the host, whose importance other finds may have raised meanwhile, and the URL's
+history.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from lycosa.model.discovered import Discovered
 from lycosa.model.factors import Factors
 
 Prioritize = Callable[[Factors], float]
-"""Gives the priority in [0, 1]."""
+"""Returns the priority in [0, 1]."""
 
 _LEAST_CHANGE_S = 3600.0
 
@@ -25,8 +24,10 @@ def by_importance(factors: Factors) -> float:
 
 
 def factors_of_found(found: Discovered, authority: float, now: float) -> Factors:
-    """A URL that is new. When a sitemap tells only when it last changed, it is taken to change
-    again after as long a time.
+    """The factors of a new URL.
+
+    If a sitemap gives only the time of its last change, the next change is assumed to come after
+    the same time again.
     """
     change_s = found.change_s or (
         max(now - found.lastmod, _LEAST_CHANGE_S) if found.lastmod else 0.0
@@ -35,10 +36,11 @@ def factors_of_found(found: Discovered, authority: float, now: float) -> Factors
 
 
 def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors:
-    """A URL that is queued again, or was fetched. How often it changes is what its refetch interval
-    says, which follows the changes that were seen.
+    """The factors of a URL that is queued again, or was fetched.
+
+    How often it changes is taken from its refetch interval, which follows the observed changes.
     """
-    # a record from before that was kept
+    # negative in a record of an older program, which did not store it
     importance = record.importance / 255 if record.importance >= 0 else authority
     history = record.history
     if history is None or not history.fetches:
@@ -53,5 +55,5 @@ def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors
 
 
 def stored_importance(found: Discovered) -> int:
-    """The importance of a find as its record keeps it, in 255ths."""
+    """The importance of a find in the unit of its record, 1/255."""
     return round(255 * min(max(found.importance, found.hint, 0.0), 1.0))

@@ -13,9 +13,11 @@ from lycosa.model.usage import Usage
 
 
 class FrontierRules(msgspec.Struct, frozen=True):
-    """``over_discovery``: whether a site has brought more new URLs than its budget allows.
-    ``prioritize``: the priority of a URL. ``forward``: when a page is due that a sitemap says has
-    changed.
+    """The rules, as functions.
+
+    ``over_discovery``: whether a host has contributed more new URLs than its budget allows.
+    ``prioritize``: the priority of a URL. ``forward``: when a page is due that has changed
+    according to a sitemap.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False

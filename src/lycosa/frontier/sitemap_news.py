@@ -1,14 +1,13 @@
-"""A sitemap says that a known page changed after it was fetched: when the page is due then.
+"""Decides when a known page is due that has changed after its last fetch, according to a sitemap.
 
-The word of a sitemap is believed until it proves wrong. The first time, the page is due as soon as
-the minimum between two fetches allows. Each time that a page was brought forward and had not
-changed halves what is believed: the page then waits half of its own interval, three quarters of it,
-and so on, and the interval itself grows with each fetch in vain. A fetch that finds a change
-restores the trust. So a sitemap that names the present moment for everything gains a few fetches of
-each page and no more, whoever writes it.
+A sitemap is trusted until it is wrong. The first time, the page is due as soon as the minimum
+between two fetches allows. Each fetch that was moved forward and found no change halves the trust:
+the page then waits half of its normal interval, three quarters of it, and so on, and the interval
+itself grows with each fetch in vain. A fetch that finds a change restores the trust. So a sitemap
+that gives the present time for everything gains only a few fetches of each page.
 
-One value of ``lastmod`` has an effect once: the page is fetched after it, and it is old from then
-on. A time to come has none.
+One value of ``lastmod`` has an effect once: the page is fetched after it, so it is old from then
+on. A time in the future has no effect.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ _MOST_HALVINGS = 30
 
 
 class SitemapNews:
-    """The rule, for the settings of a crawl. ``ahead_s`` tells by how many seconds crawl time, in
-    which pages are due, is ahead of the wall clock, in which sitemaps and fetches have their dates.
+    """The rule, for the settings of a crawl.
+
+    ``ahead_s`` returns the seconds by which crawl time is ahead of the wall clock. Due times are
+    crawl time; the dates of sitemaps and fetches are wall time.
     """
 
     def __init__(self, section: RefetchSection, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
@@ -33,16 +34,18 @@ class SitemapNews:
         self._ahead_s = ahead_s
 
     def is_news(self, lastmod: int, now: float) -> bool:
-        """Whether ``lastmod`` could be later than some page's last fetch: all are fetched again
-        within the longest interval.
+        """Whether ``lastmod`` can be later than a page's last fetch.
+
+        An older one cannot: every page is fetched again within the longest interval.
         """
         return (
             self._section.rule is not RefetchRule.OFF and now - self._section.max_s < lastmod <= now
         )
 
     def due_at(self, record: UrlRecord, lastmod: int, now: float) -> int:
-        """When a page that changed at ``lastmod`` is due, in whole seconds of crawl time; 0 when it
-        was fetched since, when it is not to be fetched again, and when it is due no later anyway.
+        """When a page that changed at ``lastmod`` is due, in whole seconds of crawl time.
+
+        0 when it was fetched since, is not fetched again, or is due no later anyway.
         """
         history = record.history
         if history is None or not record.due_at or lastmod <= history.fetched_at:
@@ -56,7 +59,7 @@ class SitemapNews:
 
     @staticmethod
     def apply(record: UrlRecord, due_at: int) -> None:
-        """The page is due at ``due_at``, by the word of a sitemap."""
+        """Make the page due at ``due_at``, because of a sitemap."""
         assert record.history is not None
         record.due_at = due_at
         record.history = msgspec.structs.replace(

@@ -1,8 +1,7 @@
-"""Waits until a time that nothing can have set: stored while the wall clock was ahead, by a program
-that had no crawl time.
+"""Waits until an impossible time.
 
-They lie beyond the longest wait there is, at the end of the schedule, so looking for them costs one
-look where there are none.
+A program without crawl time stored them while the wall clock was ahead. They are beyond the longest
+possible wait, at the end of the schedule, so finding that there are none costs one lookup.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ _BATCH = 500
 
 
 def recall_strays(partition: Partition, now: float, latest_due: int, latest_parked: int) -> int:
-    """Makes some of what is due later than these seconds of crawl time due now; gives how much that
-    was.
+    """Make some waits beyond the latest possible times due now; return their number.
 
-    ``latest_due`` is for URLs, ``latest_parked`` for hosts that are parked or asleep.
+    ``latest_due`` is for URLs, ``latest_parked`` for parked and sleeping hosts, in seconds of crawl
+    time.
     """
     due, parked = partition.alarms
     due_at = int(now)

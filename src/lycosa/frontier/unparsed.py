@@ -1,10 +1,9 @@
-"""Stored bodies whose links are not known yet, because they were not parsed: where they stand, by
-URL.
+"""Stored bodies whose links are not known yet, because they were not parsed, by URL.
 
-A body becomes one when its capture ends with ``INTERNAL`` (the crawler's own fault),
-``PARSE_KILLED`` or ``PARSE_TIMEOUT``, and stops being one when it is parsed after all, or when a
-later fetch of its URL brings a body that is. Redirects, failures and 304 answers in between change
-nothing. There are few, so all are in memory.
+A body is added when its capture ends with ``INTERNAL`` (a fault of the crawler), ``PARSE_KILLED``
+or ``PARSE_TIMEOUT``. It is removed when it is parsed later, or when a later fetch of its URL brings
+a body that is parsed. Redirects, failures and 304 answers in between change nothing. There are few,
+so all are in memory.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ from lycosa.model.completed import Completed, UrlState
 from lycosa.reasons import Reason
 
 INTERNAL_FAILURES = frozenset({Reason.INTERNAL})
-"""Reasons that are no document's doing: such bodies are parsed again without being asked."""
+"""Reasons that are not the document's fault. Such bodies are parsed again automatically."""
 PARSER_FAILURES = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
-"""Reasons that two parse children in a row gave: such bodies are parsed again when the operator
-asks for it.
+"""Reasons that two parse children in a row reported.
+
+Such bodies are parsed again when the operator asks for it.
 """
 
 _KEY = 16  # bytes of host8 and url8
@@ -41,7 +41,7 @@ _LOOKED = meta_key("unparsed")
 
 
 class UnparsedBody(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a body stands, and why it was not parsed."""
+    """The location of a body, and why it was not parsed."""
 
     segment: str
     offset: int
@@ -52,7 +52,7 @@ _decode = msgspec.msgpack.Decoder(UnparsedBody).decode
 
 
 class UnparsedBodies:
-    """Those of one partition, and what is changed in the records of their URLs."""
+    """The unparsed bodies of one partition, and the remarks in the records of their URLs."""
 
     def __init__(self, table: Overlay, counters: Counters, due: DueQueue) -> None:
         self._table, self._counters, self._due = table, counters, due
@@ -64,7 +64,7 @@ class UnparsedBodies:
         return f"<UnparsedBodies {len(self._bodies)}>"
 
     def __contains__(self, url: bytes) -> bool:
-        """``url`` is host8 and url8, here and below."""
+        """Whether the body of ``url`` (host8 and url8, as in all methods) is unparsed."""
         return url in self._bodies
 
     def get(self, url: bytes) -> UnparsedBody | None:
@@ -78,7 +78,7 @@ class UnparsedBodies:
         return sum(body.reason in reasons for body in self._bodies.values())
 
     def note_ended_lease(self, url: bytes, done: Completed) -> None:
-        """A lease of the URL ended."""
+        """Add or remove the body of a URL whose lease ended."""
         if done.state is not UrlState.FETCHED or done.history is None:
             return
         if done.reason in INTERNAL_FAILURES or done.reason in PARSER_FAILURES:
@@ -91,22 +91,22 @@ class UnparsedBodies:
         self._table.put(unparsed_key(url[:8], url[8:]), encode_record(body))
 
     def drop(self, url: bytes) -> None:
-        """It is parsed by now. Harmless when it is not one."""
+        """Remove a body that is parsed now, if it is here."""
         if self._bodies.pop(url, None) is not None:
             self._table.delete(unparsed_key(url[:8], url[8:]))
 
     def record_parsed(self, url: bytes, body: UnparsedBody, remark: Reason) -> None:
-        """A body was parsed at last, with that remark."""
+        """Record that a body was parsed, with the new remark."""
         self.drop(url)
         self._remark(url, body.reason, remark)
 
     def record_failed(self, url: bytes, body: UnparsedBody, reason: Reason) -> None:
-        """A body was not parsed this time either."""
+        """Record that parsing a body failed again."""
         self.put(url, msgspec.structs.replace(body, reason=reason))
         self._remark(url, body.reason, reason)
 
     def _remark(self, url: bytes, before: Reason, after: Reason) -> None:
-        """What is remarked on a fetched URL changes, unless something else is remarked by now."""
+        """Change the remark on a fetched URL, unless it has another remark by now."""
         record = self._record(url)
         if record is None or record.state is not UrlState.FETCHED or record.reason is not before:
             return
@@ -118,7 +118,7 @@ class UnparsedBodies:
         count(self._counters.reasons, after)
 
     def fetch_again(self, url: bytes, now: float) -> None:
-        """The body cannot be read: its URL is due at once."""
+        """Make the URL due at once, because its body cannot be read."""
         record = self._record(url)
         if record is not None and record.state is UrlState.FETCHED:
             record.due_at = int(now)
@@ -130,8 +130,9 @@ class UnparsedBodies:
         return decode_url(value) if value is not None else None
 
     def adopt_older(self) -> None:
-        """Takes in what a crawl holds that was begun before these were kept. All records are read
-        for it, once, and only when any URL ever ended with one of the reasons.
+        """Add the unparsed bodies of a crawl that was begun before they were stored.
+
+        This reads all records, once, and only if any URL ever ended with one of the reasons.
         """
         if (
             not any(

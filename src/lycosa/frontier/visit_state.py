@@ -1,8 +1,8 @@
-"""All that is remembered of one host, and the cache of those in use.
+"""Everything remembered of one host, and the cache of hosts in use.
 
-The record is what survives; the object around it adds the head of the back queue and where the host
-is at the moment. A host that is neither on the workbench nor recently touched costs no memory: it
-is read again from the table when somebody finds a URL on it.
+The record is persisted. The object around it adds the head of the back queue and where the host is
+at the moment. A host that is neither on the workbench nor recently used takes no memory. It is read
+from the table when a URL of it is found.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lycosa.reasons import Reason
 
 
 class HostState(IntEnum):
-    """State of a host. The value is written to disk; ``IN_PROCESS`` is known in memory only."""
+    """State of a host. The value is written to disk; ``IN_PROCESS`` exists in memory only."""
 
-    EXHAUSTED = 0  # nothing waits
-    READY = 1  # URLs wait; may be fetched when its time comes
-    SNOOZED = 2  # URLs wait; asked to wait (Retry-After, robots.txt or names unreachable)
-    PARKED = 3  # URLs wait; over a budget
-    RETIRED = 4  # given up
-    IN_PROCESS = 5  # a visit is going on
+    EXHAUSTED = 0  # no URL waits
+    READY = 1  # URLs wait; they may be fetched from its next time on
+    SNOOZED = 2  # URLs wait for a time (Retry-After, unreachable robots.txt, failed DNS lookup)
+    PARKED = 3  # URLs wait; the host is over a budget
+    RETIRED = 4  # not fetched any more
+    IN_PROCESS = 5  # in a visit
 
     @property
     def label(self) -> str:
@@ -38,26 +38,26 @@ class HostState(IntEnum):
 
 
 def counted_as(state: HostState) -> UrlState:
-    """How the queued URLs of a host in this state are counted."""
+    """The state in which the queued URLs of a host in this state are counted."""
     if state is HostState.PARKED:
         return UrlState.PARKED
     return UrlState.RETIRED if state is HostState.RETIRED else UrlState.QUEUED
 
 
 class VisitRecord(msgspec.Struct, array_like=True):
-    """The persisted part. Times are crawl time (``crawl_clock``), in seconds.
+    """The persisted part of a host's state. Times are crawl time (``crawl_clock``), in seconds.
 
-    ``waiting`` counts entries of the back queue outside the parked band, ``retrying`` those that
-    wait for a retry time, ``parked`` those of the parked band. ``next_at`` is the earliest start of
-    the next request. ``deepest`` bounds the depth of the queued URLs. ``refused`` counts links
-    found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole second at
-    which a host that waits for long lines up again, 0 when it does not sleep. ``has_place`` says
+    ``waiting`` counts entries of the back queue outside the parked band, ``parked`` those of the
+    parked band, and ``retrying`` URLs that wait for a retry time. ``next_at`` is the earliest start
+    of a request for the host's own URLs. ``rest_at`` is the earliest start of any request,
+    including errands; it is earlier than ``next_at`` when robots.txt or names are unreachable (-1 =
+    it equals ``next_at``). ``deepest`` bounds the depth of the queued URLs. ``refused`` counts
+    links found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole
+    second at which a sleeping host lines up again, 0 when it does not sleep. ``has_place`` says
     that it counts towards the hosts that its site may have. ``errors`` counts requests that failed.
-    ``line`` is the address in whose line ``front`` is a place; when it is empty, ``front`` is a
-    place in the partition's front queues. ``rest_at`` is the earliest start of any request, an
-    errand's too, where ``next_at`` may be later because robots.txt or names are out of reach; -1 =
-    it is ``next_at``. ``errands`` are requests that it owes to other hosts, ``questions`` those
-    that others owe to it.
+    ``front`` is a place in the line of the address ``line``, or in the partition's front queues if
+    ``line`` is empty. ``errands`` are requests to this host that other hosts asked for,
+    ``questions`` are those that it asked of other hosts.
     """
 
     host: str
@@ -100,8 +100,10 @@ decode_visit = _DECODER.decode
 
 
 class VisitState:
-    """One host in memory. ``next_time`` (of its own URLs) and ``rest_time`` (of any request) are
-    monotonic; ``benched`` says that the workbench holds it or a visit goes on.
+    """One host in memory.
+
+    ``next_time`` (for its own URLs) and ``rest_time`` (for any request) are monotonic. ``benched``
+    says that it is on the workbench or in a visit.
     """
 
     __slots__ = (
@@ -125,12 +127,12 @@ class VisitState:
         self.record = record
         self.queue = BackQueue(host8, record.lanes, head)
         self.next_time = self.rest_time = 0.0
-        self.ran_errand = False  # in its last turn
+        self.ran_errand = False  # whether its last turn was for an errand
         self.benched = False
         self.in_process = False
         self.dirty = False
-        self.pulled = False  # its place in a front queue was taken; the entry stays for a restart
-        self.group = ""  # key of the workbench's group that holds it
+        self.pulled = False  # from its front queue; the row stays for a restart
+        self.group = ""  # key of its group on the workbench
 
     def __repr__(self) -> str:
         return (
@@ -144,7 +146,7 @@ class VisitState:
 
     @property
     def state(self) -> HostState:
-        """The state as people see it."""
+        """The state as shown to people."""
         return HostState.IN_PROCESS if self.in_process else self.record.state
 
     @property
@@ -154,39 +156,42 @@ class VisitState:
 
     @property
     def may_line_up(self) -> bool:
-        """Whether it belongs into a front queue when URLs wait: nobody has it, and it does not
-        sleep.
-        """
+        """Whether it belongs in a front queue when URLs wait: not on the workbench, not asleep."""
         return not self.benched and not self.record.asleep_until and self.may_be_visited
 
     @property
     def may_be_visited(self) -> bool:
-        """Whether it has a turn: for its URLs, or for errands, which a host that is parked or
-        was given up runs as well.
+        """Whether it may have turns: for its URLs, or for errands.
+
+        Parked and retired hosts run errands too.
         """
         return self.may_wait or bool(self.record.errands)
 
     @property
     def ready_time(self) -> float:
-        """When its next turn may begin (monotonic). An errand waits for the host's rest and for
-        nothing else that its URLs wait for.
+        """When its next turn may begin (monotonic).
+
+        An errand waits only for the host's rest, not for anything else that its URLs wait for.
         """
         return self.rest_time if self.record.errands else self.next_time
 
     def has_own_turn(self, now: float) -> bool:
-        """Whether one of its own URLs could be fetched now."""
+        """Whether a URL of the host itself may be fetched now."""
         return (
             self.may_wait and self.next_time <= now and self.record.waiting > self.queue.open_leases
         )
 
     def has_errands_turn(self, now: float) -> bool:
-        """Whether its turn is an errand's: at most every second one while URLs of its own could be
-        fetched."""
+        """Whether its turn is for an errand.
+
+        While its own URLs may be fetched, at most every second turn is.
+        """
         return bool(self.record.errands) and not (self.ran_errand and self.has_own_turn(now))
 
     def rest(self, until: float, time_until: float, now: float) -> None:
-        """An exchange ended: no request before ``until`` (monotonic; ``time_until`` in crawl time).
-        What its own URLs wait for longer than ``now`` stays.
+        """Let the host rest until ``until`` (monotonic; ``time_until`` in crawl time).
+
+        If its own URLs wait for longer than ``now`` already, they keep waiting.
         """
         is_waiting, record = self.next_time > now, self.record
         self.rest_time, record.rest_at = until, time_until
@@ -194,12 +199,13 @@ class VisitState:
         record.next_at = max(record.next_at, time_until) if is_waiting else time_until
 
     def postpone(self, until: float) -> None:
-        """No turn before ``until`` (monotonic): its address is in use."""
+        """Allow no turn before ``until`` (monotonic), because its address is in use."""
         self.next_time, self.rest_time = max(self.next_time, until), max(self.rest_time, until)
 
     def note_name(self, reason: Reason = Reason.NONE, is_outage: bool = False) -> None:
-        """Its name has an address; or it has none, for this reason. An outage says nothing of
-        it.
+        """Note the result of a DNS lookup: an address, or none for a reason.
+
+        During an outage the failure does not count against the host.
         """
         if reason is Reason.NONE:
             self.record.dns_failures = 0
@@ -208,7 +214,7 @@ class VisitState:
             self.record.last_error = reason
 
     def note_answer(self, reason: Reason, status: int, address: str, is_failure: bool) -> None:
-        """A request for one of its URLs ended; ``is_failure``: no connection came about."""
+        """Note the end of a request for one of its URLs; ``is_failure``: no connection was made."""
         record = self.record
         record.last_error = reason
         if is_failure:
@@ -223,7 +229,7 @@ class VisitState:
         return self.queue.best_band
 
     def bound_wait(self, now: float, longest_s: float) -> None:
-        """Its next request is ``longest_s`` away at most, whatever was stored."""
+        """Bound the stored wait for the next request to ``longest_s``."""
         record = self.record
         record.next_at, record.rest_at = (
             min(record.next_at, now + longest_s),
@@ -236,7 +242,7 @@ class VisitState:
         record.pace = msgspec.structs.replace(record.pace, backoff_at=backoff_at, retry_at=retry_at)
 
     def count_discovered(self) -> None:
-        """One more URL was found on it."""
+        """Count one more URL found on it."""
         usage = self.record.usage
         self.record.usage = Usage(
             usage.pages, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts
@@ -270,7 +276,7 @@ class VisitStates:
         return host
 
     def peek_record(self, host8: bytes) -> VisitRecord | None:
-        """The record of a host as it is, to look at: a host that is not in use stays on disk."""
+        """The record of a host for reading only: a host that is not in use is not cached."""
         host = self._cache.get(host8)
         if host is not None:
             return host.record
@@ -278,7 +284,7 @@ class VisitStates:
         return decode_visit(value) if value is not None else None
 
     def meet_host(self, host8: bytes, name: str) -> VisitState:
-        """The host's state, made when it is new."""
+        """The host's state; a new one for a new host."""
         host = self.find_host(host8)
         if host is None:
             host = self._cache[host8] = VisitState(
@@ -288,15 +294,13 @@ class VisitStates:
         return host
 
     def mark_changed(self, host: VisitState) -> None:
-        """Its record changed and goes into the next commit."""
+        """Note that the host's record changed and belongs to the next commit."""
         if not host.dirty:
             host.dirty = True
             self._dirty[host.host8] = host
 
     def write_back(self) -> None:
-        """Puts changed records into the open batch, and forgets hosts that nobody holds beyond
-        the capacity.
-        """
+        """Put changed records into the open batch, and drop idle hosts beyond the capacity."""
         for host8, host in self._dirty.items():
             host.queue.save(self._table)
             self._table.put(host_key(host8), encode_record(host.record))
@@ -306,9 +310,7 @@ class VisitStates:
             self._forget_idle(len(self._cache) - self._capacity // 2)
 
     def shed(self) -> None:
-        """Forgets all hosts that nobody holds and that the table has as they are: they are read
-        again when they are needed.
-        """
+        """Drop all idle hosts that the table has unchanged; they are read again when needed."""
         self._forget_idle(len(self._cache))
 
     def _forget_idle(self, most: int) -> None:

@@ -1,7 +1,6 @@
-"""Where the hosts of a partition wait for the workbench: in its front queues, in the lines of their
-addresses, or asleep until a time.
+"""Where the hosts of a partition wait for the workbench.
 
-A host has one place.
+A host is in a front queue, in the line of its address, or asleep until a time. It has one place.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from lycosa.kv.overlay import Overlay
 
 
 class WaitingPlaces:
-    """The front queues, the lines and the sleepers of one partition, and the places of its hosts
-    among them.
-    """
+    """The front queues, the lines and the sleeping hosts of one partition."""
 
     def __init__(
         self,
@@ -27,19 +24,18 @@ class WaitingPlaces:
         sleepers: DueQueue,
         counters: Counters,
     ) -> None:
-        """``sleepers`` has the times at which sleeping hosts line up, beside those of parked
-        hosts.
-        """
+        """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts."""
         self.front = FrontQueues(table, bands)
         self.lines = AddressLines(table, bands)
         self._visits, self._sleepers, self._counters = visits, sleepers, counters
 
     def __repr__(self) -> str:
-        return f"<Places {self.front!r} {self.lines!r}>"
+        return f"<WaitingPlaces {self.front!r} {self.lines!r}>"
 
     def line_up_host(self, host: VisitState, band: int, address: str = "") -> None:
-        """Puts the host at the end of a front queue, or of the line of an address; it leaves the
-        place it had.
+        """Put the host at the end of a front queue or of the line of an address.
+
+        It leaves its old place.
         """
         self.leave_place(host)
         host.record.line = address
@@ -48,14 +44,16 @@ class WaitingPlaces:
         self._visits.mark_changed(host)
 
     def leave_place(self, host: VisitState) -> None:
-        """The host has no place any more."""
+        """Remove the host from its place."""
         if host.record.front is not None:
             self._queue_of(host).remove_host(host.record.front)
             host.record.front, host.record.line = None, ""
 
     def note_waiting(self, host: VisitState, band: int) -> None:
-        """A URL of this band waits: a host without a place gets one, another moves up in its own
-        queue when that makes it earlier.
+        """Note that a URL of this band waits.
+
+        A host without a place gets one. Another host moves up in its queue if that makes it
+        earlier.
         """
         if not host.may_line_up:
             return
@@ -65,16 +63,12 @@ class WaitingPlaces:
             self.line_up_host(host, band, host.record.line)
 
     def rotate_host(self, host: VisitState, address: str = "") -> None:
-        """The host leaves the workbench for the end of its front queue, or of the line of an
-        address.
-        """
+        """Move the host from the workbench to the end of a front queue or of an address's line."""
         host.benched = False
         self.line_up_host(host, host.best_band, address)
 
     def sleep_host(self, host: VisitState, until: int) -> None:
-        """The host waits for so long that it gives its place on the workbench to others; it
-        lines up again at crawl time ``until``.
-        """
+        """Put the host to sleep outside the workbench until crawl time ``until``."""
         host.benched = False
         self.leave_place(host)
         self._counters.hosts_asleep += not host.record.asleep_until
@@ -83,7 +77,7 @@ class WaitingPlaces:
         self._visits.mark_changed(host)
 
     def rouse_host(self, host: VisitState) -> None:
-        """A sleeping host's time has come."""
+        """Wake a sleeping host."""
         host.record.asleep_until = 0
         self._counters.hosts_asleep -= 1
         if host.record.waiting or host.record.errands:
@@ -91,11 +85,9 @@ class WaitingPlaces:
         self._visits.mark_changed(host)
 
     def recall_host(self, host: VisitState) -> None:
-        """A host off the workbench may have something to do before the time that it was put
-        aside for: it lines up.
-        """
+        """Line up a host before the end of its wait, because it may have something to do."""
         until = host.record.asleep_until
-        if until and until != host.record.parked_until:  # else it is the row of the parked host
+        if until and until != host.record.parked_until:  # else the row is that of the parked host
             self._sleepers.remove_due(until, host.host8)
         if until:
             self.rouse_host(host)
@@ -103,7 +95,7 @@ class WaitingPlaces:
             self.note_waiting(host, host.best_band)
 
     def save(self) -> None:
-        """Puts what a start needs into the open batch."""
+        """Put what a start needs into the open batch."""
         self.front.save()
         self.lines.save()
 

@@ -1,14 +1,14 @@
-"""Hosts in attention, by the time they may be fetched, grouped by address.
+"""Hosts ordered by the time at which they may be fetched, grouped by address.
 
-After BUbiNG (Boldi, Marino, Santini, Vigna: BUbiNG, massive crawling for the masses, 2018): the
-heap holds groups, a group the hosts of one address, and a group's time is the later of its
-address's time and its earliest host's. So a thousand hosts behind one address cost one heap entry,
-and nobody ever holds a host that is not ready. Beyond ``most_of_address`` hosts an address is full:
-the frontier lets no more of its hosts in, because they would only keep others out.
+After BUbiNG (Boldi, Marino, Santini, Vigna: BUbiNG, massive crawling for the masses, 2018). The
+heap has groups, and a group has the hosts of one address. The time of a group is the later of its
+address's time and its earliest host's time. So a thousand hosts of one address cost one heap entry,
+and no fetch slot ever has a host that is not ready. With ``most_of_address`` hosts an address is
+full: the frontier adds no more of its hosts, because they would only keep others out.
 
-Invariant: a host is in at most one group and never both in a group and in process; a group is in
-the heap exactly when it has hosts and a free slot. Heap entries that are out of date are recognised
-by the group's version and dropped.
+Invariant: a host is in at most one group and never both in a group and in process. A group is in
+the heap exactly when it has hosts and a free slot. Outdated heap entries are recognised by the
+group's version and dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lycosa.frontier.visit_state import VisitState
 
 
 class _Group:
-    """Hosts of one address (or one host whose address is not known yet)."""
+    """Hosts of one address, or one host whose address is not known yet."""
 
     __slots__ = ("hosts", "in_use", "key", "next_time", "version")
 
@@ -33,8 +33,10 @@ class _Group:
 
 
 class Workbench:
-    """``put_host`` a host in, ``acquire`` the next one that is ready, ``put_host`` it back;
-    ``postpone_address`` a whole address.
+    """Hosts in attention.
+
+    ``put_host`` adds a host, ``acquire`` gives the next ready one, and ``put_host`` returns it.
+    ``postpone_address`` delays all hosts of an address.
     """
 
     def __init__(self, address_slots: int) -> None:
@@ -53,7 +55,7 @@ class Workbench:
         return f"<Workbench hosts={self._count} groups={len(self._groups)}>"
 
     def put_host(self, host: VisitState) -> None:
-        """Adds a host; it is ready at its ``ready_time``."""
+        """Add a host; it is ready at its ``ready_time``."""
         assert not host.in_process
         host.benched = True
         host.group = host.record.address or f"?{host.name}"
@@ -67,7 +69,7 @@ class Workbench:
             self._schedule(group)
 
     def move_host(self, host: VisitState) -> None:
-        """A host that waits here became ready at another time."""
+        """Update a waiting host that is now ready at another time."""
         group = self._groups[host.group]
         group.hosts = [entry for entry in group.hosts if entry[2] is not host]
         heapq.heapify(group.hosts)
@@ -76,8 +78,9 @@ class Workbench:
         self.put_host(host)
 
     def acquire(self, now: float) -> VisitState | None:
-        """A host that is ready, now in process; or ``None``. Its address's slot is taken until
-        ``leave_address``.
+        """A ready host, which is then in process, or ``None``.
+
+        It takes a place at its address until ``leave_address``.
         """
         self._drop_empty(now)
         while self._heap:
@@ -98,7 +101,7 @@ class Workbench:
         return None
 
     def leave_address(self, host: VisitState) -> None:
-        """The visit's use of its address is over."""
+        """End the visit's use of its address."""
         host.in_process = False
         group = self._groups.get(host.group)
         if group is not None:
@@ -107,7 +110,7 @@ class Workbench:
             self._schedule(group)
 
     def rejoin_address(self, host: VisitState, address: str) -> None:
-        """The visit's address became known or changed: its slot moves to that address's group."""
+        """Move a visit to the group of its address, which became known or changed."""
         if host.group == address:
             return
         old = self._groups.get(host.group)
@@ -122,21 +125,19 @@ class Workbench:
         self._schedule(group)
 
     def is_full(self, address: str) -> bool:
-        """Whether the address has as many hosts here, those in process among them, as it can
-        use.
-        """
+        """Whether the address has as many hosts here (also in process) as it can use."""
         group = self._groups.get(address)
         return group is not None and len(group.hosts) + group.in_use >= self.most_of_address
 
     def postpone_address(self, address: str, until: float) -> None:
-        """No host of this address is ready before ``until``."""
+        """Let no host of this address be ready before ``until``."""
         group = self._groups.get(address)
         if group is not None and until > group.next_time:
             group.next_time = until
             self._schedule(group)
 
     def next_time(self) -> float | None:
-        """When the next host is ready; ``None`` when only something finishing can make one so."""
+        """When the next host is ready; ``None`` when that depends on the end of a visit."""
         while self._heap:
             time, _, key, version = self._heap[0]
             group = self._groups.get(key)
@@ -150,12 +151,12 @@ class Workbench:
         return [host for group in self._groups.values() for _, _, host in group.hosts]
 
     def _schedule(self, group: _Group) -> None:
-        """Brings the group's heap entry up to date."""
+        """Update the group's heap entry."""
         group.version += 1
         if not group.hosts:
             if group.in_use == 0:
-                # It stays until its address's time has come: a host that joins again must wait for
-                # that.
+                # The group stays until the time of its address, because a host that joins again
+                # must wait for that.
                 heapq.heappush(self._empty, (group.next_time, group.key))
             return
         if group.in_use >= self.address_slots:
@@ -169,7 +170,7 @@ class Workbench:
         )
 
     def _drop_empty(self, now: float) -> None:
-        """Groups without hosts whose time has come are nobody's."""
+        """Drop groups without hosts whose time has come."""
         while self._empty and self._empty[0][0] <= now:
             _, key = heapq.heappop(self._empty)
             group = self._groups.get(key)
@@ -182,8 +183,10 @@ class Workbench:
                 del self._groups[key]
 
     def _drop_outdated(self) -> None:
-        """Entries that are out of date leave by themselves only at the top; those of hosts with
-        a far time would pile up.
+        """Drop outdated entries.
+
+        They leave by themselves only at the top of the heap, so those with a late time would
+        accumulate.
         """
         self._heap = [
             entry

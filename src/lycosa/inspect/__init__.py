@@ -1,1 +1,1 @@
-"""Looking at a crawl from outside, running or not."""
+"""Inspection of a crawl, running or not, that changes nothing."""

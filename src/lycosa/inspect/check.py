@@ -1,5 +1,6 @@
-"""What would happen to a URL, judged by the pure rules alone: canonical form, scope, traps, a
-robots.txt at hand. No crawl, no network.
+"""What a crawl would do with a URL, by the pure rules: canonical form, scope, traps, robots.txt.
+
+There is no crawl and no network; a robots.txt is given.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from lycosa.urls.identity import (
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What one group of rules says: ``verdict`` is ``in``, ``out`` or ``not judged``; the rest
-    says why.
+    """The result of one group of rules.
+
+    ``verdict`` is ``in``, ``out`` or ``not judged``; the other fields are the reason.
     """
 
     verdict: str
@@ -42,7 +44,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 class UrlCheck(msgspec.Struct, frozen=True):
-    """One URL. When it cannot be one, ``error`` says why and all behind it is empty.
+    """One URL. When it is not a URL, ``error`` says why and all fields after it are empty.
 
     ``url_hash`` and ``host_hash`` are the keys of its record in hexadecimal.
     """
@@ -62,14 +64,14 @@ class UrlCheck(msgspec.Struct, frozen=True):
 
     @property
     def would_be_crawled(self) -> bool:
-        """Whether nothing known here is against it."""
+        """Whether no rule checked here refuses it."""
         return not self.error and "out" not in (self.scope.verdict, self.traps.verdict)
 
 
 class RobotsCheck(msgspec.Struct, frozen=True):
-    """What a robots.txt says of one URL.
+    """What a robots.txt says about one URL.
 
-    ``verdict`` is ``allowed``, ``disallowed`` or ``waits`` (the file cannot be had, so nothing is
+    ``verdict`` is ``allowed``, ``disallowed`` or ``waits`` (the file is unavailable, so nothing is
     fetched). ``line`` 0 means that no rule matched; ``group`` is empty when none applied;
     ``crawl_delay_s`` is -1 when there is none.
     """
@@ -89,7 +91,7 @@ class RobotsCheck(msgspec.Struct, frozen=True):
 
 
 class Checker:
-    """Judges URLs by settings and seeds. Raises ``InvalidUrl`` for a seed that is no URL."""
+    """Checks URLs by settings and seeds. Raises ``InvalidUrl`` for a seed that is not a URL."""
 
     def __init__(self, config: Config, seeds: Sequence[str], wall: float) -> None:
         self._config = config
@@ -110,8 +112,9 @@ class Checker:
         return self._canonicalizer.canonical(raw)
 
     def check(self, raw: str, depth: int = 1, base: str | None = None) -> UrlCheck:
-        """Everything about one URL, as a link found ``depth`` links away from a seed, on the
-        page ``base`` if it is relative.
+        """Check one URL, as a link that was found ``depth`` links from a seed.
+
+        A relative URL was found on the page ``base``.
         """
         try:
             url = self._canonicalizer.canonical(raw, base)
@@ -135,8 +138,8 @@ class Checker:
 
     def _judge_scope(self, url: str, depth: int) -> Judgement:
         if not self._has_seeds:
-            # Without seeds there is no place to judge by, but an exclude pattern refuses wherever
-            # it is.
+            # Without seeds there is no scope to check, but an exclude pattern refuses URLs
+            # everywhere.
             refusal = self._scope.judge_url(url, LinkKind.SEED, 0)
             return (
                 _judgement(refusal)
@@ -149,7 +152,7 @@ class Checker:
 def check_robots(
     url: str, agent: str, record: RobotsRecord, source: str, now: float
 ) -> RobotsCheck:
-    """What a robots.txt, as it is remembered, says of a canonical URL."""
+    """What a robots.txt in remembered form says about a canonical URL."""
     rules = record.rules
     verdict = Matcher(rules).judge_target(target_of(url))
     word, why = (
@@ -159,7 +162,7 @@ def check_robots(
     if robots_state(record, now) is RobotsState.WAIT:
         word, why = (
             "waits",
-            f"{record.outage}; nothing is fetched until it can be (RFC 9309 2.3.1.4)",
+            f"{record.outage}; the host is not fetched until robots.txt is (RFC 9309 2.3.1.4)",
         )
     return RobotsCheck(
         url=url,
@@ -197,5 +200,5 @@ def _why(record: RobotsRecord, line: int, group: str) -> str:
             " 2.3.1.3)"
         )
     if line:
-        return "the longest rule that matches decides (RFC 9309 2.2.2)"
+        return "the longest matching rule decides (RFC 9309 2.2.2)"
     return "no rule matches" if group else "no group applies to this agent"

@@ -1,8 +1,8 @@
 """A crawl's tables as files for other programs: JSON lines, CSV or Parquet, streaming.
 
-Pages and links are taken from Parquet and, for what is not there yet, from the row journals; URLs
-and hosts from the committed state. A file appears whole or not at all: it is written beside its
-place and renamed.
+Pages and links come from Parquet, and from the row journals where it is not built yet. URLs and
+hosts come from the committed state. A file appears complete or not at all: it is written under a
+temporary name and renamed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ _QUOTE = '"'
 _NEEDS_QUOTES = re.compile(r'[",\r\n]').search
 
 Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
-"""Columns, and rows as they come."""
+"""Columns, and rows as an iterator."""
 
 
 @contextmanager
 def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
-    """The rows of one table, or of ``fetches``; ``where`` is a condition in SQL. Raises
-    ``SqlError`` when it is wrong.
+    """The rows of one table, or of ``fetches``, that meet ``where``, a condition in SQL.
+
+    Raises ``SqlError`` when the condition is wrong.
     """
     if kind in STATE and not where:
         yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)
@@ -51,8 +52,9 @@ def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
 
 
 class CsvStyle(NamedTuple):
-    """How cells are written: ``is_raw`` leaves those that look like formulas, ``is_shown`` is
-    for a terminal.
+    """How cells are written.
+
+    ``is_raw`` leaves cells that look like formulas unchanged; ``is_shown`` is for a terminal.
     """
 
     is_raw: bool = False
@@ -60,7 +62,7 @@ class CsvStyle(NamedTuple):
 
 
 def write_text(form: str, rows: Rows, out: TextIO, style: CsvStyle = CsvStyle()) -> int:  # noqa: B008 (immutable)
-    """Writes JSON lines or CSV; gives the number of rows."""
+    """Write JSON lines or CSV; returns the number of rows."""
     names, values = rows
     return (
         _write_csv(names, values, out, style) if form == "csv" else _write_jsonl(names, values, out)
@@ -70,8 +72,9 @@ def write_text(form: str, rows: Rows, out: TextIO, style: CsvStyle = CsvStyle())
 def write_file(
     reader: CrawlReader, kind: str, form: str, where: str, path: Path, is_raw: bool = False
 ) -> int:
-    """Writes one file; gives the number of rows. Raises ``SqlError`` and ``OSError``; no
-    half-written file remains.
+    """Write one file; returns the number of rows.
+
+    Raises ``SqlError`` and ``OSError``; no partial file remains.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
@@ -89,7 +92,8 @@ def write_file(
         temporary.replace(path)
     except OSError as error:
         if error.filename == str(temporary):
-            error.filename = str(path)  # what was asked for: nobody knows of the other
+            # the name that was given, since the user does not know the temporary one
+            error.filename = str(path)
             error.filename2 = None
         raise
     finally:
@@ -98,7 +102,7 @@ def write_file(
 
 
 def json_cell(value: object) -> Any:
-    """A value of a table as JSON has it: times as ISO 8601 in UTC, bytes in hexadecimal."""
+    """A value of a table in JSON: times in ISO 8601 and UTC, bytes in hexadecimal."""
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)
@@ -117,9 +121,7 @@ def json_cell(value: object) -> Any:
 
 
 def csv_cell(value: object) -> str:
-    """A value as one field of CSV: nothing for what is unknown, lists with blanks between (URLs
-    have none).
-    """
+    """A value as a CSV field: empty when unknown, lists separated by blanks (URLs have none)."""
     value = json_cell(value)
     if value is None:
         return ""
@@ -131,7 +133,7 @@ def csv_cell(value: object) -> str:
 
 
 def _csv_cell(value: object, style: CsvStyle) -> str:
-    """Numbers, times and the like are ours: only text can be a formula of somebody else."""
+    """A cell without a formula. Numbers and times are the crawler's; only text is from the web."""
     text = csv_cell(value)
     if not style.is_raw and isinstance(value, str | list | tuple | dict):
         text = neutral(text)
@@ -139,8 +141,9 @@ def _csv_cell(value: object, style: CsvStyle) -> str:
 
 
 def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnection:
-    """Rows by a condition. The parentheses keep it one, and a statement with a second one in it
-    is refused.
+    """Rows by a condition.
+
+    The parentheses keep it one condition, and a second statement in it is refused.
     """
     statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
     try:
@@ -151,9 +154,7 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
 
 
 def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> int:
-    """DuckDB streams from Parquet to Parquet; the state needs no DuckDB unless there is a
-    condition.
-    """
+    """Write a Parquet file. DuckDB streams it; the state needs DuckDB only for a condition."""
     if kind in STATE and not where:
         write_state(reader, kind, path)
         counted = (
@@ -164,7 +165,7 @@ def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> in
         return int(counted[0]) if counted else 0
     with CrawlTables(reader, [kind]) as tables:
         tables.lock(path)
-        # a wrong condition is told as it is, not as part of COPY
+        # reports a wrong condition as it was given, not as part of COPY
         _select(tables, kind, f"({where}\n) AND false" if where else "false")
         target = str(path).replace("'", "''")
         select = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
@@ -197,11 +198,12 @@ def _write_csv(
 
 
 def _csv_line(cells: Sequence[str]) -> str:
-    """A line by RFC 4180, with the line ends of Unix. Python's writer leaves a carriage return
-    without quotes then.
+    """A line by RFC 4180, but with Unix line ends.
+
+    Python's writer would leave a carriage return unquoted then.
     """
     if len(cells) == 1 and not cells[0]:
-        return '""\n'  # an empty line would be no row
+        return '""\n'  # an empty line would not count as a row
     quoted = (
         f'"{each.replace(_QUOTE, _QUOTE * 2)}"' if _NEEDS_QUOTES(each) else each for each in cells
     )

@@ -1,9 +1,7 @@
-"""A crawl's state as it is committed, read through a view: URLs, hosts and counters of its
-partitions.
+"""A crawl's committed state, read through a view: URLs, hosts and counters of its partitions.
 
-Wherever the view looks (the files of a folder, a worker that runs, a snapshot), what is read here
-is the same. A view of a shard has only its own partitions, and what belongs to others is not known
-to it.
+The result is the same for every kind of view: the files of a folder, a running worker, a snapshot.
+A view of a shard has only its own partitions, so URLs of other partitions are unknown to it.
 """
 
 from __future__ import annotations
@@ -28,14 +26,15 @@ from lycosa.shard.view import CrawlView
 from lycosa.urls.identity import Sites, hash8, host_of, join_url, partition_of
 
 _COUNTERS = meta_key("counters")
-_NO_HOST = (  # of a URL whose host's record is lost, which only damage can bring about
+_NO_HOST = (  # of a URL whose host's record is lost, which only damage can cause
     "unknown.invalid"
 )
 
 
 class UrlEntry(NamedTuple):
-    """A known URL: where its record stands and what it says. ``state`` takes the host's into
-    account (see ``UrlState``).
+    """A known URL: where its record is, and the record.
+
+    ``state`` takes the host's state into account (see ``UrlState``).
     """
 
     partition: int
@@ -69,12 +68,12 @@ class TableView:
         return msgspec.msgpack.decode(value, type=Counters) if value else Counters()
 
     def host_record(self, host8: bytes) -> VisitRecord | None:
-        """What is remembered of a host."""
+        """The visit state of a host."""
         value = self.get(host_key(host8))
         return decode_visit(value) if value is not None else None
 
     def url_record(self, host8: bytes, url8: bytes) -> UrlRecord | None:
-        """What is remembered of a URL."""
+        """The record of a URL."""
         value = self.get(url_key(host8, url8))
         return decode_url(value) if value is not None else None
 
@@ -121,8 +120,8 @@ class TableView:
 class CrawlReader:
     """A crawl, or some of its partitions, read through a view.
 
-    ``last_commit`` is the wall time of the last commit (0 = never), ``last_time`` its crawl time;
-    ``partitions`` is how many the whole crawl has, ``here`` lists those of the view.
+    ``last_commit`` is the wall time of the last commit (0 = never), ``last_time`` its crawl time.
+    ``partitions`` is the number of partitions of the whole crawl, ``here`` lists those of the view.
     """
 
     def __init__(self, source: CrawlView) -> None:
@@ -138,25 +137,25 @@ class CrawlReader:
         return self.origin.sites()
 
     def ahead_s(self, now: float) -> float:
-        """How far crawl time, in which waits are stored, is ahead of the wall time ``now``."""
+        """Seconds by which crawl time, in which waits are stored, is ahead of wall time ``now``."""
         return ahead_s(time_at_start(now, self.last_commit, self.last_time), now)
 
     def partition_view(self, partition: int) -> TableView:
-        """One partition of the view. Close it after use."""
+        """Open one partition of the view. Close it after use."""
         return TableView(partition, self.source.open_table(partition))
 
     def partition_views(self) -> Iterator[TableView]:
-        """Every partition of the view in turn; each is closed when the next one is asked for."""
+        """Open every partition of the view in turn; each is closed before the next one opens."""
         for number in self.here:
             with self.partition_view(number) as view:
                 yield view
 
     def partition_of(self, url: str) -> int:
-        """Which partition owns a canonical URL."""
+        """The number of the partition that owns a canonical URL."""
         return partition_of(self.sites.site_of(host_of(url)), self.partitions)
 
     def find_url(self, url: str) -> UrlEntry | None:
-        """What is known of a canonical URL; nothing where its partition is not of this view."""
+        """The entry of a canonical URL; ``None`` when its partition is not in this view."""
         number = self.partition_of(url)
         if number not in self.here:
             return None
@@ -183,7 +182,7 @@ class CrawlReader:
 
 
 def read_folder(folder: Path, keep_bytes: int = 16 << 20) -> CrawlReader:
-    """Reads the files of a crawl folder. Raises like ``FolderView``."""
+    """Read the files of a crawl folder. Raises like ``FolderView``."""
     return CrawlReader(FolderView(folder, keep_bytes))
 
 

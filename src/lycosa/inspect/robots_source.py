@@ -1,6 +1,4 @@
-"""Where ``check robots`` takes a robots.txt from: a file, a crawl's own memory of it, or the
-server.
-"""
+"""Sources of a robots.txt for ``check robots``: a file, a crawl's memory, or the server."""
 
 from __future__ import annotations
 
@@ -46,27 +44,27 @@ def _robots_url(url: str) -> str:
 
 
 class NoRobots(Exception):
-    """There is no robots.txt to judge by; the message says what to do."""
+    """There is no robots.txt to check by; the message says what to do."""
 
 
 def of_bytes(body: bytes, agent: str, now: float) -> RobotsRecord:
-    """A file at hand, as if a server had just sent it."""
+    """A given file, treated as if a server had just sent it."""
     digest = base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
     return RobotsRecord(parse_robots(body, agent), digest, 200, now, now + 86400.0)
 
 
 def of_crawl(reader: CrawlReader, url: str, agent: str, own: str) -> tuple[RobotsRecord, str]:
-    """What a crawl remembers of the file of a canonical URL, and a word about it.
+    """The robots.txt that a crawl remembers for a canonical URL, and a line about its source.
 
     Rules are remembered for the crawl's ``own`` product token; for another ``agent`` the stored
-    file itself is read again.
+    file is parsed again.
     """
     with reader.partition_view(reader.partition_of(url)) as view:
         value = view.get(robots_key(hash8(host_of(url)), scheme_of(url) == "https"))
     if value is None:
         raise NoRobots(
-            f"the crawl in {reader.name} has not asked for {_robots_url(url)} yet; --fetch asks the"
-            " server"
+            f"the crawl in {reader.name} has not fetched {_robots_url(url)} yet; --fetch fetches it"
+            " now"
         )
     record = msgspec.msgpack.decode(value, type=RobotsRecord)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.fetched))
@@ -79,8 +77,9 @@ def of_crawl(reader: CrawlReader, url: str, agent: str, own: str) -> tuple[Robot
 
 
 def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
-    """The file as the server sends it now, with up to five redirects (RFC 9309 2.3.1.2). Raises
-    ``ResolveError``, ``NoRobots``.
+    """The file as the server sends it now, with up to five redirects (RFC 9309 2.3.1.2).
+
+    Raises ``ResolveError``, ``NoRobots``.
     """
     fetched = asyncio.run(_fetch(_robots_url(url), agent, config))
     if fetched.reason in (
@@ -117,7 +116,7 @@ def _stored_body(reader: CrawlReader, url: str) -> bytes:
     if newest is None:
         raise NoRobots(
             f"the crawl in {reader.name} has no stored file for {wanted}; give one with --robots,"
-            " or --fetch"
+            " or use --fetch"
         )
     record = source.read_record(layout.warc_name(newest.segment), newest.offset)
     encoding = _header(record.header_block, b"content-encoding")

@@ -1,4 +1,4 @@
-"""Whether a crawl runs, seen from outside and without disturbing it."""
+"""Whether a crawl runs, found without disturbing it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lycosa.system.wire import UNREADABLE
 
 
 def is_running(folder: Path) -> bool:
-    """Whether some process holds the crawl's lock.
+    """Whether a process holds the crawl's lock.
 
-    The lock is tried shared and given back at once; a crawl that starts in that very moment is told
-    that the folder is in use.
+    A shared lock is tried and released at once. A crawl that starts at that moment is told that the
+    folder is in use.
     """
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -32,7 +32,7 @@ def is_running(folder: Path) -> bool:
 
 
 def lock_holder(folder: Path) -> LockHolder | None:
-    """Who holds the lock or held it last, as the file says; ``None`` when it does not say."""
+    """The present or last holder of the lock, by the lock file; ``None`` when it does not say."""
     try:
         return msgspec.json.decode((folder / "lock").read_bytes(), type=LockHolder)
     except (OSError, *UNREADABLE):

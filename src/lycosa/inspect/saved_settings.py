@@ -1,9 +1,8 @@
-"""What a crawl was last run with: settings, canonical form, and the pure rules to judge URLs by
-again.
+"""Settings of the last run: effective values, canonical form, and pure rules to check URLs by.
 
-``settings.json`` holds the effective settings of the last start, one object per section. What
-identity depends on comes from the manifest instead, which froze it when the crawl was created. The
-rules of a user's own program are not in the folder, so they are not judged again.
+``settings.json`` holds the effective settings of the last start, one object per section. Settings
+that identity depends on come from the manifest instead, which froze them when the crawl was
+created. The rules of a user's program are not in the folder, so they are not checked.
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ from lycosa.urls.identity import Canonicalizer
 
 
 class SettingsUnreadable(Exception):
-    """``settings.json`` cannot be read; the message names the file and what is wrong with it."""
+    """``settings.json`` cannot be read; the message names the file and the error."""
 
 
 class SavedSettings(msgspec.Struct, frozen=True):
-    """Settings of the last start; ``is_recorded`` says that the folder had them, else they are
-    the defaults.
-    """
+    """Settings of the last start; the defaults when ``is_recorded`` is false."""
 
     config: Config
     is_recorded: bool
@@ -46,7 +43,7 @@ def load_saved_settings(reader: CrawlReader) -> SavedSettings:
         folder = reader.origin.folder
         path = settings_path(folder) if folder else f"the settings of {reader.name}"
         raise SettingsUnreadable(
-            f"{path}: {error}; restore it, or remove it to look at the crawl with the defaults"
+            f"{path}: {error}; restore it, or delete it to use the default settings"
         ) from error
     config, is_recorded = recorded or Config(), recorded is not None
     identity = reader.manifest.identity
@@ -59,7 +56,7 @@ def load_saved_settings(reader: CrawlReader) -> SavedSettings:
 
 
 class ScopePlaces:
-    """The URLs whose place belongs to the scope, with the time from which it does."""
+    """URLs whose place belongs to the scope, with the time when it joined."""
 
     def __init__(self, reader: CrawlReader) -> None:
         self._since: dict[str, int] = {}
@@ -75,12 +72,12 @@ class ScopePlaces:
         return len(self._since)
 
     def all_places(self) -> Iterable[str]:
-        """Every one of them."""
         return self._since.keys()
 
     def places_at(self, wall: float) -> tuple[str, ...]:
-        """Those that belonged to it before a time (whole seconds, so one of the same second is
-        left out).
+        """Places that belonged to the scope before a time.
+
+        Times are whole seconds, so a place of the same second is left out.
         """
         return tuple(url for url, since in self._since.items() if since < int(wall))
 
@@ -107,7 +104,7 @@ class PureRules:
     def judge_url_then(
         self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False
     ) -> Refusal | None:
-        """The same with the seeds that were known at that time; slower."""
+        """The same with only the seeds that were known at that time; slower."""
         return self._scope_of(self._places.places_at(wall)).judge_url(
             url, kind, depth, nofollow
         ) or self._traps_at(wall).judge_url(url)

@@ -1,6 +1,4 @@
-"""What the budgets of a site and its hosts say now, from the committed state of the partition
-that owns it.
-"""
+"""What the budgets of a site and its hosts allow now, by the committed state of its partition."""
 
 from __future__ import annotations
 
@@ -20,19 +18,19 @@ _USAGE = msgspec.msgpack.Decoder(Usage)
 
 
 class SiteBudget(msgspec.Struct, frozen=True):
-    """A site, what it took, and the record of the sites that link to it."""
+    """A site, its usage, and the record of the sites that link to it."""
 
     site: str
     usage: Usage
     linking: bytes
 
     def refusal(self, section: BudgetSection, host: VisitRecord) -> Refusal | None:
-        """Why nothing more would be fetched from one of its hosts now, or ``None``."""
+        """Why none of its hosts may fetch more now, or ``None``."""
         return over_budget(section, host.usage, self.usage, self.linking, host.has_place)
 
 
 def site_budget(view: TableView, site: str) -> SiteBudget:
-    """Reads what is kept of a site."""
+    """Read the usage and the linking sites of a site."""
     value = view.get(site_key(site))
     return SiteBudget(
         site,
@@ -42,14 +40,14 @@ def site_budget(view: TableView, site: str) -> SiteBudget:
 
 
 def site_facts(answer: Explanation, found: SiteBudget, section: BudgetSection) -> None:
-    """The site's numbers, as far as a budget is set that they matter for."""
+    """The site's numbers, for the budgets that are set."""
     if section.site_pages:
         most = site_pages_of(section, found.linking)
         answer.add_fact("site", found.site)
         answer.add_fact(
             "site_pages",
             found.usage.pages,
-            f"{found.usage.pages:,} of {most:,} that its site may have",
+            f"{found.usage.pages:,} of at most {most:,} of its site",
         )
         answer.add_fact("site_pages_most", most)
     if section.pages_per_linking_site:
@@ -63,19 +61,19 @@ def site_facts(answer: Explanation, found: SiteBudget, section: BudgetSection) -
         answer.add_fact(
             "site_hosts",
             found.usage.hosts,
-            f"{found.usage.hosts:,} hosts of its site were visited, of {section.site_hosts:,} that"
-            " may be",
+            f"{found.usage.hosts:,} hosts of its site were visited, of at most"
+            f" {section.site_hosts:,}",
         )
 
 
 def judged_now(
     answer: Explanation, found: SiteBudget, section: BudgetSection, host: VisitRecord
 ) -> None:
-    """What the budget would say to a parked host now: it may have grown meanwhile."""
+    """What the budget allows a parked host now; it may have grown since the host was parked."""
     refusal = found.refusal(section, host)
     if refusal is None:
         answer.add_fact(
-            "budget_now", "within", "within it by now, so it goes on when it is looked at again"
+            "budget_now", "within", "now within the budget, so the host resumes at its next check"
         )
     else:
         answer.add_fact("budget_now", f"{refusal.rule} = {refusal.value}")

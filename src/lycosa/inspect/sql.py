@@ -1,6 +1,4 @@
-"""One question in SQL to a crawl's tables. Questions only: a statement that would change or
-write anything is refused.
-"""
+"""One SQL query on a crawl's tables. A statement that would change or write anything is refused."""
 
 from __future__ import annotations
 
@@ -23,22 +21,22 @@ _NO_COLUMN = re.compile(r'(?:Referenced column|does not have a column named) "(.
 
 
 class SqlError(Exception):
-    """A question that cannot be answered; the first line says why, further ones list what there
-    is.
-    """
+    """A query that cannot be answered; the first line says why, further lines list what exists."""
 
 
 def wanted_tables(statement: str) -> list[str]:
-    """The tables that a statement reads: those that it names. Filling one may cost a pass over
-    open segments or over the state.
+    """The tables that a statement names.
+
+    Filling one may need a pass over open segments or over the state.
     """
     words = {word.lower() for word in re.findall(r"\w+", statement)}
     return [name for name in TABLES if name in words and not _COLUMNS_ONLY.match(statement)]
 
 
 def ask(tables: CrawlTables, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """The columns and the rows of an answer; rows stream. Raises ``SqlError``, later ones while
-    rows are taken.
+    """The columns and rows of an answer; rows stream.
+
+    Raises ``SqlError``, also later while rows are read.
     """
     refuse_writes(statement)
     tables.lock()
@@ -61,9 +59,7 @@ def refuse_writes(statement: str) -> None:
 
 
 def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlError:
-    """DuckDB's error in one line; when a name is unknown, with the nearest, and with those there
-    are.
-    """
+    """DuckDB's error in one line; for an unknown name, with the nearest one and all that exist."""
     text = _first_line(error)
     if found := _NO_TABLE.search(text):
         return SqlError(
@@ -99,7 +95,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 def fetched(
     tables: CrawlTables, cursor: duckdb.DuckDBPyConnection, statement: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows as they come. Raises ``SqlError``."""
+    """Rows as an iterator. Raises ``SqlError``."""
     has_zones = any("TIME ZONE" in str(column[1]) for column in cursor.description or ())
     try:
         if has_zones:
@@ -112,11 +108,13 @@ def fetched(
 
 
 def _through_arrow(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-    """DuckDB makes Python values of times with a zone by a package that nothing else here needs.
-    The zone is UTC, so it can go.
+    """Rows by way of Arrow.
+
+    To make Python values of times with a zone, DuckDB needs a package that nothing else here needs.
+    The zone is UTC, so it is dropped.
     """
     with warnings.catch_warnings():
-        # that rows are copied once more: they are few here
+        # copies rows once more: they are few here
         warnings.simplefilter("ignore", UserWarning)
         # its name before DuckDB 2
         name = "to_arrow_reader" if hasattr(cursor, "to_arrow_reader") else "fetch_record_batch"

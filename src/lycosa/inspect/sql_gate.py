@@ -1,13 +1,13 @@
-"""Which statements may be answered: those that only read, judged by DuckDB's own parser.
+"""The statements that are allowed: those that only read, by DuckDB's own parser.
 
 The type of a statement is not enough. ``WITH x AS (COPY ... TO ...) SELECT ...`` is a SELECT to
 DuckDB and writes a file, ``EXPLAIN ANALYZE`` runs what it explains, and some table functions
 (``enable_logging``, ``import_database``) change settings or write. So the parsed tree is walked,
-and what is not on a list of known reading parts is refused: kinds of query, and table functions.
-What a later DuckDB adds is refused until it is put on the list.
+and every kind of query and table function that is not on a list of known reading ones is refused.
+Additions of a later DuckDB are refused until they are listed.
 
-This is one of two lines. The other is the engine's lock (``CrawlTables.lock``): no files but those
-of the tables, no change of settings.
+This is one of two barriers. The other is the engine's lock (``CrawlTables.lock``): no files except
+those of the tables, and no change of settings.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class NotAQuestion(Exception):
 
 
 def check_reads_only(statement: str) -> None:
-    """Raises ``NotAQuestion``, and ``duckdb.Error`` for what is not SQL. Nothing is run."""
+    """Raises ``NotAQuestion``, and ``duckdb.Error`` for invalid SQL. Nothing is run."""
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as parser:
         parsed = parser.extract_statements(statement)
         if len(parsed) != 1:
-            raise NotAQuestion(f"one statement at a time, this is {len(parsed)}")
+            raise NotAQuestion(f"one statement at a time; these are {len(parsed)}")
         kind = _kind(parsed[0])
         if kind == "EXPLAIN":
             inner = parser.extract_statements(_explained(statement))
@@ -80,14 +80,14 @@ def check_reads_only(statement: str) -> None:
         raise _refused("a statement nested this deeply") from None
     if tree.get("error") or len(tree.get("statements", ())) != 1:
         raise _refused(
-            f"a statement that cannot be judged ({tree.get('error_message', 'no parsed form')})"
+            f"a statement that cannot be checked ({tree.get('error_message', 'no parsed form')})"
         )
     for part in _parts(tree["statements"]):
         _check(part)
 
 
 def _check(part: dict[str, Any]) -> None:
-    """One node of the parsed tree."""
+    """Check one node of the parsed tree."""
     kind, name = str(part.get("type", "")), str(part.get("function_name", "")).lower()
     if (kind.endswith("_NODE") and kind not in _QUERIES) or "info_type" in part:
         raise _refused(
@@ -97,8 +97,8 @@ def _check(part: dict[str, Any]) -> None:
         called = str(part.get("function", {}).get("function_name", "")).lower()
         if called not in _TABLE_FUNCTIONS:
             raise NotAQuestion(
-                f"the table function {called} is not allowed here; the tables of the crawl are read"
-                " by their names"
+                f"the table function {called} is not allowed here; read the tables of the crawl by"
+                " their names"
             )
     if name in _FUNCTIONS_REFUSED:
         raise NotAQuestion(f"the function {name} is not allowed here")
@@ -117,7 +117,7 @@ def _parts(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _explained(statement: str) -> str:
-    """What a statement that DuckDB parses as EXPLAIN explains."""
+    """The statements that an EXPLAIN explains."""
     while found := _COMMENT.match(statement):
         statement = statement[found.end() :]
     found = _EXPLAIN.match(statement)
@@ -130,5 +130,5 @@ def _kind(statement: duckdb.Statement) -> str:
 
 def _refused(what: str) -> NotAQuestion:
     return NotAQuestion(
-        f"{what} is not a question, and a crawl's tables can only be read; allowed are {ALLOWED}"
+        f"{what} does not only read, and a crawl's tables are read-only; allowed are {ALLOWED}"
     )

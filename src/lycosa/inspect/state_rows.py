@@ -1,6 +1,4 @@
-"""URL records and visit states as rows of a table: what ``export`` and ``sql`` call ``urls`` and
-``hosts``.
-"""
+"""URL records and visit states as table rows: ``urls`` and ``hosts`` of ``export`` and ``sql``."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _BATCH = 5000
 _NO_HISTORY = History()
 
 StateColumn = tuple[str, pa.DataType, Callable[[CrawlReader, Any], Any]]
-"""Name, type, and how the value comes from an entry of a crawl."""
+"""Name and type of a column, and how to get its value from an entry of a crawl."""
 
 
 def _time(seconds: float) -> datetime | None:
@@ -48,8 +46,9 @@ def _digest(_: CrawlReader, entry: UrlEntry) -> str | None:
 
 
 def _via(_: CrawlReader, entry: UrlEntry) -> str | None:
-    """The page it was found on, whole: a record shortens it to its target when it is on the same
-    host.
+    """The full URL of the page it was found on.
+
+    A record shortens it to its target when both are on the same host.
     """
     via = entry.record.via
     if via.startswith("/"):
@@ -62,7 +61,7 @@ def _seconds(value: float) -> float | None:
 
 
 def _wall(reader: CrawlReader, time: float) -> float:
-    """A stored wait on the wall clock, as that was at the last commit."""
+    """A stored wait on the wall clock of the last commit."""
     return wall_of(time, reader.last_time - reader.last_commit)
 
 
@@ -137,7 +136,7 @@ def state_rows(reader: CrawlReader, kind: str) -> Iterator[tuple[Any, ...]]:
 
 
 def write_state(reader: CrawlReader, kind: str, path: Path, is_empty: bool = False) -> None:
-    """``urls`` or ``hosts`` as a Parquet file, in bounded memory; on demand its columns alone."""
+    """Write ``urls`` or ``hosts`` to a Parquet file in bounded memory; empty when ``is_empty``."""
     schema = pa.schema([pa.field(name, type_) for name, type_, _ in STATE_COLUMNS[kind]])
     rows = iter(()) if is_empty else state_rows(reader, kind)
     with TableWriter(path, schema) as writer:

@@ -1,8 +1,7 @@
-"""How far a crawl is, running or not: counts from its committed state, and what the running crawl
-says of itself.
+"""Progress of a crawl: counts from its committed state, and the status that a running crawl writes.
 
-The estimates are lower bounds and say so: what waits at a host today, one request after another at
-the pace of the host, and nothing of what will still be found there.
+The estimates are lower bounds and are named so: the URLs that wait at a host today, one request
+after another at the host's pace, without any URLs that will still be found there.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ from lycosa.store.port import StoredSegment
 from lycosa.store.removed import removed_files
 
 DEFAULT_HOSTS = 10
-_FRESH_S = 15.0  # a status file older than this is not believed
-_LONG_S = 600.0  # a host that alone needs longer than this is worth a sentence
+_FRESH_S = 15.0  # an older status file is not used
+_LONG_S = 600.0  # a host that needs longer than this is named
 
 
 class ReasonLine(msgspec.Struct, frozen=True):
-    """How often a reason occurred, and what it means."""
+    """The number of URLs with a reason, and its meaning."""
 
     reason: str
     count: int
@@ -60,7 +59,7 @@ class ReasonLine(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """The files of one kind: how many, of them open, bytes."""
+    """The files of one kind: their number, open ones among them, and bytes."""
 
     kind: str
     files: int
@@ -69,11 +68,13 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class CrawlStatus(msgspec.Struct, kw_only=True):
-    """The whole answer. ``folder`` is what the crawl is called where it has no folder; seeds,
-    derived files and what a running crawl says of itself are told of folders alone. ``live`` is
-    what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s`` is how far
-    the wall clock is behind the one by which the crawl waits. ``removed`` are files that were
-    removed here after their upload to ``upload_url``.
+    """The whole status.
+
+    ``folder`` is the name of the crawl where it has no folder. Only folders have seeds, derived
+    files and the status of a running crawl. ``live`` is what the running crawl wrote within the
+    last seconds, or empty. ``clock_set_back_s`` is how far the wall clock is behind the clock by
+    which the crawl waits. ``removed`` are files that were removed here after their upload
+    to ``upload_url``.
     """
 
     folder: str
@@ -116,11 +117,10 @@ def crawl_status(
     by: Order = Order.QUEUE,
     sites: int = 0,
 ) -> CrawlStatus:
-    """Reads counters and hosts of all partitions; about ten microseconds a host. ``now`` is wall
-    time in seconds.
+    """Read counters and hosts of all partitions; about ten microseconds a host.
 
-    ``hosts`` and ``sites`` are how many of each are listed, ``by`` what makes them the first.
-    Listing sites holds the sites of one partition that have work left in memory.
+    ``now`` is wall time in seconds. ``hosts`` and ``sites`` are the numbers to list, ``by`` is
+    their order. Listing sites holds in memory the sites of one partition that have work left.
     """
     manifest, folder = reader.manifest, reader.origin.folder
     status = CrawlStatus(
@@ -139,7 +139,7 @@ def crawl_status(
     status.live = _live(folder, now) if folder and status.is_running else {}
     remarks, refusals = dict[int, int](), dict[int, int]()
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
-    # One pass over all hosts; what is listed is kept in heaps, so memory is that of the lists.
+    # One pass over all hosts; the lists are kept in heaps, so memory is only theirs.
     for view in reader.partition_views():
         _add_counters(status, view.counters(), remarks, refusals)
         found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
@@ -161,21 +161,19 @@ def crawl_status(
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:
-    """Derived files that are missing, without those that a running crawl is about to build: of the
-    segment that it just closed.
-    """
+    """Missing derived files, except those of the segment that a running crawl has just closed."""
     return [each for each in lacking_files(folder) if each.reason or not is_running]
 
 
 def _next_due(view: TableView) -> Iterator[int]:
-    """The earliest times that something of a partition is due: of its URLs, of its parked hosts."""
+    """The earliest due times of a partition: of its URLs and of its parked hosts."""
     for prefix in (b"D", b"P"):
         for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1):
             yield int.from_bytes(key[1:5], "big")
 
 
 def estimate(status: CrawlStatus) -> str:
-    """One honest sentence on how long it will take, or empty."""
+    """One sentence on the minimum time that remains, or empty."""
     line = status.longest
     if (
         line is None
@@ -264,7 +262,7 @@ def _outputs(folder: Path) -> list[Output]:
 
 
 def _removed(folder: Path) -> list[Output]:
-    """By kind."""
+    """Removed files by kind."""
     sizes: dict[str, list[int]] = {}
     for name, each in removed_files(folder).items():
         if not (folder / name).exists():
@@ -273,7 +271,7 @@ def _removed(folder: Path) -> list[Output]:
 
 
 def _stored(segments: list[StoredSegment]) -> list[Output]:
-    """The same of what a view without files has."""
+    """The same for a view without files."""
     opened = sum(not segment.is_closed for segment in segments)
     sizes = {
         layout.WARC: sum(each.length for each in segments),
@@ -283,7 +281,7 @@ def _stored(segments: list[StoredSegment]) -> list[Output]:
 
 
 def _size(path: Path) -> int:
-    """0 for a file that went meanwhile."""
+    """The size of a file; 0 when it was deleted meanwhile."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -291,7 +289,7 @@ def _size(path: Path) -> int:
 
 
 def _live(folder: Path, now: float) -> dict[str, Any]:
-    """What the running supervisor wrote, when it is not old."""
+    """The status that the running supervisor wrote, unless it is old."""
     try:
         live = json.loads(status_path(folder).read_bytes())
     except (OSError, ValueError):
@@ -304,7 +302,7 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
     if status.live:
         return str(status.live.get("waiting_for", ""))
     if status.is_running and folder is not None:
-        return "it has not said anything for a while; it may be starting, or hang"
+        return "unknown: it has not written its status for a while; it may be starting or hang"
     waiting = status.states[UrlState.QUEUED.label]
     if waiting:
         due = (
@@ -314,7 +312,7 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
         )
         urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
         who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its worker"
-        return f"{who} to go on with {urls}{due}"
+        return f"{who} to resume {urls}{due}"
     if status.next_due_s >= 0:
         return f"nothing now; the next refetch is due in {span(status.next_due_s)}"
     return "nothing"

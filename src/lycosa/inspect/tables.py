@@ -1,17 +1,16 @@
-"""The tables of a crawl in DuckDB: ``pages``, ``fetches``, ``links``, ``ccindex``, ``urls`` and
-``hosts``.
+"""A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``ccindex``, ``urls``, ``hosts``.
 
-``fetches`` has a row for each stored fetch, ``pages`` those of pages alone: who counts pages does
-not want robots.txt and sitemaps among them. ``ccindex`` is ``fetches`` with Common Crawl's columns,
-where ``subset`` tells them apart.
+``fetches`` has a row for each stored fetch, ``pages`` only those of pages, because a count of pages
+should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
+columns, where ``subset`` distinguishes them.
 
-Closed segments are read from their Parquet files, where there is a folder with them. What is
-captured since (open segments up to the last commit, and closed ones whose Parquet is not built yet)
-comes from the row journals through temporary Parquet files, so that nothing is missing while the
-crawl runs and each capture is there once: the files are listed first, and a segment counts as
-theirs or as its journal's by that list alone.
+Closed segments are read from their Parquet files, where there is a folder with them. Later captures
+(open segments up to the last commit, and closed ones without Parquet) come from the row journals
+through temporary Parquet files. So nothing is missing while the crawl runs, and each capture is
+there once: the files are listed first, and only that list decides whether a segment is read from
+its files or its journal.
 
-Memory is bounded: DuckDB gets a limit and spills to disk, the rest streams.
+Memory is bounded: DuckDB gets a limit and spills to disk, everything else streams.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ CAPTURES = (PAGES, LINKS)
 FETCHES = "fetches"
 STATE = ("urls", "hosts")
 TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")
-# What the builders of a temporary table take from a header is filled in for each segment.
+# What the builders of a temporary table need from a header is set for each segment.
 _HEADER = SegmentHeader(
     format=JOURNAL_FORMAT,
     segment="",
@@ -52,10 +51,10 @@ _OF_FETCHES = {PAGES, FETCHES, "ccindex"}
 
 
 class CrawlTables:
-    """DuckDB over a crawl; a context manager. ``wanted`` names the tables that are filled; the
-    others have columns only.
+    """DuckDB over a crawl; a context manager.
 
-    Raises what ``CrawlReader`` raises, ``JournalError`` and ``OSError``.
+    ``wanted`` names the tables that are filled; the others have only columns. Raises what
+    ``CrawlReader`` raises, ``JournalError`` and ``OSError``.
     """
 
     def __init__(
@@ -86,12 +85,13 @@ class CrawlTables:
             raise
 
     def lock(self, *files: Path) -> None:
-        """From here on the connection reaches the files of its tables and ``files``, by their exact
-        names, and no others (what it spills to disk apart). No file can be made, and no setting
-        changed.
+        """Restrict the connection to the files of its tables and ``files``, by their exact names.
 
-        DuckDB knows no permission to read alone, so this does not keep a statement from overwriting
-        a table's file: only statements that ``sql_gate`` lets pass may follow.
+        Files that it spills to disk stay possible. After this no other file can be created and no
+        setting changed.
+
+        DuckDB has no read-only permission, so this does not keep a statement from overwriting a
+        table's file: only statements that ``sql_gate`` accepts may follow.
         """
         listed = ", ".join(_quoted(path) for path in [*self._files, *files])
         self.connection.execute(f"SET allowed_paths = [{listed}]")
@@ -129,9 +129,9 @@ class CrawlTables:
             config={
                 "memory_limit": f"{memory_mb}MB",
                 "temp_directory": str(self._folder / "spill"),
-                # a question never loads code from the network
+                # a query never loads code from the network
                 "autoinstall_known_extensions": "false",
-                "python_enable_replacements": "false",  # nor sees variables of this program
+                "python_enable_replacements": "false",  # and sees no variables of this program
             },
         )
         connection.execute("SET TimeZone = 'UTC'")
@@ -145,7 +145,7 @@ class CrawlTables:
         }
         ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
         for kind in CAPTURES:
-            # An empty file, so that a table has its columns before there is a capture.
+            # An empty file, so that a table has its columns before the first capture.
             files[kind].append(self._build(kind, "", ()))
         for segment in source.list_segments():
             if segment.journal_length is None:
@@ -181,5 +181,5 @@ class CrawlTables:
 
 
 def _quoted(path: Path) -> str:
-    """As a text of SQL."""
+    """The text as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"

@@ -1,6 +1,6 @@
 """The hosts and sites of a crawl that stand out: most in the queue, most errors, longest wait.
 
-A list keeps only as many lines as are asked for, however many hosts the crawl has.
+A list keeps only the requested number of lines, however many hosts the crawl has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lycosa.inspect.site_budget import site_budget
 
 
 class Order(Enum):
-    """What hosts and sites are listed by, the most first."""
+    """The order of listed hosts and sites, largest first."""
 
     QUEUE = "queue"
     ERRORS = "errors"
@@ -30,8 +30,10 @@ class Order(Enum):
 
 
 class HostLine(msgspec.Struct, frozen=True):
-    """One host. ``wait_s`` until its next request, ``needs_s`` the least time in which its queue
-    can be fetched; ``errors`` counts requests that failed, tries of its name included.
+    """One host.
+
+    ``wait_s`` is the time until its next request, ``needs_s`` the minimum time to fetch its queue.
+    ``errors`` counts failed requests and failed DNS lookups.
     """
 
     host: str
@@ -48,9 +50,10 @@ class HostLine(msgspec.Struct, frozen=True):
 
 
 class SiteLine(msgspec.Struct, frozen=True):
-    """One site: its listed hosts together. ``wait_s`` until the first of them may be fetched;
-    ``pages`` of all its hosts and ``most_pages`` by its budget, 0 is no limit; ``linking_sites`` is
-    counted while it earns pages.
+    """One site: its listed hosts together.
+
+    ``wait_s`` is the time until the first of them may be fetched. ``pages`` counts all its hosts,
+    ``most_pages`` is its budget (0 is no limit). ``linking_sites`` is counted while it adds pages.
     """
 
     site: str
@@ -76,7 +79,7 @@ class Top(Generic[_Line]):
         self._heap: list[tuple[float, str, _Line]] = []
 
     def add_line(self, line: _Line, name: str) -> None:
-        """One more; of equal ones the later name comes first."""
+        """Add a line; of equal ones the later name comes first."""
         entry = (self._rank(line), name, line)
         if len(self._heap) < self._wanted:
             heapq.heappush(self._heap, entry)
@@ -84,7 +87,7 @@ class Top(Generic[_Line]):
             heapq.heappushpop(self._heap, entry)
 
     def lines(self) -> list[_Line]:
-        """In order."""
+        """The lines in their order."""
         return [
             line for _, _, line in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
         ]
@@ -103,11 +106,11 @@ class SiteLines:
         self._hosts: dict[str, list[HostLine]] = {}
 
     def add_host(self, line: HostLine) -> None:
-        """A host of it."""
+        """Add a host to its site."""
         self._hosts.setdefault(self._site_of(line.host), []).append(line)
 
     def lines(self) -> list[SiteLine]:
-        """One line for each site that a host was given of."""
+        """One line for each site with a host."""
         return [self._line(site, hosts) for site, hosts in self._hosts.items()]
 
     def _line(self, site: str, hosts: list[HostLine]) -> SiteLine:
@@ -127,12 +130,12 @@ class SiteLines:
 
 
 def failures_of(record: VisitRecord) -> int:
-    """Requests to a host that failed, and tries of its name."""
+    """The number of failed requests and failed DNS lookups of a host."""
     return record.errors + record.dns_failures
 
 
 def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
-    """A host as it is listed. The URLs of a parked host are parked."""
+    """The line of a host. The URLs of a parked host are parked."""
     delay = steady_delay(record, config)
     is_parked = record.state is HostState.PARKED
     wait = max((record.parked_until if is_parked else record.next_at) - now, 0.0)

@@ -1,5 +1,6 @@
-"""Stored waits as times of the wall clock, for people: they are stored in crawl time, which may
-be ahead of it (``crawl_clock``).
+"""Stored waits as times of the wall clock.
+
+They are stored in crawl time, which may be ahead of it (``crawl_clock``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from lycosa.kv.records import UrlRecord
 
 
 def visit_in_wall_time(host: VisitRecord, ahead_s: float) -> VisitRecord:
-    """A host whose waits end by the wall clock; crawl time is ``ahead_s`` ahead of it."""
+    """A visit state whose waits end by the wall clock; crawl time is ``ahead_s`` ahead of it."""
     if not ahead_s:
         return host
     pace = msgspec.structs.replace(
@@ -29,7 +30,7 @@ def visit_in_wall_time(host: VisitRecord, ahead_s: float) -> VisitRecord:
 
 
 def record_in_wall_time(record: UrlRecord, ahead_s: float) -> UrlRecord:
-    """The same of a URL."""
+    """A URL record whose waits end by the wall clock."""
     return (
         msgspec.structs.replace(record, due_at=int(wall_of(record.due_at, ahead_s)))
         if ahead_s
@@ -38,5 +39,5 @@ def record_in_wall_time(record: UrlRecord, ahead_s: float) -> UrlRecord:
 
 
 def wall_of(time: float, ahead_s: float) -> float:
-    """A crawl time on the wall clock; 0, which is none, stays."""
+    """A crawl time on the wall clock; 0, which means none, stays 0."""
     return max(time - ahead_s, 1.0) if time else 0.0

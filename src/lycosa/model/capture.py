@@ -1,4 +1,4 @@
-"""One stored fetch: what the store writes, and the line of the row journal that remembers it."""
+"""One stored fetch, from which the store writes records and the line of the row journal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lycosa.model.parsed import Parsed
 
 
 class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Which robots.txt decided, and how.
+    """The robots.txt that decided, and its decision.
 
-    ``version`` is the SHA-1 (base32) of the file, empty when there was none; ``fetched`` when it
+    ``version`` is the SHA-1 (base32) of the file, empty when there was none; ``fetched`` is when it
     was read (seconds since 1970); ``status`` its HTTP status (0 = unreachable); ``group`` the
-    user-agent line that applies (empty = none); ``line`` the 1-based number of the rule's line (0 =
-    no rule matched); ``rule`` that line's text. ``bound`` is empty, or the bound that kept the
-    rules from being judged, so that the URL counts as disallowed.
+    user-agent line that applies (empty = none); ``line`` the 1-based line number of the rule (0 =
+    no rule matched); ``rule`` the text of that line. ``bound`` is empty, or the limit because of
+    which the rules were not judged, so that the URL counts as disallowed.
     """
 
     allowed: bool = True
@@ -30,8 +30,9 @@ class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The capture that a revisit or duplicate points at: URL, WARC-Date in microseconds since
-    1970, record id.
+    """The capture that a revisit or duplicate refers to.
+
+    It has URL, WARC-Date in microseconds since 1970, and record ID.
     """
 
     url: str
@@ -40,11 +41,12 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Capture(msgspec.Struct, frozen=True, gc=False):
-    """A fetch to be stored. ``parsed`` is ``None`` for robots.txt and responses without a document.
+    """A fetch to be stored.
 
-    ``payload_digest`` is ``sha1:`` and base32 of the body as received (transfer-decoded).
-    ``original`` with ``not_modified`` gives a server-not-modified revisit, without it an
-    identical-payload-digest one. ``media_type`` is the essence that the body was found to have.
+    ``parsed`` is ``None`` for robots.txt and responses without a document. ``payload_digest`` is
+    ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` makes the record a
+    revisit: server-not-modified with ``not_modified``, else identical-payload-digest.
+    ``media_type`` is the detected type of the body, without parameters.
     """
 
     fetched: Fetched
@@ -66,8 +68,10 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a record stands: segment file name (closed form), byte offset and length of its gzip
-    member, record id.
+    """The location of a record.
+
+    It has the segment file name (closed form), byte offset and length of its gzip member, and the
+    record ID.
     """
 
     segment: str

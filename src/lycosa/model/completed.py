@@ -1,4 +1,4 @@
-"""A lease ended: what the partition is told, and the states a URL can be in."""
+"""The end of a lease, as the partition gets it, and the states of a URL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lycosa.reasons import Reason
 
 
 class UrlState(IntEnum):
-    """Where a URL stands; exactly one at any time. The value is written to disk.
+    """State of a URL; exactly one at any time. The value is written to disk.
 
     A leased URL is ``QUEUED`` on disk. The queued URLs of a parked or retired host count as parked
     or retired with it.
@@ -20,9 +20,9 @@ class UrlState(IntEnum):
     PARKED = 2  # set aside by a budget
     FETCHED = 3  # a 2xx or 304 capture is stored
     REDIRECTED = 4  # the answer was a redirect, which became a discovered URL
-    FAILED = 5  # a dead letter: no retry is due
+    FAILED = 5  # it failed, and no retry is due
     REFUSED = 6  # refused by a rule that depends on state (robots.txt)
-    RETIRED = 7  # its host was given up
+    RETIRED = 7  # its host was retired
 
     @property
     def label(self) -> str:
@@ -31,14 +31,14 @@ class UrlState(IntEnum):
 
 
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What past fetches of a URL left.
+    """What a URL's record remembers of its fetches.
 
-    ``digest`` is the raw SHA-1 of the payload; ``interval_s`` the refetch interval now in force;
-    ``date_us``, ``record_id``, ``segment`` and ``offset`` are the last capture's; ``duplicate_of``
-    the URL whose body is the same or nearly so. ``is_same`` says that it is the very same: then
-    ``date_us`` and ``record_id`` are those of that URL's capture, which alone has the body.
-    ``forwards`` counts how often a sitemap brought the page forward since a fetch last found it
-    changed.
+    ``digest`` is the raw SHA-1 of the payload. ``interval_s`` is the current refetch interval.
+    ``date_us``, ``record_id``, ``segment`` and ``offset`` are those of the last capture.
+    ``duplicate_of`` is the URL whose body is the same or nearly the same. ``is_same`` says that it
+    is exactly the same. Then ``date_us`` and ``record_id`` are those of that URL's capture, which
+    alone has the body. ``forwards`` counts how often a sitemap moved the next fetch forward since a
+    fetch last found a change.
     """
 
     fetches: int = 0
@@ -65,7 +65,7 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``number`` is the URL's fetch number at the lease; an older one is ignored. ``due_at`` (seconds
     since 1970, 0 = never) is the next fetch: a retry when ``state`` is ``QUEUED``, else a refetch.
-    ``history`` replaces the old one when given.
+    ``history``, if given, replaces the old one.
     """
 
     host8: bytes

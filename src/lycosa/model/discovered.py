@@ -1,4 +1,4 @@
-"""A URL was found: what the exchange carries to the partition that owns it."""
+"""A URL that was found, as the exchange carries it to the partition that owns it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 class LinkKind(IntEnum):
     """Where a URL was found. The value is written to disk.
 
-    ``SITEMAP`` is a page that a sitemap lists; ``SITEMAP_FILE`` a sitemap, named in robots.txt or
-    listed in an index.
+    ``SITEMAP`` is a page that a sitemap lists. ``SITEMAP_FILE`` is a sitemap, named in robots.txt
+    or listed in an index.
     """
 
     SEED = 0
@@ -36,29 +36,35 @@ class LinkKind(IntEnum):
     OTHER = 34
 
     is_requisite: bool
-    """Part of how a page looks, not a page: recorded, fetched only with ``--requisites``."""
+    """Whether it is part of how a page looks, not a page.
+
+    Its links are recorded, and fetched only with ``--requisites``.
+    """
 
     def __init__(self, number: int) -> None:
-        self.is_requisite = number >= 30  # kept, as it is asked for each link and more than once
+        self.is_requisite = number >= 30  # stored, because it is read several times for each link
 
 
 NO_HINT = -1
-"""No priority is given. A whole number, which takes one byte in a parcel where a float takes
-nine.
+"""No priority is given.
+
+An integer, which takes one byte in a parcel where a float takes nine.
 """
 
 
 class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One URL, found once.
+    """One find of a URL.
 
     ``url`` is canonical. ``host8`` and ``url8`` are the first eight bytes of the SHA-256 of its
     host and of itself. ``depth`` counts links from a seed; a redirect keeps its source's depth.
-    ``hops`` counts redirects in a row. ``via`` is the URL it was found on, empty for a seed.
-    ``importance`` is the source page's share for this link, in [0, 1]. ``lastmod`` (seconds since
-    1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s`` (seconds
-    between changes, 0 = unknown) come from sitemaps. What the owner cannot look up, since it may be
-    another worker's, travels too: ``chain`` has the redirects before ``via``, the first asked
-    first, and ``vouching`` the hosts that vouch for a sitemap.
+    ``hops`` counts redirects in a row. ``via`` is the URL of the page with the link, empty for a
+    seed. ``importance`` is the source page's share for this link, in [0, 1]. ``lastmod`` (seconds
+    since 1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s``
+    (seconds between changes, 0 = unknown) come from sitemaps.
+
+    Two fields have data that the owner, perhaps another worker, cannot look up. ``chain`` has the
+    redirects before ``via``, the first requested first. ``vouching`` has the hosts that vouch for a
+    sitemap.
     """
 
     url: str

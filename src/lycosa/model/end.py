@@ -1,4 +1,4 @@
-"""How workers end: what worker, supervisor and their callers tell each other."""
+"""How workers end, for worker, supervisor and their callers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ class End(Enum):
 
     FINISHED = "finished"  # nothing is due within finish_wait
     LIMIT = "limit"  # a limit was reached
-    STOPPED = "stopped"  # asked to stop
+    STOPPED = "stopped"  # by the operator or the program
 
 
 class PreviousEnd(Enum):
-    """How the owner before this worker ended, as whoever starts the worker knows it: whether
-    URLs are suspected for it.
+    """How the previous owner ended, as far as is known when a worker starts.
+
+    It decides which URLs are suspected.
     """
 
     CRASH = (  # by a signal or the memory bound, or unknown, on this machine: what was in flight
         "crash"
     )
-    LOST = "lost"  # with its machine: only what a commit had named as being in flight
+    LOST = "lost"  # with its machine: only URLs that a commit names as in flight are suspected
     ORDERLY = "orderly"  # planned, fenced, or after a commit whose outcome was not known: nothing

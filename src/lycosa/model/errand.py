@@ -1,9 +1,9 @@
 """A request to a host, asked of the partition that owns it.
 
-Only the owner of a host sends requests to it. Where another host's robots.txt redirects there, the
-owner is asked to send one request in the host's own turn: that is an errand. Its answer goes back
-to the partition that asked. Who asks counts the redirects and asks for the next one itself, so an
-errand never causes an errand.
+Only the owner of a host sends requests to it. When another host's robots.txt redirects there, the
+owner is asked to send one request in the host's own turn: that is an errand. Its answer goes to the
+partition that asked. The asking partition counts the redirects and asks for the next one itself, so
+an errand never causes another errand.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import msgspec
 from lycosa.reasons import Reason
 
 MOST_URL_CHARS = 2048
-"""An errand's URL is at most this long: a hundred of them wait in one record."""
+"""Maximum length of an errand's URL. A hundred of them may wait in one record."""
 
 
 class Asker(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Who asks: a partition, one of its hosts, http or https; ``number`` tells the question from
-    earlier ones of that origin.
+    """The origin that asks: a partition, one of its hosts, http or https.
+
+    ``number`` distinguishes the question from earlier ones of that origin.
     """
 
     partition: int
@@ -28,7 +29,7 @@ class Asker(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Errand(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One request that a host owes to others. All who ask for the same URL share it."""
+    """One request to a host that others asked for. All askers of the same URL share it."""
 
     url: str
     askers: tuple[Asker, ...]
@@ -38,9 +39,8 @@ class Question(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the asking host remembers until the answer comes. Times are crawl time, in seconds.
 
     ``hops`` counts the redirects of its robots.txt so far. ``heard`` is an answer that the host's
-    next turn takes in: the file itself is stored by then. After ``deadline`` the origin counts as
-    unreachable; the question is *late* then and an answer is still taken until the deadline that
-    follows.
+    next turn takes in; the file itself is stored by then. After ``deadline`` the origin counts as
+    unreachable and the question is *late*. A late answer is accepted until a second deadline.
     """
 
     secure: bool
@@ -53,16 +53,16 @@ class Question(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What came of an errand, for all who asked from one partition.
+    """The result of an errand, for all askers of one partition.
 
     ``status`` (0 = no response), ``reason`` and ``detail`` are those of the request. ``location``
-    is where a redirect leads; ``robots`` is what a robots.txt says, as it is stored for an origin,
-    empty when the file could not be had. ``record_id`` names the WARC record of the response. With
+    is the target of a redirect. ``robots`` is the content of a robots.txt in the stored form, empty
+    when the file was unavailable. ``record_id`` names the WARC record of the response. With
     ``until`` (crawl time, else 0) nothing was requested yet: the host rests until then, and another
     answer follows.
 
-    ``time`` is the crawl time of the partition that answers, because that of the one that asked may
-    be another: on a cluster each shard has its own. 0: it is the same.
+    ``time`` is the crawl time of the answering partition (0 = the same as that of the asking one).
+    They may differ, because on a cluster each shard has its own crawl time.
     """
 
     askers: tuple[Asker, ...]

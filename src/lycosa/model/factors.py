@@ -1,4 +1,4 @@
-"""What the priority of a URL is made from."""
+"""The inputs of a URL's priority."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import msgspec
 
 
 class Factors(msgspec.Struct, frozen=True, gc=False):
-    """Inputs of a priority. ``importance`` is that of the link by which the URL was found,
-    ``authority`` that of its host, both in [0, 1]; ``depth`` counts links from a seed.
-    ``change_interval_s`` is the time between changes (0 = unknown), ``age_s`` the time since the
-    last fetch (negative = never fetched), ``hint`` a sitemap's priority in [0, 1] (negative =
-    none).
+    """Inputs of a priority.
+
+    ``importance`` is that of the link by which the URL was found, ``authority`` that of its host,
+    both in [0, 1]. ``depth`` counts links from a seed. ``change_interval_s`` is the time between
+    changes (0 = unknown), ``age_s`` the time since the last fetch (negative = never fetched),
+    ``hint`` a sitemap's priority in [0, 1] (negative = none).
     """
 
     importance: float = 0.0

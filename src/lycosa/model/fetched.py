@@ -1,4 +1,4 @@
-"""One request and what came of it: the fetch stage's question and answer."""
+"""One request of the fetch stage, and its result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from lycosa.reasons import Reason
 
 
 def as_sent(value: str) -> str:
-    """A header value that holds a URL, its bytes beyond ASCII percent-encoded: whatever encoding
-    the server had in mind, it is asked for its own bytes. Browsers do the same, and curl sends them
-    raw.
+    """A header value with a URL, its bytes beyond ASCII percent-encoded.
+
+    So the server gets its own bytes back in any encoding. Browsers do the same; curl would send
+    them raw.
     """
     return (
         value
@@ -23,11 +24,11 @@ def as_sent(value: str) -> str:
 
 
 MAX_SITEMAP_BYTES = 50 * 1024 * 1024
-"""What a sitemap may have, uncompressed (sitemaps.org protocol)."""
+"""Maximum size of an uncompressed sitemap (sitemaps.org protocol)."""
 
 
 class FetchKind(IntEnum):
-    """What a request is for. The value is written to disk."""
+    """The purpose of a request. The value is written to disk."""
 
     PAGE = 0
     ROBOTS = 1
@@ -45,15 +46,14 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
     header_bytes: int = 256 * 1024
     header_count: int = 1000
     body_bytes: int = 10_000_000
-    spool_bytes: int = 1_000_000  # a body beyond this goes to disk while it arrives
+    spool_bytes: int = 1_000_000  # a larger body is written to disk while it arrives
 
 
 class FetchRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request to send. ``url`` is canonical; ``address`` is the one IP address to connect to
-    (text, no port).
+    """A request to send.
 
-    ``etag`` and ``last_modified`` are validators of the last capture and make the request
-    conditional.
+    ``url`` is canonical; ``address`` is the one IP address to connect to (text, no port). ``etag``
+    and ``last_modified`` are validators of the last capture and make the request conditional.
     """
 
     url: str
@@ -65,17 +65,18 @@ class FetchRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fetched(msgspec.Struct, frozen=True, dict=True):
-    """What came back.
+    """The result of a request.
 
-    ``reason`` is ``NONE`` when a whole response arrived, ``BODY_TRUNCATED`` when we cut it, else
-    why there is none; a response that broke in the middle keeps its bytes and has its reason.
-    ``header_block`` is byte for byte as received (status line to blank line of the final response);
-    ``body`` is transfer-decoded and still content-encoded; a body over ``Limits.spool_bytes`` is in
-    the file ``spool`` instead (the receiver deletes it). ``truncated`` is WARC's word for why a
+    ``reason`` is ``NONE`` when a complete response arrived, ``BODY_TRUNCATED`` when we cut it, else
+    why there is none. A response that broke off in the middle keeps its bytes and has its reason.
+    ``header_block`` is byte for byte as received (status line to blank line of the final response).
+    ``body`` is transfer-decoded and still content-encoded. A body over ``Limits.spool_bytes`` is in
+    the file ``spool`` instead, which the receiver deletes. ``truncated`` is WARC's word for why a
     body is short: ``length``, ``time``, ``disconnect``, ``unspecified`` or empty. ``protocol`` is
     ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall
-    time in seconds at the start of the request; ``duration_s`` until the last byte,
-    ``first_byte_s`` until the first, ``sent_s`` until the request was sent (0 when it was not).
+    time in seconds at the start of the request. The times from there are ``duration_s`` until the
+    last byte, ``first_byte_s`` until the first, and ``sent_s`` until the request was sent (0 when
+    it was not).
     """
 
     url: str
@@ -97,8 +98,9 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     sent_s: float = 0.0
 
     def headers(self) -> list[tuple[str, str]]:
-        """Header fields in order, names lower-cased, values Latin-1 and stripped, folded lines
-        joined. The list is not to be changed.
+        """Header fields in order, names lower-cased, values Latin-1, folded lines joined.
+
+        Values are stripped. The list must not be changed.
         """
         return self._fields
 
@@ -108,14 +110,12 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def location(self) -> str:
-        """What ``Location`` refers to, relative or not; empty when there is none, or two that
-        differ.
-        """
+        """The value of ``Location``, relative or not; empty if it is missing or ambiguous."""
         return "" if self.reason is Reason.BAD_REDIRECT else as_sent(self.header("location"))
 
     @cached_property
     def _fields(self) -> list[tuple[str, str]]:
-        # Once for an exchange: half a dozen stages ask for one field or another.
+        # Parsed once for each response, because half a dozen stages read fields.
         fields: list[tuple[str, str]] = []
         for line in self.header_block.decode("latin-1").split("\n")[1:]:
             if line[:1] in (" ", "\t") and fields:

@@ -1,4 +1,4 @@
-"""A capture as a page sink sees it."""
+"""A capture as a page sink gets it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from lycosa.model.parsed import Link
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One stored response, with what was found in it.
+    """One stored response, with what the parser found in it.
 
     ``body`` is as received, still content-encoded; a large one is in the file ``spool`` during the
-    call. ``duplicate_of`` is the URL with the same body, or nearly the same text, that was captured
-    before. ``location`` is where the record stands.
+    call. ``duplicate_of`` is the URL of an earlier capture with the same body or nearly the same
+    text. ``location`` is that of the record.
     """
 
     url: str
@@ -35,7 +35,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_of(capture: Capture, location: Location) -> Page:
-    """The page in a capture."""
+    """The page of a capture."""
     fetched, parsed = capture.fetched, capture.parsed
     duplicate = capture.original or capture.near_duplicate_of
     return Page(

@@ -1,4 +1,4 @@
-"""What a document says: the parse stage's question and answer."""
+"""The input and the result of the parse stage."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lycosa.reasons import Reason
 class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A response body to parse.
 
-    ``url`` is where it came from, canonical. ``headers`` are the response's, in order, names in
-    lower case. ``body`` is still content-encoded; a spooled one is read from the file ``spool``.
-    ``is_sitemap`` says that it was asked for as one: then it may be as large as the protocol
-    allows, whatever its type. ``is_cut`` says that the body is not whole. ``is_last_try``: what has
-    no room in memory as a whole is parsed as far as it has.
+    ``url`` is its canonical URL. ``headers`` are the response's, in order, names in lower case.
+    ``body`` is still content-encoded; a spooled one is read from the file ``spool``. ``is_sitemap``
+    says that it was requested as a sitemap; then it may be as large as the protocol allows,
+    whatever its type. ``is_cut`` says that the body is incomplete. With ``is_last_try``, a document
+    that does not fit in memory is parsed as far as it fits.
     """
 
     url: str
@@ -29,8 +29,10 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An outlink: canonical URL, its two hashes, kind, anchor text (at most 200 characters),
-    rel=nofollow or kin.
+    """An outlink.
+
+    It has the canonical URL, its two hashes, kind, anchor text (at most 200 characters), and
+    whether it has rel=nofollow or a similar relation.
     """
 
     url: str
@@ -42,7 +44,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Directives(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Meta robots and X-Robots-Tag for our product token, merged (the strictest wins)."""
+    """Meta robots and X-Robots-Tag for our product token, merged (the strictest applies)."""
 
     noindex: bool = False
     nofollow: bool = False
@@ -50,19 +52,22 @@ class Directives(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What was found. ``reason`` is ``NONE``, or why there is little in it (killed, timed out,
-    decoding, not HTML).
+    """What was found in a document.
 
-    ``media_type`` is the sniffed essence (``text/html``); ``decoded_bytes`` the size after content
-    decoding; ``simhash`` the 64-bit fingerprint of the visible text (0 when there is too little of
-    it); ``language`` an ISO 639-1 code or empty; ``refused_links`` counts raw links that are not
-    URLs we can crawl, by reason; ``elapsed_s`` is CPU time. ``canonical`` is the page's
-    rel=canonical target in canonical form, or empty. A sitemap or feed gives ``hints``: by
-    canonical URL, last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 =
-    none), and ``changes``: seconds between changes. ``is_sitemap_index``: its links of kind
-    ``SITEMAP_FILE`` are sitemaps; ``is_sitemap``: they, or those of kind ``SITEMAP``, are what it
-    lists. ``is_cut``: only the beginning of the content was parsed, because the whole is beyond a
-    limit (``reason`` says which). ``more`` is used only on the way from the parse child
+    ``reason`` is ``NONE``, or why there is little (killed, timed out, decoding, not HTML).
+    ``media_type`` is the detected type (``text/html``). ``decoded_bytes`` is the size after content
+    decoding. ``simhash`` is the 64-bit fingerprint of the visible text (0 = too little text).
+    ``language`` is an ISO 639-1 code or empty. ``refused_links`` counts raw links that are not URLs
+    we can crawl, by reason. ``elapsed_s`` is CPU time. ``canonical`` is the page's rel=canonical
+    target in canonical form, or empty.
+
+    A sitemap or feed gives ``hints``: by canonical URL, last modification (seconds since 1970, 0 =
+    unknown) and priority in [0, 1] (-1 = none); and ``changes``: seconds between changes.
+    ``is_sitemap_index``: its links of kind ``SITEMAP_FILE`` are sitemaps. ``is_sitemap``: it lists
+    these, or its links of kind ``SITEMAP``.
+
+    ``is_cut``: only the beginning of the content was parsed, because the whole exceeds a limit
+    (``reason`` says which). ``more`` is used only on the way from the parse child
     (``parse.answer_parts``).
     """
 
@@ -90,12 +95,12 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):
-    """How the parser is. ``waiting`` documents have not reached it yet.
+    """The state of the parser.
 
-    ``away_s`` is how long it could not be started by now (0 = it can), ``away_why`` what the system
-    says, ``away_total_s`` how long in all since the start of the worker. ``deaths`` counts children
-    that ended at a document or were too slow with it, ``tried_again`` the documents that were
-    therefore tried once more.
+    ``waiting`` documents have not reached it yet. ``away_s`` is how long it could not be started (0
+    = it can), ``away_why`` the system's error, ``away_total_s`` the total time since the start of
+    the worker. ``deaths`` counts children that ended at a document or were too slow with it,
+    ``tried_again`` the documents that were retried because of that.
     """
 
     waiting: int = 0

@@ -1,4 +1,4 @@
-"""A key of a table together with the partition that owns it: what partitions ask each other for."""
+"""A key of a table with the partition that owns it, as partitions ask each other for it."""
 
 PartitionKey = tuple[int, bytes]
 """A partition and a key that it owns."""

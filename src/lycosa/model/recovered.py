@@ -8,11 +8,11 @@ import msgspec
 class Recovered(msgspec.Struct, frozen=True):
     """What a start found; the defaults are those of a new crawl.
 
-    ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, derived files that stay
-    missing with the reason, when the last commit was (wall seconds, 0 = never), captures by
-    partition, the URLs whose places belong to the scope, and the latest crawl time that a commit
-    has, with the wall time of that commit, and the greatest version of live settings that a last
-    commit names.
+    ``replayed`` counts batches that tables lacked, ``rebuilt`` URL-seen files. ``unbuildable`` maps
+    missing derived files to the reason. ``last_commit`` is the time of the last commit (wall
+    seconds, 0 = never), ``captures`` the number by partition, ``places`` the URLs whose places
+    belong to the scope. ``latest`` is the latest crawl time of a commit, with the wall time of that
+    commit. ``settings`` is the greatest version of live settings that a last commit names.
     """
 
     replayed: int = 0

@@ -1,4 +1,4 @@
-"""How far the upload of a crawl's closed segments is."""
+"""The progress of the upload of a crawl's closed segments."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import msgspec
 
 
 class UploadState(msgspec.Struct, frozen=True):
-    """``files`` and ``bytes`` of closed segments are in the store at ``url``, ``waiting_files`` and
+    """The progress of an upload.
+
+    ``files`` and ``bytes`` of closed segments are in the store at ``url``; ``waiting_files`` and
     ``waiting_bytes`` are not yet. ``removed_files`` and ``removed_bytes`` were removed here, over
-    the life of the crawl. ``failing_s`` is for how long the store has accepted nothing, and ``why``
-    the last reason; 0 and empty while it works. ``is_ending``: the crawl is over and waits for it.
+    the life of the crawl. ``failing_s`` is the time for which the store has accepted nothing, and
+    ``why`` the last reason; 0 and empty while it works. ``is_ending``: the crawl is over and waits
+    for the upload.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""What a host or a site has taken so far."""
+"""The usage of a host or a site so far."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Captures, body bytes, seconds spent fetching, URLs discovered; of a site also the hosts
-    visited under ``budgets.site_hosts``.
+    """Captures, body bytes, seconds spent fetching, URLs discovered.
+
+    For a site also the hosts visited under ``budgets.site_hosts``.
     """
 
     pages: int = 0

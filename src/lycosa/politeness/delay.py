@@ -129,12 +129,12 @@ def clamp(pace: Pace, section: PolitenessSection, now_wall: float) -> Pace:
 
     No time may be further ahead than this clock and these settings can have set it.
     """
-    return Pace(
-        pace.crawl_delay_s,
-        max(pace.last_duration_s, 0.0),
-        max(pace.backoffs, 0),
-        min(pace.backoff_at, now_wall),
-        min(pace.retry_at, now_wall + section.max_retry_after_s),
+    return msgspec.structs.replace(
+        pace,
+        last_duration_s=max(pace.last_duration_s, 0.0),
+        backoffs=max(pace.backoffs, 0),
+        backoff_at=min(pace.backoff_at, now_wall),
+        retry_at=min(pace.retry_at, now_wall + section.max_retry_after_s),
     )
 
 

@@ -1,12 +1,11 @@
-"""A crawl from a Python program: the same session, worker and stages as the command line's, in the
-program's own process.
+"""A crawl from a Python program: the same session, worker and stages as on the command line.
 
     import lycosa
 
     report = lycosa.Crawl(["https://example.org/"], folder="example").run()
 
-Only the parser runs in a child process. The program's rules and sinks are called on the crawl's
-event loop, so they should be quick.
+Everything runs in the program's process, except the parser, which runs in a child process. The
+program's rules and sinks are called on the crawl's event loop, so they should be quick.
 """
 
 from __future__ import annotations
@@ -52,9 +51,11 @@ _SEED_BATCH = 10_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How a run ended: why, the counts of the whole crawl, seeds that were refused, with the
-    reason, and sources of seeds that an earlier run did not read to their end: a file that the
-    command line was given, for instance, is read on by the command line.
+    """How a run ended.
+
+    It has the reason of the end, the counts of the whole crawl, and the refused seeds with reasons.
+    ``unread_seeds`` are sources of seeds that an earlier run did not read to their end. For
+    example, the command line continues to read a file that it was given.
     """
 
     end: End
@@ -64,15 +65,15 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Crawl:
-    """One crawl folder and what to do there. Each ``run`` goes on where the last one ended, after a
-    crash too.
+    """One crawl folder and what to do there.
 
-    ``rules`` are asked about every URL that is found, after scope and traps, and refuse one by
-    returning a ``Refusal``. ``sinks`` are given every capture before its commit; after a crash one
-    may be given again. ``run`` raises what the command line would say in one line:
-    ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``ObjectError``, ``OSError``; and
-    ``ValueError`` when no seed of a new crawl can be crawled, with the reasons. Settings are
-    checked at once: the constructor raises ``SettingsError``.
+    Each ``run`` continues the last one, also after a crash. ``rules`` judge every URL that is
+    found, after scope and traps, and refuse one by returning a ``Refusal``. ``sinks`` get every
+    capture before its commit, after a crash possibly twice. ``run`` raises the errors that the
+    command line reports in one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``,
+    ``ObjectError``, ``OSError``. It raises ``ValueError`` when no seed of a new crawl can be
+    crawled, with the reasons. Settings are checked at once: the constructor raises
+    ``SettingsError``.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Crawl:
         sinks: Sequence[PageSink] = (),
     ) -> None:
         if isinstance(seeds, str):
-            raise TypeError(f"seeds are several URLs, for instance [{seeds!r}]")
+            raise TypeError(f"seeds must be a list of URLs, for instance [{seeds!r}]")
         self._seeds = list(seeds)
         self._folder = Path(folder)
         self._config = config if config is not None else Config()
@@ -99,7 +100,7 @@ class Crawl:
         return f"<Crawl {self._folder} {self._worker!r}>"
 
     def run(self) -> Report:
-        """Crawls until nothing is left, a limit is reached, or ``stop`` is called. Blocks."""
+        """Crawl until no work is left, a limit is reached, or ``stop`` is called. Blocks."""
         return uvloop.run(self.run_async())
 
     async def run_async(self) -> Report:
@@ -121,8 +122,9 @@ class Crawl:
                     self._uploads.stop()
 
     def stop(self) -> None:
-        """Finishes what is in flight and commits; ``run`` then returns. Call it from the loop's
-        thread, for instance from a sink.
+        """Finish and commit what is in flight, then return from ``run``.
+
+        Call it from the loop's thread, for instance from a sink.
         """
         if self._worker is not None:
             self._worker.stop()
@@ -130,7 +132,7 @@ class Crawl:
             self._uploads.stop()
 
     def pause(self) -> None:
-        """Starts no new request until ``resume``."""
+        """Start no new request until ``resume``."""
         if self._worker is not None:
             self._worker.pause()
 
@@ -139,8 +141,9 @@ class Crawl:
             self._worker.resume()
 
     async def pages(self) -> AsyncIterator[Page]:
-        """Runs the crawl and gives its captures one by one. The crawl is paused while the
-        program lags far behind.
+        """Run the crawl and yield its captures.
+
+        The crawl is paused while the program is far behind.
         """
         queue: asyncio.Queue[Page | None] = asyncio.Queue()
 
@@ -164,11 +167,11 @@ class Crawl:
             self.resume()
             await asyncio.wait([running])
             if not running.cancelled():
-                # the program broke off; what it would have been told is not its concern any more
+                # The program has left the loop, so an error of the crawl is not raised any more.
                 running.exception()
 
     async def _with_uploads(self, report: Report) -> Report:
-        """Uploads what the run left; ``progress.uploads`` says how far that came."""
+        """Upload what the run left; ``progress.uploads`` says how much was uploaded."""
         if self._uploads is None:
             return report
         state = await self._uploads.finish(lambda: None)
@@ -176,7 +179,7 @@ class Crawl:
         return msgspec.structs.replace(report, progress=progress)
 
     def _check_seeds(self) -> None:
-        """A crawl of nothing is a mistake that a program should hear of, before it has a folder."""
+        """Refuse a crawl without seeds before its folder is created, because it is a mistake."""
         if has_manifest(self._folder):
             return
         check = SeedCheck(self._config, time.time())
@@ -193,7 +196,7 @@ class Crawl:
         )
 
     def _note_seeds(self, taken: int) -> None:
-        """Records how many of the program's seeds are committed."""
+        """Record how many of the program's seeds are committed."""
         if self._seeds:
             source = SeedSource(
                 kind=SourceKind.PROGRAM,
@@ -207,7 +210,7 @@ class Crawl:
         return unread(load_sources(self._folder))
 
     async def _give_seeds(self, assembled: Assembled) -> list[tuple[str, str]]:
-        """All seeds, committed before the first request; gives those that were refused."""
+        """Commit all seeds before the first request; return those that were refused."""
         refused: list[tuple[str, str]] = []
         for at in range(0, len(self._seeds), _SEED_BATCH):
             refused += assembled.intake.take_seeds(self._seeds[at : at + _SEED_BATCH])

@@ -1,11 +1,10 @@
-"""A node: the processes of its workers, started, spoken to, watched and ended. What is to be done
-is decided by ``cluster.node_plan``.
+"""A node: starts, watches and ends the processes of its workers, and exchanges messages with them.
 
-After a worker's death its part of the folder is recovered before the next process gets the job,
-while the other workers go on; the URLs that were in flight are under suspicion then
-(``attempts.crashes``), so a page that kills its worker ends as a recorded failure. The memory of
-the machine is the node's affair: it adds up what its processes hold and tells them, and each judges
-what it has to do.
+``cluster.node_plan`` decides what is done. After a worker's death its part of the folder is
+recovered before the next process gets the job, while the other workers continue. URLs that were in
+flight are then suspected (``attempts.crashes``), so a page that kills its worker ends as a recorded
+failure. The node manages the memory of the machine: it sends the sum over its processes to the
+workers, and each worker decides what to do.
 """
 
 from __future__ import annotations
@@ -56,27 +55,27 @@ from lycosa.system.shortage import in_thread, pause_s
 from lycosa.worker.job import WorkerJob
 
 _MEMORY_S = 0.5
-_PARSER_AWAY_S = 1.0  # from then on it is worth a line
-_STALLED_S = 60.0  # between lines about parcels that are not taken
+_PARSER_AWAY_S = 1.0  # a shorter absence of a parser is not reported
+_STALLED_S = 60.0  # between notes about parcels that are not taken
 
 
 class Listener(Protocol):
-    """Whoever runs the node."""
+    """The part that runs the node."""
 
     def handle_node_message(self, message: ToCoordinator) -> None:
-        """A message for the coordinator."""
+        """Handle a message for the coordinator."""
         ...
 
     def show_note(self, text: str) -> None:
-        """One line for the operator."""
+        """Show one line to the operator."""
         ...
 
     def show_progress(self) -> None:
-        """A worker reported: the totals changed."""
+        """Show the totals, which changed with a worker's report."""
         ...
 
     def fail_run(self, error: BaseException) -> None:
-        """The node cannot go on."""
+        """End the run with an error, because the node cannot continue."""
         ...
 
 
@@ -103,36 +102,36 @@ class Node:
         self._parser_notes = ParserNotes()
         self._told_relief: set[str] = set()
         self._next_told = self._next_stalled = 0.0
-        self._tasks: set[asyncio.Task[None]] = set()  # messages on their way and processes
+        self._tasks: set[asyncio.Task[None]] = set()  # sending messages, and processes
 
     def __repr__(self) -> str:
         return f"<Node {self.plan!r} {self._handles!r}>"
 
-    # -- what whoever runs it does
+    # -- called by the part that runs the node
 
     def tick(self) -> None:
-        """To be called several times a second."""
+        """Do what is due. Call it several times a second."""
         self._do(self.plan.tick(time.monotonic(), Machine(time.time(), 0, 0)))
 
     def handle_message(self, message: ToNode) -> None:
-        """A coordinator's message."""
+        """Handle a message of the coordinator."""
         self._do(self.plan.handle_message(message, time.monotonic()))
 
     def kill(self) -> None:
-        """Ends all processes at once; none is started again."""
+        """Kill all processes at once; none is started again."""
         self._do(self.plan.abandon(time.monotonic()))
         for handle in self._handles:
             handle.kill()
 
     async def close(self) -> None:
-        """Waits until all processes are gone; they were told to end, or killed."""
+        """Wait until all processes have ended. They were stopped or killed before."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
         if self._sockets is not None:
             shutil.rmtree(self._sockets, ignore_errors=True)
 
     def total(self) -> Progress:
-        """The workers' reports added up, with what all processes hold."""
+        """The sum of the workers' reports, with the memory of all processes."""
         progress = total([handle.progress for handle in self._handles])
         mine = held_by()
         memory = [ProcessMemory("supervisor", *mine, cpu_s())]
@@ -142,7 +141,7 @@ class Node:
                 msgspec.structs.replace(each, part=each.part + which)
                 for each in handle.progress.memory
             ]
-        # The program's code is the same pages in all processes.
+        # All processes share the pages of the program's code, so they are counted once.
         held = sum(each.own_bytes for each in memory) + mine.mapped_bytes
         return msgspec.structs.replace(
             progress, memory=memory, memory_bytes=held, memory_bound=self._memory.total
@@ -179,7 +178,7 @@ class Node:
         self._begin(handle.send_message(message))
 
     async def _run(self, handle: WorkerHandle, act: StartWorker) -> None:
-        """One process of a worker, from the recovery before it to its end."""
+        """Run one process of a worker, from the recovery before it to its end."""
         try:
             if act.process > 1:
                 await self._recover(handle)
@@ -193,14 +192,14 @@ class Node:
         recovered = await in_thread(
             lambda: self._session.recover_worker(handle.number, handle.owned),
             lambda: self._listener.show_note(
-                f"worker {handle.number} cannot be started (no thread can be): trying again until"
-                " it can"
+                f"worker {handle.number} cannot be started (no thread is available): retrying"
+                " until it can"
             ),
         )
         handle.last_commit = recovered.last_commit
 
     async def _run_process(self, handle: WorkerHandle, act: StartWorker) -> Ended | Failed | Died:
-        """Waits while the system has no process to give."""
+        """Run a process; retry while the system has no process available."""
         attempt = 0
         while not self.plan.is_abandoned:
             stop = self.plan.greeting(handle.number)
@@ -214,8 +213,7 @@ class Node:
                 attempt += 1
                 if attempt == 1:
                     self._listener.show_note(
-                        f"worker {handle.number} cannot be started ({error}): trying again until"
-                        " it can"
+                        f"worker {handle.number} cannot be started ({error}): retrying until it can"
                     )
                 await asyncio.sleep(pause_s(attempt))
             else:
@@ -223,7 +221,7 @@ class Node:
         return Died("")
 
     def _job_of(self, handle: WorkerHandle, act: StartWorker) -> WorkerJob:
-        """What the session says of this run, completed by what has happened in it."""
+        """The session's job for this run, completed by what has happened in it."""
         job = self._session.job(handle.number, handle.owned, self._memory)
         names = [f"w{each.number}" for each in self._handles]
         return msgspec.structs.replace(
@@ -235,7 +233,7 @@ class Node:
             sockets=tuple(self._sockets / name for name in names) if self._sockets else (),
         )
 
-    # -- what workers say
+    # -- messages of workers
 
     def _hear_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
         if isinstance(message, Progress | Ended):
@@ -245,8 +243,9 @@ class Node:
         self._do(self.plan.handle_worker_message(handle.number, message, time.monotonic()))
 
     def tell_memory(self, progress: Progress) -> None:
-        """Near the bound, and until it is far again: each worker judges by the sum what it has
-        to do.
+        """Send the sum of the memory to the workers while it is near the bound.
+
+        Each worker decides by the sum what to do.
         """
         now = time.monotonic()
         if now < self._next_told or not (
@@ -264,7 +263,7 @@ class Node:
             )
 
     def tell_stalled(self, progress: Progress) -> None:
-        """Workers that wait for each other look like a crawl that has little to do."""
+        """Show which parcel waits. Otherwise a crawl whose workers wait would look idle."""
         now = time.monotonic()
         if progress.undelivered and now >= self._next_stalled:
             self._next_stalled = now + _STALLED_S
@@ -272,12 +271,14 @@ class Node:
 
 
 class ParserNotes:
-    """What the operator is told about parse children that cannot be started: a line when it begins,
-    and one when it is over. ``hear`` takes the reports of all workers in turn.
+    """Notes for the operator about parse children that cannot be started.
+
+    There is one when it begins, and one when it is over. ``hear`` takes the reports of all workers
+    in turn.
     """
 
     def __init__(self) -> None:
-        # by worker: how long its parser had been away in all when that began
+        # By worker: the total time without a parser before the current absence.
         self._away: dict[int, float] = {}
 
     def hear(self, worker: int, health: ParserHealth) -> str:

@@ -1,5 +1,6 @@
-"""A run over a crawl folder that fetches nothing: stored documents that were never parsed are
-parsed, and their links join the crawl.
+"""A run over a crawl folder that fetches nothing.
+
+It parses stored documents that were never parsed, and their links join the crawl.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _WAIT_S = 0.1
 
 
 class ReparseReport(msgspec.Struct, frozen=True):
-    """What came of it; ``unparsed`` documents are still without a parse, ``new_urls`` joined the
-    crawl.
+    """The result.
+
+    ``unparsed`` documents are still not parsed; ``new_urls`` joined the crawl.
     """
 
     done: Reparsed
@@ -34,10 +36,10 @@ class ReparseReport(msgspec.Struct, frozen=True):
 async def reparse(
     folder: Path, with_killed: bool, on_progress: Callable[[Reparsed], None] = lambda _: None
 ) -> ReparseReport:
-    """Parses them and commits what came of it. ``with_killed``: those too that the parser did not
-    survive, or not in time.
+    """Parse the documents and commit the results.
 
-    Raises what ``Session`` raises, and ``ManifestError`` when the folder is not a crawl.
+    ``with_killed`` includes documents that killed the parser or exceeded its time. Raises the
+    errors of ``Session``, and ``ManifestError`` when the folder is not a crawl.
     """
     config = saved_settings(folder)
     if config is None:
@@ -57,7 +59,7 @@ async def reparse(
             before = _discovered(worker)
 
             async def may_go_on() -> bool:
-                # In the place of the worker's loop, which does not run: it commits as that does.
+                # The worker's loop does not run here, so commits are started in its place.
                 worker.committer.raise_failure()
                 worker.committer.start_when_due(ports.clock.monotonic())
                 while worker.committer.is_behind:

@@ -1,12 +1,12 @@
-"""One run over a crawl folder, from lock to last commit: what the command line, the Python API and
-simulations share.
+"""One run over a crawl folder, from lock to last commit.
 
-folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> nothing that was
-committed is missing
-    -> settings saved -> recovery -> logs begun -> run counted
+The command line, the Python API and simulations use it.
 
-Up to the check nothing in a crawl's folder is changed, so whatever is refused can be put right and
-the same command given again.
+    folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> no committed
+    data is missing -> settings saved -> recovery -> logs begun -> run counted
+
+Up to the check of committed data nothing in a crawl's folder is changed. So after a refused start
+the cause can be corrected and the same command repeated.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ SOFTWARE = f"lycosa/{version('lycosa')}"
 
 
 def saved_settings(folder: Path) -> Config | None:
-    """The settings of the folder's last run, or ``None`` when it is not a crawl yet. Raises
-    ``ManifestError``.
+    """The settings of the folder's last run, or ``None`` when it is not a crawl yet.
+
+    Raises ``ManifestError``.
     """
     if not manifests.has_manifest(folder):
         return None
@@ -77,15 +78,17 @@ def saved_settings(folder: Path) -> Config | None:
 
 
 def worker_count(config: Config) -> int:
-    """How many workers a run has: as the settings say, or one per core, and never more than
-    there are partitions.
+    """The number of workers of a run: by the settings, or one per core.
+
+    There are never more workers than partitions.
     """
     return min(config.workers or machine.cores(), config.frontier.partitions)
 
 
 def memory_plan(config: Config) -> MemoryPlan:
-    """How the memory of a run is dealt out on this machine. Raises ``SettingsError`` when it is
-    too little.
+    """The division of this machine's memory for a run.
+
+    Raises ``SettingsError`` when it is too little.
     """
     try:
         return plan_memory(config, worker_count(config), machine.memory_bytes())
@@ -94,13 +97,11 @@ def memory_plan(config: Config) -> MemoryPlan:
 
 
 class Session:
-    """Holds the lock of a crawl folder for one run. ``open`` blocks; use it as a context manager.
+    """Locks a crawl folder for one run. Entering it blocks; use it as a context manager.
 
-    A crawl that is new is called ``crawl_id``, a UUID that is drawn unless given. ``read_table``
-    reads what ``open_table`` opens.
-
-    Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
-    ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
+    A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
+    ``open_table`` opens. Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``,
+    ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
 
     def __init__(
@@ -146,8 +147,9 @@ class Session:
         self._lock.release()
 
     def share_addresses(self) -> str:
-        """Uses the address table of the machine, when the settings say so; gives why that cannot
-        be, in words, or an empty text.
+        """Use the address table of the machine, if the settings say so.
+
+        Returns the reason in words if that is not possible, else an empty text.
         """
         if self.config.politeness.address_table is AddressTables.CRAWL:
             return ""
@@ -159,11 +161,14 @@ class Session:
 
     @property
     def lock_filenos(self) -> tuple[int, ...]:
-        """The lock's descriptors, for workers to inherit."""
+        """The descriptors of the lock, for workers to inherit."""
         return self._lock.filenos()
 
     def job(self, number: int, owned: tuple[int, ...], plan: MemoryPlan | None = None) -> WorkerJob:
-        """The work of one worker in this run, within its part of the memory when it is bounded."""
+        """The job of one worker in this run.
+
+        With a ``plan``, its settings are fitted to the memory.
+        """
         return WorkerJob(
             self.folder,
             self.config if plan is None else fitted(self.config, plan),
@@ -180,10 +185,10 @@ class Session:
         )
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
-        """Brings one worker's part to its last commit, after it died. Blocks."""
+        """Return one worker's part to its last commit after it died. Blocks."""
         from lycosa.folder.start_check import check_worker
 
-        # here, because it imports stages: few workers die
+        # Imported here, because it imports the stages, and few workers die.
         from lycosa.worker.recovery import recover_worker
 
         check_worker(self.folder, number, owned, self.manifest.term, self._read_table)
@@ -206,7 +211,7 @@ class Session:
             manifests.check_identity(manifest, identity)
             self._check(manifest)
             self._lock.sign_lock(self._clock.wall())
-            self.on_locked()  # not before: a start that is refused changes no file
+            self.on_locked()  # not earlier, because a refused start changes no file
         taken = sum(source.seeds for source in load_sources(self.folder))
         replace_file(
             settings_path(self.folder),
@@ -223,9 +228,9 @@ class Session:
             self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers
         )
 
-    # Both are imported when there is something to look through. They bring numpy and the stages, a
-    # fifth of a second of work for a new crawl, whose folder was made a moment ago
-    # (``manifests.prepare`` lets none pass that has more than a lock, a list and seeds).
+    # Both modules are imported only for an existing crawl. They import numpy and the stages, which
+    # takes a fifth of a second. A new crawl has nothing to check: ``manifests.prepare_folder``
+    # admits only a folder with at most a lock, a suffix list and seeds.
 
     def _check(self, manifest: Manifest) -> None:
         from lycosa.folder.start_check import check_crawl
@@ -238,16 +243,18 @@ class Session:
         return recover_crawl(self.folder, self.config, self._open_table, workers)
 
     def _set_clock(self) -> None:
-        """Crawl time continues after the last commit, whatever the wall clock says by now."""
+        """Let crawl time continue after the last commit, for any wall clock."""
         last_time, last_wall = self.recovered.latest
         wall, monotonic = self._clock.wall(), self._clock.monotonic()
         self.time_base = time_at_start(wall, last_wall, last_time) - monotonic
         self.clock_set_back_s = ahead_s(self.time_base + monotonic, wall)
-        """How far the wall clock lies behind the clock of an earlier run; 0 when it does not."""
+        """Seconds by which the wall clock is behind the clock of an earlier run; 0 if it is not."""
 
 
 def open_session(folder: Path, config: Config) -> Session:
-    """A run of a real crawl: its tables are RocksDB's, with little memory, because all that is read
-    before the workers start is the recovery.
+    """A run of a real crawl.
+
+    Its tables are RocksDB's, with little memory, because before the workers start only the recovery
+    reads them.
     """
     return Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock())

@@ -1,5 +1,6 @@
-"""``status.json``: what a running crawl says of itself about once a second, for ``lycosa
-status`` and whoever else looks.
+"""``status.json``: the state of a running crawl about once a second.
+
+``lycosa status`` and other programs read it.
 """
 
 from __future__ import annotations
@@ -18,25 +19,26 @@ from lycosa.system.memory_relief import ReliefStep
 
 _EVERY_S = 1.0
 _RATE_S = 60.0
-_AT_ONCE_S = 1.0  # reports are that old
+_AT_ONCE_S = 1.0  # maximum age of a report
 
 
 class StatusFile:
-    """Written by the supervisor, replaced whole; it goes when the run ends."""
+    """The file is replaced as a whole by the supervisor, and deleted at the end of the run."""
 
     def __init__(self, folder: Path) -> None:
         self._path = status_path(folder)
         self._history: deque[tuple[float, int]] = deque()
 
     def write(self, state: str, progress: Progress, workers: int, deaths: int) -> None:
-        """Writes unless it was written a moment ago."""
+        """Write the file, unless it was written a moment ago."""
         now = time.monotonic()
         if self._history and now - self._history[-1][0] < _EVERY_S:
             return
         self._history.append((now, progress.captures))
         while len(self._history) > 2 and now - self._history[0][0] > _RATE_S:
             self._history.popleft()
-        # The rate is that of the last minute, not of the last report: captures come in bursts.
+        # The rate is that of the last minute, not since the last report, because captures come in
+        # bursts.
         then, captures = self._history[0]
         status = {
             "state": state,
@@ -64,25 +66,25 @@ class StatusFile:
             "waiting_for": waiting_for(progress),
             "progress": msgspec.to_builtins(progress),
         }
-        # Not synced: after a crash the file means nothing. The rename is for readers, who would see
-        # half of it otherwise.
+        # Not synced, because the file is meaningless after a crash. The rename is for readers, who
+        # would otherwise see half of it.
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text(json.dumps(status))
         temporary.replace(self._path)
 
 
 def waiting_for(progress: Progress) -> str:
-    """One line on what keeps the crawl from going on."""
+    """One line on what the crawl waits for."""
     if progress.uploads is not None and progress.uploads.is_ending:
         return f"the upload of {progress.uploads.waiting_files:,} files to {progress.uploads.url}"
     if progress.lacks_room:
-        return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
+        return "free disk space (store.min_free_bytes); the crawl resumes when there is more"
     if progress.relief == ReliefStep.STOP.meaning and not progress.running:
-        return "room in the memory (--memory); it goes on by itself when there is more"
+        return "free memory (--memory); the crawl resumes when there is more"
     if progress.parser.away_s:
         return (
-            f"the parse child, which cannot be started ({progress.parser.away_why}); it goes on by"
-            " itself when it can"
+            f"the parse child, which cannot be started ({progress.parser.away_why}); the crawl"
+            " resumes when it can"
         )
     if progress.running:
         return f"{progress.running} page{'s' if progress.running > 1 else ''} being fetched or read"
@@ -98,7 +100,7 @@ def waiting_for(progress: Progress) -> str:
         return f"{note.host}, ready in {note.next_in_s:.0f} s{why}"
     if progress.hosts_front:
         hosts = "1 host" if progress.hosts_front == 1 else f"{progress.hosts_front:,} hosts"
-        return f"{hosts} to be taken up"
+        return f"{hosts} in the front queues"
     if progress.next_in_s >= 0:
         return f"a host or a retry that is due in {progress.next_in_s:.0f} s"
     return "nothing"

@@ -1,10 +1,8 @@
-"""``lycosa crawl`` on one machine: one coordinator and one node in one process, with the operator
-before them.
+"""``lycosa crawl`` on one machine: coordinator, node and the operator's controls in one process.
 
-Neither the coordinator nor the node knows that it is alone: they say the same messages as on a
-cluster, and here these are calls. What is left to this module is the operator's: seeds from their
-feed, stops and the time limit, the status file, the display, the cost of the run. The crawling is
-the workers'.
+The coordinator and the node exchange the same messages as on a cluster; here these are calls. This
+module does what concerns the operator: seeds from their feed, stops and the time limit, the status
+file, the display, the cost of the run. The workers crawl.
 """
 
 from __future__ import annotations
@@ -48,8 +46,10 @@ _NODE = "this machine"
 
 
 class CrawlOutcome(msgspec.Struct, frozen=True):
-    """How a crawl's run ended: ``end`` as in ``worker.End``, the last counts, captures of this run
-    alone, refused seeds with reasons, worker deaths, seconds.
+    """How a crawl's run ended.
+
+    ``end`` is as in ``worker.End``. The other fields are the last counts, the captures of this run
+    alone, refused seeds with reasons, deaths of workers, and seconds.
     """
 
     end: str
@@ -61,20 +61,21 @@ class CrawlOutcome(msgspec.Struct, frozen=True):
 
 
 class SeedFeed(Protocol):
-    """Where the supervisor has its seeds from."""
+    """The source of the supervisor's seeds."""
 
     def take_seeds(self, most: int) -> list[str]:
         """The next seeds; fewer than ``most`` only at the end."""
         ...
 
     def note_committed(self) -> None:
-        """Those that were taken last are committed."""
+        """Note that the last seeds that were taken are committed."""
         ...
 
 
 class Supervisor:
-    """Runs one session to its end. ``on_progress`` gets the workers' reports added up;
-    ``on_note`` a line for the operator.
+    """Runs one session to its end.
+
+    ``on_progress`` gets the sum of the workers' reports, ``on_note`` lines for the operator.
     """
 
     def __init__(
@@ -92,7 +93,8 @@ class Supervisor:
         self._on_progress = on_progress
         self._on_note = on_note
         self._uploads = uploads
-        # Live settings last as long as a run: this start's follow the last of the run before.
+        # Live settings last for one run. The settings of this start get the version after the last
+        # one of the previous run.
         version = session.recovered.settings
         settings = SettingsSaved(version + 1 if version else 0, {})
         control = Control(_permits(session, plan.workers), settings)
@@ -101,7 +103,7 @@ class Supervisor:
             number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control
         )
         self._node = Node(session, plan, self)
-        # messages, each to be handled when those before it are
+        # messages, in the order in which they are handled
         self._waiting: deque[OutgoingMessage | ToCoordinator] = deque()
         self._is_handling = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -109,15 +111,18 @@ class Supervisor:
         self._refused: list[tuple[str, str]] = []
         self._batches = 0
         self._stops = 0
-        # of a program that runs one crawl after the other
+        # of earlier crawls of the same program
         self._earlier_cpu_s = ended_children_cpu_s()
-        self._start = 0, 0.0  # captures that were first reported, and processor seconds until then
+        # Captures in the first report that has any, and CPU seconds until then.
+        self._start = 0, 0.0
 
-    # -- what the operator can do
+    # -- the operator's controls
 
     def stop(self) -> None:
-        """First call: finish what is in flight. Second: break it off. Third: kill; the crawl can
-        be resumed all the same.
+        """Stop the crawl: the first call finishes what is in flight, the second cancels it.
+
+        The third call kills the workers. The crawl can be resumed in any case. After the crawl's
+        end a call stops the upload.
         """
         self._stops += 1
         if self._over.done() and self._uploads is not None:
@@ -128,13 +133,13 @@ class Supervisor:
             self._ask(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
 
     def reach_time_limit(self) -> None:
-        """``--max-time`` is over."""
+        """Stop because ``--max-time`` is over."""
         self._ask(StopCrawl(End.LIMIT.value))
 
     # -- the run
 
     async def run(self) -> CrawlOutcome:
-        """Until the crawl's end. Raises ``WorkerFailed``, and what recovery raises."""
+        """Run until the crawl's end. Raises ``WorkerFailed``, and the errors of recovery."""
         began = time.monotonic()
         self._next_seeds()
         ticking = asyncio.create_task(self._tick())
@@ -166,7 +171,7 @@ class Supervisor:
         )
 
     async def _finish_uploads(self, progress: Progress) -> Progress:
-        """The workers are gone; what they left is uploaded."""
+        """Upload what the workers left; they have ended."""
         if self._uploads is None:
             return progress
         uploads = self._uploads
@@ -213,8 +218,9 @@ class Supervisor:
     # -- messages between coordinator and node
 
     def _carry(self, *messages: OutgoingMessage | ToCoordinator) -> None:
-        """Hands messages over in the order in which they were said, though handling one brings
-        up others.
+        """Deliver messages in the order in which they were sent.
+
+        Handling one may cause others.
         """
         self._waiting.extend(messages)
         if self._is_handling:
@@ -239,7 +245,7 @@ class Supervisor:
         elif isinstance(message.message, Answered):
             self._seeds_taken(message.message)
         else:
-            # not kept: the next start counts what is in the folder
+            # Not stored, because the next start counts what is in the folder.
             assert message.receiver == CONTROL
 
     def _ask(self, message: ToCoordinator) -> None:
@@ -273,14 +279,15 @@ class Supervisor:
         self._node.tell_stalled(progress)
 
     def _captured(self, progress: Progress) -> int:
-        """Captures of this run; negative while not all workers have said anything."""
+        """Captures of this run; negative before every worker has reported."""
         return progress.captures - sum(self._session.recovered.captures.values())
 
     # -- seeds
 
     def _next_seeds(self) -> None:
-        """The next batch, when the one before is committed: how far the feed was read can be
-        recorded only then.
+        """Send the next batch when the one before is committed.
+
+        Only then can the position in the feed be recorded.
         """
         batch = self._seeds.take_seeds(_SEED_BATCH)
         self._batches += 1
@@ -297,7 +304,7 @@ class Supervisor:
 
 
 def _permits(session: Session, workers: int) -> dict[int, PermitSaved]:
-    """What each worker's partitions hold at the start."""
+    """The captures of each worker's partitions at the start."""
     captures = dict.fromkeys(range(workers), 0)
     for partition, number in session.recovered.captures.items():
         captures[partition % workers] += number

@@ -1,9 +1,9 @@
-"""The upload that goes on beside a crawl, on a thread of its own.
+"""The upload of closed segments during a crawl, in a separate thread.
 
-A store that is away does not stop the crawl: files stay here, the thread tries again, with back-off
-up to a minute, and says so once for each reason. At the end of a run it goes on until all is
-uploaded, for ``upload.finish_wait_s`` at most without a success; what is left then is told and
-uploaded by the next run.
+An unavailable store does not stop the crawl. Its files stay here, and the thread retries with
+back-off of up to a minute and reports each reason once. At the end of a run it continues until
+everything is uploaded, or until ``upload.finish_wait_s`` have passed without a success. The
+operator is told what is left, and the next run uploads it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from lycosa.objects.opening import CreateOnlyIgnored, open_store
 from lycosa.objects.port import ObjectStore
 from lycosa.processes.session import Session
 
-_LOOK_S = 2.0  # between two looks at the folder
+_LOOK_S = 2.0  # between two checks of the folder
 _FIRST_S, _MOST_S = 1.0, 60.0  # back-off
 _SHOW_S = 0.2
 
 
 def check_place(folder: Path, section: UploadSection) -> None:
-    """Asks the store, before a crawl is begun or goes on, whether its segments can go there.
-    Blocks. Raises the ``ObjectError`` that stops the start; a store that is only away does not.
+    """Ask the store, before a crawl begins or resumes, whether it accepts its segments. Blocks.
+
+    Raises the ``ObjectError`` that stops the start. A store that is only unavailable does not.
     """
     crawl = manifests.load_manifest(folder).crawl if manifests.has_manifest(folder) else ""
     try:
@@ -46,7 +47,7 @@ def check_place(folder: Path, section: UploadSection) -> None:
 
 
 def begin_uploads(session: Session, tell: Callable[[str], None]) -> Uploads | None:
-    """The upload beside a run, if its settings ask for one. Blocks. Raises ``ObjectError``."""
+    """The upload during a run, if the settings ask for one. Blocks. Raises ``ObjectError``."""
     section = session.config.upload
     if not section.url:
         return None
@@ -56,7 +57,10 @@ def begin_uploads(session: Session, tell: Callable[[str], None]) -> Uploads | No
 
 
 class Uploads:
-    """Of one run over a crawl folder. ``tell`` gets a line for the operator, from the thread."""
+    """The upload of one run over a crawl folder.
+
+    ``tell`` gets lines for the operator, called from the thread.
+    """
 
     def __init__(
         self,
@@ -79,8 +83,9 @@ class Uploads:
         self._random = Random()
 
     def begin(self) -> None:
-        """Reserves the place and starts the thread. Blocks. Raises the ``ObjectError`` that stops
-        the start.
+        """Reserve the place and start the thread. Blocks.
+
+        Raises the ``ObjectError`` that stops the start.
         """
         try:
             self._reserve()
@@ -92,18 +97,21 @@ class Uploads:
 
     @property
     def state(self) -> UploadState:
-        """As it is now."""
+        """The current state."""
         since = self._failing_since
         failing = round(time.monotonic() - since, 1) if since else 0.0
         return msgspec.structs.replace(self._state, failing_s=failing, is_ending=self._is_ending)
 
     def stop(self) -> None:
-        """Ends at once; what is not uploaded is the next run's."""
+        """End at once; the next run uploads the rest."""
         self._is_stopped = True
         self._wake.set()
 
     async def finish(self, show: Callable[[], None]) -> UploadState:
-        """No process writes to the folder any more: uploads the rest. ``show`` is called often."""
+        """Upload the rest, when no process writes to the folder any more.
+
+        ``show`` is called often.
+        """
         self._advanced = time.monotonic()
         self._is_ending = True
         self._wake.set()
@@ -121,7 +129,7 @@ class Uploads:
             try:
                 self._reserve()
                 self._pass(is_ending)
-            except Exception as error:  # whatever it is, the crawl and its files are not at fault
+            except Exception as error:  # no error of an upload may stop the crawl
                 if is_ending and self._is_hopeless():
                     self._failed(error)
                     return
@@ -144,9 +152,9 @@ class Uploads:
         self._is_reserved = True
 
     def _pass(self, is_final: bool) -> None:
-        """Uploads and removes all that can be now."""
+        """Upload and remove everything that can be now."""
         waiting = self._upload.waiting(is_final)
-        # that it lists its objects does not mean that it accepts one
+        # ``why`` stays: a store that lists its objects may still not accept one.
         self._state = msgspec.structs.replace(self._upload.state(waiting), why=self._state.why)
         for number, file in enumerate(waiting, 1):
             if self._is_stopped:
@@ -169,13 +177,14 @@ class Uploads:
         self._failing_since, self._tries, self._state = 0.0, 0, state
 
     def _failed(self, error: Exception) -> float:
-        """Says so; gives how long to wait."""
+        """Report a failure; return the seconds to wait."""
         why = str(error) if isinstance(error, ObjectError | OSError) else repr(error)
         if not self._failing_since:
             self._failing_since = time.monotonic()
         if why != self._state.why:
             self._tell(
-                f"not uploaded: {why}. The crawl continues; its files stay here until the upload works"
+                f"not uploaded: {why}. The crawl continues; its files stay here until the upload"
+                " works"
             )
         self._upload.forget()
         left = self._upload.state(self._upload.not_held(self._is_ending))

@@ -1,5 +1,6 @@
-"""One worker process as its node sees it: started, spoken to, listened to, killed when it is
-silent for too long.
+"""One worker process as its node handles it: started, written to, read from.
+
+It is killed when it is silent for too long.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from lycosa.system.wire import FrameError
 from lycosa.worker.job import WorkerJob, encode_job
 
 _LOOK_S = 1.0
-_SILENT_LOOKS = 60  # in a row; it reports twice a second as long as its loop turns
+_SILENT_LOOKS = 60  # in a row; a worker reports twice a second while its loop runs
 _REAP_S, _REAP_LOOK_S = 10.0, 0.01
 
 
 class WorkerFailed(Exception):
-    """A worker cannot go on; ``kind`` is the full name of its error's class and ``trace`` its
-    traceback. ``errno`` (0 = none) and ``filename`` are those of a system's error. ``is_passing``:
-    it lacked a thread or memory, so another process may do better.
+    """A worker cannot continue.
+
+    ``kind`` is the full name of its error's class and ``trace`` its traceback. ``errno`` (0 = none)
+    and ``filename`` are those of an ``OSError``. ``is_passing``: it lacked a thread or memory, so
+    another process may succeed.
     """
 
     def __init__(
@@ -59,13 +62,14 @@ class WorkerFailed(Exception):
 
 
 class WorkerNotStarted(Exception):
-    """The system has no process or memory to give just now; it is worth another attempt."""
+    """The system has no process or memory available at the moment; a retry may succeed."""
 
 
 class WorkerSilence:
-    """How long nothing was heard, in looks and not by the clock: a supervisor that was stopped
-    itself (Ctrl-Z, a debugger) must not take the time in which it heard nothing for the worker's
-    silence. What came meanwhile is read before the next look.
+    """How long a worker has sent nothing, counted in checks and not by the clock.
+
+    A supervisor that was stopped itself (Ctrl-Z, a debugger) must not count that time as the
+    worker's silence. What the worker sent meanwhile is read before the next check.
     """
 
     def __init__(self) -> None:
@@ -75,13 +79,13 @@ class WorkerSilence:
         self._looks = 0
 
     def is_too_long(self) -> bool:
-        """Whether it is too long by now."""
+        """Count a check; return whether the silence is too long."""
         self._looks += 1
         return self._looks >= _SILENT_LOOKS
 
 
 class WorkerHandle:
-    """The process that does one worker's job; after a death ``run`` starts another one."""
+    """The process that does one worker's job; after a death ``run`` starts another."""
 
     def __init__(
         self,
@@ -106,8 +110,9 @@ class WorkerHandle:
     async def run(
         self, job: WorkerJob, greeting: tuple[ToWorker, ...] = ()
     ) -> Ended | Failed | None:
-        """One process from start to end: the last that it said, or ``None`` when it died. Raises
-        ``WorkerNotStarted``.
+        """Run one process from start to end; return its last message, or ``None`` when it died.
+
+        Raises ``WorkerNotStarted``.
         """
         process, ours = self._spawn()
         self._process, self._stream = process, FrameStream(ours)
@@ -132,14 +137,14 @@ class WorkerHandle:
         with theirs, ExitStack() as undo:
             undo.callback(ours.close)
             try:
-                # The lock goes with it: while a worker lives, even one whose supervisor was killed,
-                # nobody else gets the folder.
+                # The process inherits the lock. So while a worker lives, even after its supervisor
+                # was killed, no other run can lock the folder.
                 process = subprocess.Popen(
                     [sys.executable, "-m", "lycosa.processes.worker_process", str(theirs.fileno())],
                     pass_fds=[theirs.fileno(), *self._lock_filenos],
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
-                    # numpy would start a thread for each core, in each worker, for nothing
+                    # Otherwise numpy would start a useless thread for each core in each worker.
                     env={
                         **os.environ,
                         "OPENBLAS_NUM_THREADS": "1",
@@ -153,7 +158,7 @@ class WorkerHandle:
         return process, ours
 
     async def send_message(self, message: ToWorker) -> None:
-        """Sends a message; to one that is dead, nothing: whoever listens finds out."""
+        """Send a message. A message to a dead worker is dropped; reading from it fails too."""
         await self._send(encode_worker_message(message))
 
     async def _send(self, frame: bytes) -> None:
@@ -166,7 +171,7 @@ class WorkerHandle:
             self._process.kill()
 
     def how_it_died(self) -> str:
-        """For people: the signal or the exit code."""
+        """The signal or the exit code, for people."""
         code = self._process.returncode if self._process else 0
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
@@ -189,8 +194,9 @@ class WorkerHandle:
 
 
 async def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Waits for the process a while, then ends it. Without a thread, which the system may not
-    have to give just now.
+    """Wait some time for the process, then kill it.
+
+    This needs no thread, because the system may have none available.
     """
     for look in itertools.count():
         if process.poll() is not None:

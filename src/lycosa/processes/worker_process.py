@@ -1,10 +1,10 @@
-"""A worker as a process of its own: ``python -m lycosa.processes.worker_process FD``, a child of
-the supervisor.
+"""A worker as a separate process: ``python -m lycosa.processes.worker_process FD``.
 
-It talks over the socket FD, and ends when that closes: a supervisor that was killed leaves nobody
-behind. Ctrl-C is the supervisor's to handle, so it is ignored here. With ``LYCOSA_TEST_HOOKS=1`` in
-its environment it kills itself when it stores a page whose URL contains ``/hook-kill-worker``, and
-holds 25 MB for some seconds at ``/hook-hoard``, so that tests can see crawls survive it.
+It is a child of the supervisor. It communicates over the socket FD and ends when that closes, so no
+worker outlives a supervisor that was killed. Ctrl-C is handled by the supervisor, so it is ignored
+here. With ``LYCOSA_TEST_HOOKS=1`` in its environment it kills itself when it stores a page whose
+URL contains ``/hook-kill-worker``, and allocates 25 MB for some seconds at ``/hook-hoard``, so that
+tests can show that crawls survive it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, child_parser, real_ports
 
 _PROGRESS_S = 0.5
-_TRIM_REPORTS = 20  # reports after which free memory is given back to the system
+_TRIM_REPORTS = 20  # reports after which free memory is returned to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 _HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
 
@@ -64,7 +64,7 @@ class WorkerProcess:
         self._telling: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the job is over, or the supervisor is gone."""
+        """Run until the job is done or the supervisor is gone."""
         first = await self._stream.receive()
         if first is None:
             return
@@ -78,7 +78,7 @@ class WorkerProcess:
                 await self._stream.send(encode_worker_message(failed))
 
     async def _work(self, job: WorkerJob) -> None:
-        assert job.plan is not None, "a worker process is told its part of the memory"
+        assert job.plan is not None, "a worker process needs a memory plan"
         cache = cache_of(job.plan)
         ports = real_ports(job, opener_within(cache))
         exchange = _exchange(job)
@@ -86,7 +86,8 @@ class WorkerProcess:
             ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
         self._ports = ports
 
-        # The link to the coordinator needs the worker, and the worker asks for permits by the link.
+        # The link to the coordinator needs the worker, and the worker asks for permits by the link,
+        # so one of them gets the other later.
         def want_permits() -> None:
             duties.want_permits()
 
@@ -118,8 +119,9 @@ class WorkerProcess:
     async def _run_to_end(
         self, assembled: Assembled, duties: CoordinatorLink, report: ProgressReport
     ) -> End:
-        """The worker runs, is listened to and reported on. Raises ``ConnectionError`` when the
-        supervisor is gone, and what the worker raises.
+        """Run the worker, handle its messages and report on it.
+
+        Raises ``ConnectionError`` when the supervisor is gone, and the errors of the worker.
         """
         listening = asyncio.create_task(self._listen(assembled, duties))
         reporting = asyncio.create_task(self._report(report, duties))
@@ -140,7 +142,7 @@ class WorkerProcess:
     async def _end(
         self, assembled: Assembled, ports: Ports, exchange: SocketExchange | None
     ) -> None:
-        """In the order in which they use each other."""
+        """Close the parts, users before the parts that they use."""
         await ports.parser.close()
         await assembled.sender.close()
         await assembled.delivery.close()
@@ -186,20 +188,21 @@ class WorkerProcess:
 
     def _told(self, task: asyncio.Task[None]) -> None:
         self._telling.discard(task)
-        # whoever listens finds out that the supervisor is gone
+        # ``_listen`` ends the process when the supervisor is gone.
         with suppress(asyncio.CancelledError, ConnectionError):
             task.result()
 
 
 def _extensions(job: WorkerJob) -> Extensions:
-    """What installed packages bring, and what a test asks for."""
+    """The extensions of installed packages, and the hooks of a test."""
     hooks = (_misbehave_at_hook,) if os.environ.get(_HOOKS_VARIABLE) == "1" else ()
     return Extensions(loaded(job.plugins.rules), (*loaded(job.plugins.sinks), *hooks))
 
 
 def _failed(error: Exception) -> Failed:
-    """What the supervisor is told; every way in which a disk can be full, Parquet's too, has one
-    name.
+    """The message to the supervisor about an error.
+
+    All kinds of a full disk, including those of Parquet, get the same class name.
     """
     number, filename = (
         (error.errno or 0, str(error.filename or "")) if isinstance(error, OSError) else (0, "")
@@ -226,7 +229,7 @@ def _misbehave_at_hook(page: Page) -> None:
 
 
 def _exchange(job: WorkerJob) -> SocketExchange | None:
-    """The exchange with the other workers of this run, when there are any."""
+    """The exchange with the other workers of this run, if there are any."""
     if not job.sockets:
         return None
     run = f"{job.manifest.crawl}:{job.manifest.term}"
@@ -248,13 +251,13 @@ async def _open_exchange(job: WorkerJob, assembled: Assembled, exchange: SocketE
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = socket.socket(fileno=int(sys.argv[1]))
-    # What is imported lives until the end, and pages leave few cycles: looking for them less often
-    # saves 1 % of the time.
+    # Imported objects live until the end, and pages leave few reference cycles. Collecting them
+    # less often saves 1 % of the time.
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     use_few_arenas()
     uvloop.run(WorkerProcess(FrameStream(sock)).run())
-    # What native libraries would still tidy up is of no use to anyone, and takes a second.
+    # Skip the cleanup of native libraries, which takes a second and has no effect.
     sys.stdout.flush()
     os._exit(0)
 

@@ -107,7 +107,7 @@ from lycosa.schedule.steps import (
     VisitStep,
 )
 
-_PAGE, _ROBOTS, _ERRAND = Purpose  # an attribute of an Enum costs as much as ten of an object
+_PAGE, _ROBOTS, _ERRAND = Purpose  # reading a member from the Enum costs ten times as much
 _NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
 MOST_JUDGED = 500
@@ -117,20 +117,9 @@ MOST_JUDGED = 500
 _JUDGED_AT_ONCE = 50
 
 
-def park_s(section: BudgetSection, times: int) -> float:
-    """Seconds to park a host that was parked ``times`` times before.
-
-    The time doubles from ``section.park_s``, up to a day.
-    """
-    return min(section.park_s * 2.0 ** min(max(times, 0), 64), LONGEST_PARK_S)
-
-
-def gives_way(is_costly: bool, judged: int) -> bool:
-    """Whether the loop should run other tasks after the visit's ``judged``-th judgement.
-
-    It should after a costly one, and after every fiftieth.
-    """
-    return is_costly or judged % _JUDGED_AT_ONCE == 0
+def decide(event: Event, rules: VisitRules, now: float) -> VisitStep:
+    """The step that follows an event at crawl time ``now``."""
+    return _DECISIONS[type(event)](event, rules, now)
 
 
 def _begin(event: TurnBegan, rules: VisitRules, now: float) -> VisitStep:
@@ -141,10 +130,32 @@ def _begin(event: TurnBegan, rules: VisitRules, now: float) -> VisitStep:
     return FindErrand() if event.is_errands_turn else TakeUrl()
 
 
+def _begin_errand(event: ErrandFound, rules: VisitRules, now: float) -> VisitStep:
+    return RefuseErrand(Reason.CRASHED_WORKER) if event.is_hopeless else FindAddress(_ERRAND)
+
+
+def _begin_url(event: UrlLeased, rules: VisitRules, now: float) -> VisitStep:
+    if event.is_hopeless:
+        return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
+    return JudgeBudgets()
+
+
 def _obey_budgets(event: BudgetsJudged, rules: VisitRules, now: float) -> VisitStep:
     if event.reason is _NONE:
         return JudgeRobots()
     return Park(int(now + park_s(rules.budgets, event.parks)), event.reason, event.detail)
+
+
+def park_s(section: BudgetSection, times: int) -> float:
+    """Seconds to park a host that was parked ``times`` times before.
+
+    The time doubles from ``section.park_s``, up to a day.
+    """
+    return min(section.park_s * 2.0 ** min(max(times, 0), 64), LONGEST_PARK_S)
+
+
+def _read_robots(event: RobotsUnread, rules: VisitRules, now: float) -> VisitStep:
+    return ReadRobots()
 
 
 def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> VisitStep:
@@ -161,6 +172,18 @@ def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> VisitSte
         return FindAddress(_PAGE)
     is_turn = gives_way(event.is_costly, event.judged)
     return EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, event.detail, is_turn)
+
+
+def gives_way(is_costly: bool, judged: int) -> bool:
+    """Whether the loop should run other tasks after the visit's ``judged``-th judgement.
+
+    It should after a costly one, and after every fiftieth.
+    """
+    return is_costly or judged % _JUDGED_AT_ONCE == 0
+
+
+def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> VisitStep:
+    return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
 
 
 def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> VisitStep:
@@ -184,6 +207,10 @@ def _use_address(event: AddressFound, rules: VisitRules, now: float) -> VisitSte
     if event.wait_s > 0:
         return Postpone(event.wait_s)
     return AskPermit() if event.purpose is _PAGE else SendRequest(event.purpose)
+
+
+def _use_permit(event: PermitAsked, rules: VisitRules, now: float) -> VisitStep:
+    return SendRequest(_PAGE) if event.is_granted else GiveBack()
 
 
 def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> VisitStep:
@@ -212,6 +239,10 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
     return TakeIn()
 
 
+def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> VisitStep:
+    return TakeIn() if event.has_answer else GiveBack()
+
+
 def _settle(event: BodyExamined, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the URL after its answer."""
     fetched, target = event.fetched, ""
@@ -233,32 +264,6 @@ def _settle(event: BodyExamined, rules: VisitRules, now: float) -> VisitStep:
         due = int(now + outcome.wait_s) + 1
         return RejectAnswer(UrlState.QUEUED, outcome.reason, detail, due)
     return RejectAnswer(UrlState.FAILED, outcome.reason, detail)
-
-
-def _begin_errand(event: ErrandFound, rules: VisitRules, now: float) -> VisitStep:
-    return RefuseErrand(Reason.CRASHED_WORKER) if event.is_hopeless else FindAddress(_ERRAND)
-
-
-def _begin_url(event: UrlLeased, rules: VisitRules, now: float) -> VisitStep:
-    if event.is_hopeless:
-        return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
-    return JudgeBudgets()
-
-
-def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> VisitStep:
-    return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
-
-
-def _use_permit(event: PermitAsked, rules: VisitRules, now: float) -> VisitStep:
-    return SendRequest(_PAGE) if event.is_granted else GiveBack()
-
-
-def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> VisitStep:
-    return TakeIn() if event.has_answer else GiveBack()
-
-
-def _read_robots(event: RobotsUnread, rules: VisitRules, now: float) -> VisitStep:
-    return ReadRobots()
 
 
 def _end(event: TurnOver, rules: VisitRules, now: float) -> VisitStep:
@@ -283,8 +288,3 @@ _DECISIONS: dict[type[Event], Callable[[Any, VisitRules, float], VisitStep]] = {
     BodyExamined: _settle,
     TurnOver: _end,
 }
-
-
-def decide(event: Event, rules: VisitRules, now: float) -> VisitStep:
-    """The step that follows an event at crawl time ``now``."""
-    return _DECISIONS[type(event)](event, rules, now)

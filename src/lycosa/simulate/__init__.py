@@ -1,7 +1,6 @@
-"""What a crawl will come to, before it is run: the crawler's own frontier on a sample of a
-described web, in virtual time.
+"""Prediction of a crawl: the crawler's own frontier on a sample of a web, in virtual time.
 
-``web`` describes the web and ``hosts_file`` reads one from a past crawl, ``sample`` draws hosts of
-it, ``visits`` takes them through what ``pipeline`` does, ``drive`` lets time pass, ``run`` puts
-parts together and scales them up; ``means`` is what the crawl has to work with.
+``web`` describes the web and ``hosts_file`` reads one from a past crawl. ``sample`` draws hosts
+from it, ``visits`` performs their visits like ``pipeline``, ``drive`` advances the time, ``run``
+combines the parts and scales them up. ``resources`` is what the crawl has to work with.
 """

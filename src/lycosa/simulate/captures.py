@@ -1,7 +1,6 @@
-"""What comes of a page's answer in a simulation: its record, its next time, the pages that it
-names.
+"""The results of a page's answer in a simulation: its record, its next time, the pages it links to.
 
-Content is what the ``Copies`` say: a page that has changed since its copy was made, or has not.
+The content comes from ``Copies``: a page has changed since its copy was made, or has not.
 """
 
 from __future__ import annotations
@@ -30,8 +29,10 @@ from lycosa.urls.identity import hash8
 
 
 class Tally(msgspec.Struct):
-    """What happened so far: requests, of them for robots.txt; captures, of them revisits; bodies
-    received; pages fetched for the first time, and when that last happened.
+    """Counts until now.
+
+    Requests, and those for robots.txt among them; captures, and revisits among them; body bytes
+    received; pages fetched for the first time, and the time of the last of these.
     """
 
     requests: int = 0
@@ -45,7 +46,7 @@ class Tally(msgspec.Struct):
 
 
 class Captures:
-    """One per part."""
+    """The captures of one part."""
 
     def __init__(
         self,
@@ -63,12 +64,12 @@ class Captures:
         return f"<Captures {self._tally!r}>"
 
     def seed(self, host: str) -> Discovered:
-        """A host's first page."""
+        """Discover a host's first page."""
         url = f"http://{host}/0"
         return Discovered(url, hash8(host), hash8(url), LinkKind.SEED, 0, importance=1.0)
 
     def count(self, lease: Lease, fetched: Fetched, is_capture: bool) -> None:
-        """Counts an answer against its host."""
+        """Count an answer against its host."""
         self._partition.note_capture(
             lease.host,
             body_bytes=fetched.body_bytes,
@@ -79,13 +80,13 @@ class Captures:
         self._tally.captures += is_capture
 
     def reject(self, lease: Lease, step: RejectAnswer) -> None:
-        """Ends a lease without a capture."""
+        """End a lease without a capture."""
         self._complete(lease, step.state, step.reason, step.due, None)
 
     def store(
         self, known: KnownHost, lease: Lease, fetched: Fetched, outcome: FetchOutcome
     ) -> None:
-        """Ends a lease with a capture."""
+        """End a lease with a capture."""
         if outcome.meaning is Meaning.FAILED:
             old = lease.record.history or History()
             self._complete(lease, UrlState.FAILED, outcome.reason, 0, old)
@@ -104,7 +105,7 @@ class Captures:
         interval = next_interval(
             self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
         )
-        # As far as anything in a simulation reads it.
+        # Only the fields that a simulation reads.
         history = History(
             fetches=old.fetches + 1,
             fetched_at=int(self._clock.wall()),
@@ -128,8 +129,9 @@ class Captures:
         self._partition.complete_lease(lease, done)
 
     def _name_pages(self, host: Host, lease: Lease) -> None:
-        """The pages of its host that this one names first: pages are a tree with so many
-        branches at each.
+        """Discover the pages of its host that this page links to first.
+
+        The pages of a host are a tree with a fixed number of branches at each.
         """
         most, branches = self._config.scope.max_depth, self._web.branches
         first = int(lease.record.target[1:]) * branches + 1

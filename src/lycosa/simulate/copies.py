@@ -1,10 +1,9 @@
-"""What is stored of each page, and whether it is still what the page says: freshness and age by
-their usual definitions.
+"""The stored copy of each page, and whether it is current: freshness and age as usually defined.
 
 A copy is *current* until its page changes for the first time after it was fetched; its *age* is 0
-until then, and the time since from then on (Cho and Garcia-Molina, Synchronizing a database to
-improve freshness, 2000). Changes of a page come at random (a Poisson process), so when the next one
-comes is drawn at each fetch, and nothing happens in between.
+until then, and the time since then afterwards (Cho and Garcia-Molina, Synchronizing a database to
+improve freshness, 2000). The changes of a page are random (a Poisson process), so the time of the
+next one is drawn at each fetch, and no event is needed in between.
 """
 
 from __future__ import annotations
@@ -36,18 +35,16 @@ class Copies:
         return f"<Copies of {len(self._changes_at)} pages>"
 
     def is_current(self, page: int, now: float) -> bool:
-        """Whether there is a copy that says what the page says."""
+        """Whether there is a copy that equals the page."""
         return self._changes_at[page] > now
 
     def store(self, page: int, now: float) -> None:
-        """The page was fetched."""
+        """Store a copy, fetched now."""
         rate = self._rates[page] if self._mean else 0.0
         self._changes_at[page] = now + self._chance.expovariate(rate) if rate > 0 else _NEVER
 
     def freshness(self, now: float) -> tuple[int, int, float]:
-        """How many copies there are, how many of them are current, and the sum of their ages in
-        seconds.
-        """
+        """The number of copies, the number of current ones, and the sum of all ages in seconds."""
         changes = np.frombuffer(self._changes_at)
         changes = changes[~np.isnan(changes)]
         return (

@@ -1,11 +1,10 @@
-"""Lets the time of a part pass: from the end of a request to a host that is ready, a URL that is
-due, a meter that is free.
+"""Advances the time of a part to the next event: a request ends, a URL is due, a meter is free.
 
-Between two looks it is measured what held the crawl up. A meter binds for as long as somebody waits
-for it; the workbench, while it is full of hosts that rest and one that has rested waits outside.
-The rest of the time is politeness's if on average one host in a thousand, or more, had something to
-fetch: then they rested. Otherwise there was nothing to do. The average, and not whether there was
-anybody at a moment, is what does not depend on the size of the sample.
+It also measures what held the crawl back. A meter binds while a host waits for it. The workbench
+binds while it is full of hosts in a pause and another host, whose pause is over, waits outside. The
+rest of the time counts for politeness if on average at least one host in a thousand had something
+to fetch: these hosts were in their pauses. Otherwise there was nothing to fetch. The average does
+not depend on the size of the sample, as the state at one moment would.
 """
 
 from __future__ import annotations
@@ -25,18 +24,19 @@ from lycosa.simulate.table import SimulatedTable
 from lycosa.simulate.visits import Visits
 
 _COMMIT_VISITS = (
-    50  # fewer than a worker's: what is open is looked through whenever something is due
+    50  # fewer than a worker's, because all open requests are searched whenever something is due
 )
 _LATE_S = 1.0
-_BUSY = 0.001  # of the hosts
+_BUSY = 0.001  # share of the hosts
 
 
 class Point(msgspec.Struct, kw_only=True):
-    """A part, or the whole crawl, at virtual second ``at``. Counts are since the start; ``limits``
-    are seconds since the last point by what held the crawl up. ``known`` is URLs discovered,
-    ``queued`` those that wait to be fetched now, ``stored`` pages of which there is a copy,
-    ``current`` the copies that are still what their page says, ``age_s`` the sum of the ages of all
-    copies.
+    """A part, or the whole crawl, at virtual second ``at``.
+
+    Counts are since the start; ``limits`` are seconds since the last point by what held the crawl
+    back. ``known`` is URLs discovered, ``queued`` those that wait to be fetched now, ``stored``
+    pages with a copy, ``current`` the copies that still equal their page, ``age_s`` the sum of the
+    ages of all copies.
     """
 
     at: float
@@ -57,22 +57,20 @@ class Point(msgspec.Struct, kw_only=True):
 
 
 class Drive:
-    """One simulated crawl of a part. ``run`` may be called again for more of it."""
+    """One simulated crawl of a part. ``run`` may be called again to continue it."""
 
     def __init__(self, sample: Sample, visits: Visits, table: SimulatedTable) -> None:
         self._hosts, self._visits, self._table = len(sample), visits, table
         self._commit = 0
         self._limits: defaultdict[str, float] = defaultdict(float)
-        self._waiting = 0.0  # host seconds with something to fetch, since the last look
+        self._waiting = 0.0  # host seconds with something to fetch, since the last point
         self._looked_at = 0.0
 
     def __repr__(self) -> str:
         return f"<Drive {self._visits!r}>"
 
     def run(self, until_s: float, looks: Sequence[float], look: Callable[[Point], None]) -> None:
-        """Until a virtual time; ``look`` is told how it stands at each of the times ``looks``,
-        which rise.
-        """
+        """Run until a virtual time; ``look`` gets a point at each of the rising times ``looks``."""
         visits, clock, pending = self._visits, self._visits.clock, list(reversed(looks))
         while True:
             self._start_what_can()
@@ -108,14 +106,14 @@ class Drive:
         if free_at > now:
             at = min(at, free_at)
             if ready is not None and ready > now:
-                at = min(at, ready)  # from then on somebody waits for the meter
+                at = min(at, ready)  # from then on a host waits for the meter
         elif ready is not None:
             at = min(at, max(ready, now))
         due = visits.partition.next_due()
         return min(at, max(float(due - SIMULATION_EPOCH), now)) if due != NEVER_DUE else at
 
     def _advance(self, to: float) -> None:
-        """Time passes; it is noted what held the crawl up meanwhile."""
+        """Advance the time, and record what held the crawl back meanwhile."""
         visits, frontier = self._visits, self._visits.frontier
         now = visits.clock.now
         passed = to - now
@@ -139,7 +137,7 @@ class Drive:
         visits.clock.now = to
 
     def _is_somebody_late(self) -> bool:
-        """Whether a host outside of the workbench has rested for long enough."""
+        """Whether the pause of a host outside the workbench is over."""
         partition = self._visits.partition
         waiting = map(partition.visits.find_host, partition.front.firsts())
         then = self._visits.clock.wall() - _LATE_S
@@ -168,7 +166,7 @@ class Drive:
         )
 
     def _limits_since(self, at: float) -> dict[str, float]:
-        """Seconds since the last look, by what held the crawl up."""
+        """Seconds since the last point, by what held the crawl back."""
         seconds = at - self._looked_at
         limits, waiting = self._limits, self._waiting
         self._limits, self._waiting, self._looked_at = defaultdict(float), 0.0, at

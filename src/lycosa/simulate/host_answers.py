@@ -1,5 +1,4 @@
-"""What the hosts of a sample answer, and how long that takes: in the place of names, sockets and
-bytes."""
+"""The answers of a sample's hosts and their durations, in place of DNS, sockets and bytes."""
 
 from __future__ import annotations
 
@@ -27,16 +26,14 @@ _ROBOTS = b"User-agent: *\nDisallow:\n"
 
 
 class Witness(Protocol):
-    """Told every request as it begins and ends; what it says is not the crawler's."""
+    """Gets every request as it begins and ends; its results are not the crawler's."""
 
     def begins(self, host: Host, now: float) -> None: ...
     def ends(self, host: Host, now: float) -> None: ...
 
 
 class KnownHost(msgspec.Struct, gc=False):
-    """A host of the sample with what the driver remembers of it; ``first`` is the number of its
-    first page.
-    """
+    """A host of the sample with the driver's data; ``first`` is the number of its first page."""
 
     host: Host
     first: int
@@ -48,8 +45,10 @@ class KnownHost(msgspec.Struct, gc=False):
 
 
 class Underway(msgspec.Struct, order=True, gc=False):
-    """A visit. Its request ends at ``ends_at`` with ``fetched``; ``is_answered`` when it was for a
-    page and has ended.
+    """A visit in progress.
+
+    Its request ends at ``ends_at`` with ``fetched``; ``is_answered`` when it was for a page and has
+    ended.
     """
 
     ends_at: float
@@ -63,7 +62,7 @@ class Underway(msgspec.Struct, order=True, gc=False):
 
 
 class HostAnswers:
-    """One per part. The chances are drawn when a request begins."""
+    """The answers of one part. Random values are drawn when a request begins."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class HostAnswers:
         return f"<Exchanges hosts={len(self.hosts)}>"
 
     def begin(self, known: KnownHost, lease: Lease | None, now: float) -> Fetched:
-        """A request leaves, for robots.txt if there is no lease; gives what will come back."""
+        """Start a request, for robots.txt if there is no lease; returns its answer to come."""
         host = known.host
         duration_s = host.latency_s * (1.0 - _SPREAD + 2.0 * _SPREAD * self._chance.random())
         status, size = self._answer(known, lease, now + duration_s)
@@ -117,12 +116,12 @@ class HostAnswers:
         return 200, known.host.page_bytes
 
     def end(self, known: KnownHost, now: float) -> None:
-        """The answer has arrived."""
+        """Record that the answer has arrived."""
         if self._witness is not None:
             self._witness.ends(known.host, now)
 
     def read_robots(self, known: KnownHost, fetched: Fetched, time: float) -> RobotsRecord:
-        """What the answer for robots.txt says at a crawl time; it is remembered."""
+        """Process the answer for robots.txt at a crawl time, and remember it."""
         delay_s, config = known.host.crawl_delay_s, self._config
         body = _ROBOTS if delay_s < 0 else _ROBOTS + b"Crawl-delay: %g\n" % delay_s
         answer = RobotsAnswer(fetched.status, body)

@@ -1,13 +1,11 @@
-"""Hosts of a real crawl, as ``lycosa export DIR hosts`` writes them: JSON lines, CSV or Parquet,
-one host a row.
+"""Hosts of a real crawl, as ``lycosa export DIR hosts`` writes them: JSON lines, CSV or Parquet.
 
-Of the columns these are read, the others are not looked at; only the first has to be there:
+A row is a host. These columns are read and all others ignored; only the first is required:
 
-* ``discovered`` (or ``pages``, in a list that somebody wrote): URLs of the host that are known; a
-  host without any is left out;
-* ``captures``, ``bytes``, ``time_s``: how many were fetched, how large they were and how long that
-  took, all together;
-* ``crawl_delay_s``: what its robots.txt asks for; ``address``; ``state`` with ``last_error``:
+* ``discovered`` (or ``pages``, in a list written by hand): known URLs of the host; a host without
+  any is left out;
+* ``captures``, ``bytes``, ``time_s``: number of captures, their total size and total duration;
+* ``crawl_delay_s``: the delay in its robots.txt; ``address``; ``state`` with ``last_error``:
   whether its name resolves.
 """
 
@@ -40,9 +38,7 @@ _NO_NAME = Reason.DNS_NO_SUCH_NAME.label
 
 
 def read_hosts(path: Path, server_bytes_per_s: float) -> list[HostRow]:
-    """The hosts of a file. Raises ``SettingsError``, with the line that is wrong, and
-    ``OSError``.
-    """
+    """The hosts of a file. Raises ``SettingsError`` with the wrong line, and ``OSError``."""
     if path.suffix.lower() in _PARQUET:
         numbered: Iterable[tuple[str, Mapping[str, Any]]] = (
             (str(path), row) for row in _parquet(path)
@@ -58,7 +54,9 @@ def read_hosts(path: Path, server_bytes_per_s: float) -> list[HostRow]:
         if host is not None:
             found.append(host)
     if not found:
-        raise SettingsError([f"{path}: no host with a known URL in it"])
+        raise SettingsError(
+            [f"{path}: no host with a known URL; `lycosa export DIR hosts` writes such a file"]
+        )
     return found
 
 
@@ -67,7 +65,7 @@ def host_row(row: Mapping[str, Any], server_bytes_per_s: float) -> HostRow | Non
     if "discovered" not in row and "pages" not in row:
         raise ValueError(
             "there is neither a column discovered nor a column pages; `lycosa export DIR hosts`"
-            " writes what is wanted"
+            " writes such a file"
         )
     pages = _number(row, "discovered") or _number(row, "pages")
     if pages < 1:
@@ -91,7 +89,7 @@ def host_row(row: Mapping[str, Any], server_bytes_per_s: float) -> HostRow | Non
 
 
 def error_share_of(rows: Iterable[Mapping[str, Any]]) -> float:
-    """The share of requests that failed at all hosts together."""
+    """The share of failed requests, over all hosts."""
     errors = requests = 0.0
     for row in rows:
         failed = _number(row, "errors")
@@ -109,12 +107,12 @@ def _number(row: Mapping[str, Any], name: str, missing: float = 0.0) -> float:
     except (TypeError, ValueError):
         raise ValueError(f"{name} is {value!r}, not a number") from None
     if not 0 <= found < 1e15:
-        raise ValueError(f"{name} is {found:g}, which cannot be")
+        raise ValueError(f"{name} is {found:g}, which is not possible")
     return found
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Rows of JSON lines or CSV, told apart by the first character, with their line numbers."""
+    """Rows of JSON lines or CSV, by the first character, with their line numbers."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             first = file.read(1)

@@ -1,9 +1,8 @@
-"""What a user says of a model: the same keys in a TOML file and on the command line, each with its
-meaning and bound.
+"""The settings of a model: the same keys in a TOML file and on the command line.
 
-The keys are read from the structs themselves (``web.hosts``, ``means.cores``,
-``prices.core_hour``), as those of the settings are, so that each is declared once. Whatever is
-wrong is told at once, one line each, with the place where it was said.
+The keys, with meaning and bound, are read from the structs themselves (``web.hosts``,
+``means.cores``, ``prices.core_hour``), as those of the settings are, so that each is declared once.
+All mistakes are reported together, one line each, with the place of the value.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SCALED = re.compile(r"(\d+(?:[._]\d+)*)\s*([kmgb]?)", re.IGNORECASE)
 
 
 class ModelSettings(NamedTuple):
-    """The parts of a model, and where each value that is not a default was said, by key."""
+    """The parts of a model, and the source of each value that is not a default, by key."""
 
     web: Web
     means: Resources
@@ -56,9 +55,10 @@ def read_model(
     flags: Mapping[str, tuple[str, object]] | None = None,
     base: Mapping[str, object] | None = None,
 ) -> ModelSettings:
-    """The model of all sources: defaults, ``base`` (what a past crawl shows), the file,
-    ``key=value`` pairs, ``flags`` (option and value by key); a later one wins. Raises
-    ``SettingsError``.
+    """The model of all sources; a later one wins.
+
+    The sources are defaults, ``base`` (values of a past crawl), the file, ``key=value`` pairs,
+    ``flags`` (option and value by key). Raises ``SettingsError``.
     """
     problems: list[str] = []
     values: dict[str, Any] = dict(base or {})
@@ -139,18 +139,14 @@ def _plain(field: Field, value: object) -> object:
 
 
 def read_count(text: str) -> int:
-    """A number of things: ``250000``, ``250_000``, ``250k``, ``45M``, ``1.5G``. Raises
-    ``ValueError``.
-    """
+    """A count: ``250000``, ``250_000``, ``250k``, ``45M``, ``1.5G``. Raises ``ValueError``."""
     found = _SCALED.fullmatch(text.strip().replace(",", "_"))
     if found is None:
-        raise ValueError(f"{text!r} is not a number of things; write 250000, 250k, 45M, 1G")
+        raise ValueError(f"{text!r} is not a count; write 250000, 250k, 45M, 1G")
     try:
         number = float(found[1]) * _SCALES[found[2].lower()]
     except ValueError:
-        raise ValueError(
-            f"{text!r} is not a number of things; write 250000, 250k, 45M, 1G"
-        ) from None
+        raise ValueError(f"{text!r} is not a count; write 250000, 250k, 45M, 1G") from None
     if not number.is_integer():
         raise ValueError(f"{text!r} is not a whole number")
     return int(number)

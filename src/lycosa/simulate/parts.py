@@ -1,8 +1,7 @@
-"""Runs the parts of a sample side by side, each in a process of its own, and hears from them how
-far they are.
+"""Runs the parts of a sample in parallel, each in its own process, and reports their progress.
 
-A fresh interpreter each: what this one has open, threads above all, is not to be copied, and the
-memory of a part goes back when it is done.
+Each is a fresh interpreter: what this one has open, threads above all, must not be copied, and the
+memory of a part is released when it is done.
 """
 
 from __future__ import annotations
@@ -19,20 +18,23 @@ _SPAWN = multiprocessing.get_context("spawn")
 _Work = TypeVar("_Work")
 _Done = TypeVar("_Done")
 PartJob = Callable[[_Work, Callable[[float], None]], _Done]
-"""Does a piece of work; tells meanwhile what share of it is done. A function of a module, so
-that another process finds it.
+"""Does a piece of work and reports the share that is done.
+
+It is a function of a module, so that another process can import it.
 """
 
 
 class PartLostError(Exception):
-    """A process ended without an answer, as when the system ran out of memory."""
+    """A process ended without an answer, as when memory ran out."""
 
 
 def run_all(
     job: PartJob[_Work, _Done], pieces: Sequence[_Work], jobs: int, tell: Callable[[float], None]
 ) -> list[_Done]:
-    """The answers in the order of the pieces, ``jobs`` at a time; ``tell`` hears what share of all
-    is done. What a piece raises is raised here, and the others are ended. Raises ``PartLostError``.
+    """The answers in the order of the pieces, ``jobs`` at a time.
+
+    ``tell`` gets the share of all pieces that is done. An error of a piece is raised here, and the
+    other processes are ended. Raises ``PartLostError``.
     """
     if jobs <= 1 or len(pieces) == 1:
         return [
@@ -43,7 +45,7 @@ def run_all(
 
 
 class _Parts(Generic[_Work, _Done]):
-    """The processes that are running, by the connection on which each is heard."""
+    """The running processes, by the connection to each."""
 
     def __init__(
         self, job: PartJob[_Work, _Done], pieces: Sequence[_Work], tell: Callable[[float], None]
@@ -89,8 +91,8 @@ class _Parts(Generic[_Work, _Done]):
         except EOFError:
             process.join()
             raise PartLostError(
-                f"part {number + 1} of the simulation ended with {process.exitcode} and without an"
-                " answer"
+                f"part {number + 1} of the simulation ended with exit code {process.exitcode}"
+                " and without an answer"
             ) from None
         if isinstance(said, float):
             self._shares[number] = said
@@ -106,8 +108,8 @@ class _Parts(Generic[_Work, _Done]):
 
 
 def _work(job: PartJob[_Work, _Done], piece: _Work, connection: Connection) -> None:
-    """What a process does."""
-    # a Ctrl-C is for the one who started this, and who ends it
+    """The main function of a process."""
+    # Ctrl-C is handled by the parent, which ends this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         answer = job(piece, connection.send)

@@ -1,9 +1,9 @@
-"""What a page cost in a past crawl, from its folder: the means of the next one.
+"""The cost of a page in a past crawl, from its folder: the means of the next one.
 
 The folder has what each run cost in processor time (``run_cost``) and what it did. A request
-without a page (robots.txt, an error, 304) is taken to cost a fixed part of a page, since one crawl
-cannot tell the two apart. Bytes on disk are what the folder's files come to, by what they grow
-with: bodies (WARC and text), captures (all other files of output).
+without a page (robots.txt, an error, 304) is assumed to cost a fixed part of a page, since one
+crawl does not show the two costs separately. Bytes on disk are the sizes of the folder's files, by
+the number that they grow with: bodies (WARC and text), captures (all other files of output).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lycosa.folder.run_cost import RunCost, read_costs
 from lycosa.simulate.resources import Resources
 
 _REQUEST = Resources().request_ms / Resources().page_ms
-_LEAST_PAGES = 500  # below that starting and ending is most of what a run does
+_LEAST_PAGES = 500  # with fewer pages, most of a run's time is its start and end
 _LEAST_BODIES = 1_000_000
 _LEAST_CAPTURES = 1000
 _COUNTS = ("captures", "pages", "requests", "hosts", "body_bytes")
@@ -26,16 +26,17 @@ _BY_BODY, _BY_CAPTURE = ("warc", "text"), ("journal", "cdxj", "pages", "links")
 
 
 def past_means(folder: Path) -> dict[str, object]:
-    """Values by their keys in a model (``means.page_ms`` and others). Raises ``SettingsError``
-    when the folder cannot tell.
+    """Values by their keys in a model (``means.page_ms`` and others).
+
+    Raises ``SettingsError`` when the folder has too few pages.
     """
     runs = _whole_runs(read_costs(folder))
     pages = sum(run.pages for run in runs)
     if pages < _LEAST_PAGES:
         raise SettingsError(
             [
-                f"{folder} cannot tell what a page costs: {pages} pages in runs of `lycosa crawl`"
-                f" that came to their end, at least {_LEAST_PAGES} are wanted; give --let"
+                f"{folder} does not show the cost of a page: it has {pages} pages in completed runs"
+                f" of `lycosa crawl`, and at least {_LEAST_PAGES} are required; give --let"
                 " means.page_ms=..."
             ]
         )
@@ -59,7 +60,7 @@ def past_means(folder: Path) -> dict[str, object]:
 
 
 def _whole_runs(costs: Iterable[RunCost]) -> list[RunCost]:
-    """Each run with what it did itself; those after a run that left no line are left out."""
+    """Each run with its own counts; a run after one that left no line is left out."""
     found, before = [], dict.fromkeys(_COUNTS, 0)
     for run in costs:
         counts = {name: int(getattr(run, name)) for name in _COUNTS}

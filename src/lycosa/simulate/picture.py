@@ -1,9 +1,9 @@
-"""The curves of a simulated crawl as one SVG file: six small charts with one time axis, and a band
-that says what held the crawl up.
+"""The curves of a simulated crawl in one SVG file: six charts with one time axis, and the limits.
 
-It is written by hand, without a drawing library, because it has to look the same everywhere and to
-fit into a page of documentation. What an axis shows is in words above its chart, and the largest
-value at its end, so that nothing depends on telling colours apart.
+A band below the charts shows what held the crawl back. The file is written without a drawing
+library, because it must look the same everywhere and fit into a page of documentation. The title of
+a chart names its axis, and the axis has its largest value at the end, so nothing depends on
+distinguishing colours.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Chart(NamedTuple):
     title: str
     show: Callable[[float], str]
     curves: tuple[_Curve, ...]
-    most: float = 0.0  # of the axis; 0 is that of the values
+    most: float = 0.0  # steps of the axis; 0 is that of the values
 
 
 def short_count(number: float) -> str:
@@ -80,7 +80,7 @@ _CHARTS = (
 
 
 def svg(found: SimulationReport, title: str, subtitle: str) -> str:
-    """The picture as text."""
+    """The picture as SVG text."""
     rows = found.rows
     parts = [
         (
@@ -156,9 +156,9 @@ def _days(days: float, left: float, bottom: float) -> list[str]:
 
 
 def _band(found: SimulationReport, top: float) -> list[str]:
-    """What held the crawl up, over time, and how long each."""
+    """What held the crawl back, over time, and the share of each limit."""
     width, days = 2 * _CHART_WIDTH + _GAP, found.rows[-1].day
-    parts = [_text(_LEFT, top - 8, "what held the crawl up")]
+    parts = [_text(_LEFT, top - 8, "what held the crawl back")]
     before = 0.0
     for row in found.rows:
         x, end = _LEFT + before / days * width, _LEFT + row.day / days * width
@@ -180,7 +180,7 @@ def _band(found: SimulationReport, top: float) -> list[str]:
 
 
 def _round_up(value: float) -> float:
-    """To a number of one digit that four steps divide well."""
+    """Round up to a number of one digit that four steps divide well."""
     if value <= 0 or not math.isfinite(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,11 +1,10 @@
-"""What a simulated crawl comes to, in the numbers that people ask for: rates, freshness, queue,
-bandwidth, disk, cost, and what binds.
+"""The results of a simulated crawl: rates, freshness, queue, bandwidth, disk, cost, and its limit.
 
-Rates are of the time between two points. Pages a day are captures; bandwidth counts what is
-received, headers too; disk is everything that the crawl folder keeps. Cost is that of the cores for
-the whole time, used or not, of what is received, and of what is kept for as long as it is kept.
-*What binds* is what held the crawl up while most pages were fetched: by time it would be the last
-few large hosts, which nobody waits for.
+Rates are of the time between two points. Pages a day are captures; bandwidth counts all received
+bytes, headers too; disk is everything that the crawl folder keeps. Cost is that of the cores for
+the whole time, used or not, of received bytes, and of kept bytes for as long as they are kept.
+*What binds* is what held the crawl back while most pages were fetched: by time it would be the last
+few large hosts, which do not matter.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ _MONTH_S = 30 * DAY_S
 _GB = 1e9
 _MOST = 0.9
 _MANY = 500
-_LATE = 0.25  # of the run: what is "in the end"
+_LATE = 0.25  # of the run: the period of "at the end"
 
 
 class ReportRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The crawl at day ``day``; rates are since the row before. ``limit`` is what held it up
-    most since then.
+    """The crawl at day ``day``; rates are since the row before.
+
+    ``limit`` is what held it back most since then.
     """
 
     day: float
@@ -47,7 +47,7 @@ class ReportRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """In the currency of the prices, for the whole time."""
+    """Costs of the whole time, in the currency of the prices."""
 
     cores: float
     received: float
@@ -60,11 +60,13 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers. ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the
-    last page that could be reached had been fetched once, ``most_day`` when nine of ten were; both
-    are negative when the crawl still finds new pages in the end. ``limits`` are shares of the time
-    by what held the crawl up, ``limits_of_pages`` of the captures; ``binds`` is the first of the
-    latter that is not that there was nothing to do, or empty.
+    """The answers.
+
+    ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the last reachable
+    page had been fetched once, ``most_day`` when 90 % of them had; both are negative when the crawl
+    still finds new pages at the end. ``limits`` are shares of the time by what held the crawl back,
+    ``limits_of_pages`` of the captures. ``binds`` is the largest of the latter except for "nothing
+    to do", or empty.
     """
 
     days: float
@@ -150,8 +152,9 @@ def report(model: Model, outcome: SimulationOutcome) -> SimulationReport:
 
 
 def some_rows(model: Model, outcome: SimulationOutcome, most: int = 14) -> list[ReportRow]:
-    """The crawl at some of the points, close together at first, where most happens; rates are
-    between those.
+    """The crawl at some of the points, close together at the start, where most happens.
+
+    Rates are between these points.
     """
     points = outcome.points
     places = sorted({round((len(points) - 1) ** (step / (most - 1))) for step in range(most)})
@@ -169,14 +172,14 @@ def some_rows(model: Model, outcome: SimulationOutcome, most: int = 14) -> list[
 
 
 def most_cores(model: Model) -> float:
-    """Cores that this crawl can keep busy: a worker has one loop, however many there are."""
+    """Cores that this crawl can keep busy: a worker has one loop, whatever the number of cores."""
     return busy_cores(model.means, model.workers)
 
 
 def as_document(
     model: Model, outcome: SimulationOutcome, found: SimulationReport
 ) -> dict[str, Any]:
-    """Everything for programs."""
+    """All results, for JSON."""
     return {
         "web": msgspec.to_builtins(model.web),
         "means": msgspec.to_builtins(model.means),
@@ -221,8 +224,9 @@ def _row(means: Resources, before: Point, after: Point) -> ReportRow:
 
 
 def _wide(points: Sequence[Point], captures: float) -> list[Point]:
-    """Points with so many captures, or a tenth of all, between each: a rate of a handful of
-    requests of a small sample says nothing.
+    """Points with a minimum number of captures, or a tenth of all, between them.
+
+    A rate of a few requests of a small sample has no meaning.
     """
     least, found = min(captures, points[-1].captures / 10), [points[0]]
     for point in points[1:]:
@@ -232,13 +236,13 @@ def _wide(points: Sequence[Point], captures: float) -> list[Point]:
 
 
 def _seconds(points: Sequence[Point]) -> Iterator[tuple[str, float]]:
-    """The time, by what held the crawl up."""
+    """The time, by what held the crawl back."""
     for point in points[1:]:
         yield from point.limits.items()
 
 
 def _pages(points: Sequence[Point]) -> Iterator[tuple[str, float]]:
-    """The captures, by what held the crawl up at the time."""
+    """The captures, by what held the crawl back at the time."""
     for before, after in pairwise(points):
         for name, seconds in after.limits.items():
             yield name, (after.captures - before.captures) * seconds / (after.at - before.at)
@@ -258,9 +262,7 @@ def _received(means: Resources, point: Point) -> float:
 
 
 def _disk(means: Resources, point: Point) -> float:
-    """Bodies that were stored, what each capture leaves beside its body, and what is remembered
-    of each URL.
-    """
+    """Bytes of stored bodies, of captures without their bodies, and of known URLs."""
     return (
         means.disk_factor * point.stored_bytes
         + means.record_bytes * point.captures
@@ -282,13 +284,13 @@ def _cost(model: Model, points: Sequence[Point]) -> Cost:
 
 
 def _is_round(points: Sequence[Point]) -> bool:
-    """Whether the crawl had found all that it finds some time before the end."""
+    """Whether the crawl had found all its pages some time before the end."""
     then = next(point for point in reversed(points) if point.at <= 0.95 * points[-1].at)
     return then.stored >= 0.999 * points[-1].stored > 0
 
 
 def _day_of(points: Sequence[Point], stored: float) -> float:
-    """When so many pages had been fetched."""
+    """The day when this number of pages had been fetched."""
     for before, after in pairwise(points):
         if after.stored >= stored:
             share = (stored - before.stored) / max(after.stored - before.stored, 1e-9)
@@ -297,6 +299,6 @@ def _day_of(points: Sequence[Point], stored: float) -> float:
 
 
 def _mean(values: Iterable[float]) -> float:
-    """Of values at even steps."""
+    """The mean of values at even steps."""
     found = list(values)
     return sum(found) / len(found) if found else 0.0

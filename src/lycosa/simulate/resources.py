@@ -1,14 +1,14 @@
-"""What a crawl has to work with, and meters that say when that is used up.
+"""The resources of a crawl, and meters that show when they are used up.
 
-Every resource is a rate: processor seconds, bytes, slot seconds, each by the second. A request
-takes its part of each, and while a meter is ahead of the clock nothing new is started: the fluid
-form of a queue, which is right for a thousandth of a slot as well as for a thousand slots, as a
-sample needs it.
+Every resource is a rate: processor seconds, bytes, slot seconds, each per second. A request uses a
+part of each, and while a meter is ahead of the clock no new request starts. This is the fluid form
+of a queue, which is right for a thousandth of a slot as well as for a thousand slots, as a sample
+needs it.
 
-A meter remembers what was not used for a second, or for ``_BURST`` requests if that is longer.
-Without the second half a sample would queue where the whole crawl does not: with a ten-thousandth
-of a core a page takes ten seconds, and two that are ready together would wait for each other,
-though the crawl is half idle.
+A meter saves unused capacity for a second, or for ``_BURST`` requests if that is longer. Without
+the second rule a sample would queue where the whole crawl does not: with a ten-thousandth of a core
+a page takes ten seconds, and two that are ready together would wait for each other, although the
+crawl is half idle.
 """
 
 from __future__ import annotations
@@ -26,34 +26,32 @@ POLITENESS, HOSTS = "politeness", "hosts"
 LIMITS = {
     CPU: "the processors: more or faster cores and workers, or less work for each page",
     NETWORK: "the network: more bandwidth",
-    SLOTS: "requests at once: servers are slow, and all slots (fetch.slots) wait for them",
-    WORKBENCH: "hosts in attention: all places (frontier.workbench) are taken by hosts that rest",
+    SLOTS: "simultaneous requests: servers are slow, and all slots (fetch.slots) wait for them",
+    WORKBENCH: "hosts in memory: all places (frontier.workbench) have hosts waiting for a delay",
     POLITENESS: (
-        "everybody who has something to fetch rests or answers: more hosts would help, more"
-        " machines would not"
+        "every host with something to fetch waits for its delay or answers: more hosts would help,"
+        " more machines would not"
     ),
-    HOSTS: "nothing to do: what is known is fetched, and little is due yet",
+    HOSTS: "nothing to do: all known pages are fetched, and few are due yet",
 }
-"""What can hold a crawl up, and what that means."""
+"""What can hold a crawl back, and what that means."""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the whole crawl has, and what a page costs it."""
+    """The resources of the whole crawl, and the costs of a page."""
 
     cores: Annotated[
         float,
-        Meta(
-            description="Cores that the crawl may use; a part of one where a quota says so.", gt=0
-        ),
+        Meta(description="Cores that the crawl may use; a fraction where a quota sets it.", gt=0),
     ] = 2.0
     bandwidth_bytes_per_s: Annotated[
-        int, Meta(description="Network: bytes that may arrive in a second.", ge=1)
+        int, Meta(description="Network: maximum number of bytes received per second.", ge=1)
     ] = 125_000_000
     page_ms: Annotated[
         float,
         Meta(
             description=(
-                "Processor time of a page with everything done to it, all processes together"
+                "Processor time of a page with all its processing, in all processes together"
                 " (bench/page_cost)."
             ),
             gt=0,
@@ -61,7 +59,9 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = 1.96
     request_ms: Annotated[
         float,
-        Meta(description="The same of a request without a page: robots.txt, 304, errors.", ge=0),
+        Meta(
+            description="Processor time of a request without a page: robots.txt, 304, errors.", ge=0
+        ),
     ] = 0.8
     start_cpu_s: Annotated[
         float, Meta(description="Processor time of starting and ending a run.", ge=0)
@@ -70,15 +70,18 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         float,
         Meta(
             description=(
-                "Part of a page's time that the worker spends, one core at most; its parse child"
-                " has the rest."
+                "Part of a page's time that the worker spends, on at most one core; its parse child"
+                " spends the rest."
             ),
             gt=0.1,
             le=1,
         ),
     ] = 0.6
     request_bytes: Annotated[
-        int, Meta(description="Received for a request beside the body: headers, TLS.", ge=0)
+        int,
+        Meta(
+            description="Bytes received for a request in addition to the body: headers, TLS.", ge=0
+        ),
     ] = 1000
     disk_factor: Annotated[
         float, Meta(description="Bytes on disk for each byte of a body: WARC and text.", ge=0)
@@ -86,7 +89,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     record_bytes: Annotated[
         int,
         Meta(
-            description="Bytes on disk of a capture beside that: records, rows, indexes, links.",
+            description="Further bytes on disk of a capture: records, rows, indexes, links.",
             ge=0,
         ),
     ] = 4000
@@ -96,9 +99,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What things cost, in any currency. The defaults are of the size of a large cloud's list
-    prices in dollars.
-    """
+    """Prices, in any currency. The defaults are about a large cloud's list prices in dollars."""
 
     core_hour: Annotated[float, Meta(description="An hour of one core, used or not.", ge=0)] = 0.04
     gb_received: Annotated[float, Meta(description="A gigabyte received.", ge=0)] = 0.0
@@ -106,8 +107,9 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Meter:
-    """One resource, ``per_s`` of it a second: it is free again at ``free_at``. ``typical`` is
-    what a request takes of it.
+    """One resource with ``per_s`` of it a second; it is free again at ``free_at``.
+
+    ``typical`` is the amount that a request uses.
     """
 
     __slots__ = ("_burst_s", "_per_s", "free_at", "name", "spent")
@@ -123,14 +125,16 @@ class Meter:
         return f"<Meter {self.name} spent={self.spent:.6g} free_at={self.free_at:.3f}>"
 
     def spend(self, amount: float, now: float) -> None:
-        """Takes an amount, begun now."""
+        """Use an amount, beginning now."""
         self.spent += amount
         self.free_at = max(self.free_at, now - self._burst_s) + amount / self._per_s
 
 
 class Meters:
-    """The meters of a sample that is a ``share`` of the crawl; ``workers`` of ``slots`` requests
-    each. ``latency_s`` and ``page_bytes`` are a typical request's.
+    """The meters of a sample that is a ``share`` of the crawl.
+
+    There are ``workers`` with ``slots`` requests each. ``latency_s`` and ``page_bytes`` are those
+    of a typical request.
     """
 
     def __init__(
@@ -152,7 +156,7 @@ class Meters:
         return f"<Meters {self.all!r}>"
 
     def spend(self, is_page: bool, body_bytes: float, slot_s: float, now: float) -> None:
-        """One request."""
+        """Use the resources of one request."""
         self.cpu.spend(self.page_s if is_page else self.request_s, now)
         self.network.spend(body_bytes + self._request_bytes, now)
         self.slots.spend(slot_s, now)
@@ -160,13 +164,14 @@ class Meters:
 
     @property
     def binding(self) -> str:
-        """The one that is free last."""
+        """The meter that is free last."""
         return max(self.all, key=_free_at).name
 
 
 def busy_cores(means: Resources, workers: int) -> float:
-    """Cores that all processes together can keep busy: a worker's loop has one at most, and its
-    parse child works beside it.
+    """Cores that all processes together can keep busy.
+
+    A worker's loop uses at most one, and its parse child works at the same time.
     """
     return min(float(means.cores), workers / means.loop_share)
 

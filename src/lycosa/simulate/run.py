@@ -1,13 +1,12 @@
-"""Runs a model: draws the sample, takes it apart, runs each part in a process, puts the parts
-together and scales them up.
+"""Runs a model: draws the sample, divides it, runs each part in a process, and scales up the sum.
 
 **Scaling law.** Let ``n`` of ``N`` hosts be drawn, one of each ``n``-th of all hosts by size. They
 are crawled by ``n / N`` of the crawl: of its processors, network, slots, and places on the
 workbench. What a host does by itself (its delay, its robots.txt, its back-off, its pages, one after
 another) is not scaled. Then counts of the sample times ``N / n`` are those of the crawl, and shares
-and times are the same. It holds as long as a share of each thing is still something: for a
-workbench of a few places, or a web where one host of a million decides, the sample is too small.
-Parts are samples of a sample, by the same law.
+and times are the same. The law holds as long as each share is large enough: for a workbench of a
+few places, or a web where one host of a million decides, the sample is too small. Parts are samples
+of a sample, by the same law.
 """
 
 from __future__ import annotations
@@ -57,9 +56,10 @@ _SUMMED = (
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """What is simulated: ``rows`` are hosts of a past crawl, if any, which then stand for the
-    ``web.hosts`` hosts. ``sample`` is how many hosts are drawn (0 = as many as have some 50,000
-    pages).
+    """What is simulated.
+
+    ``rows`` are hosts of a past crawl, if any, which then represent the ``web.hosts`` hosts.
+    ``sample`` is the number of hosts to draw (0 = as many as have about 50,000 pages).
     """
 
     web: Web = Web()
@@ -72,16 +72,14 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """Worker processes; as many as cores for ``auto``, and no more than there are
-        partitions.
-        """
+        """Worker processes: one per core for ``auto``, and at most one per partition."""
         return min(
             self.config.workers or math.ceil(self.means.cores), self.config.frontier.partitions
         )
 
     @property
     def sample_hosts(self) -> int:
-        """Hosts that are drawn."""
+        """The number of hosts to draw."""
         most = min(self.web.hosts, len(self.rows)) if self.rows else self.web.hosts
         wanted = self.sample or max(
             int(_SAMPLE_PAGES * self.web.hosts / self.web.pages), _SAMPLE_HOSTS
@@ -90,9 +88,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the whole crawl at points in time, the first at its start; the second of
-    virtual time at which every page that could be reached had been fetched once, and how many those
-    are; what was simulated, and the processor time that it took.
+    """The result: the whole crawl at points in time, the first at its start.
+
+    It also has the virtual second at which every reachable page had been fetched once, and the
+    number of these pages; the size of the simulation, and the processor time that it took.
     """
 
     points: list[Point]
@@ -122,8 +121,9 @@ class _Done(NamedTuple):
 def simulate(
     model: Model, jobs: int = 1, tell: Callable[[float], None] = lambda _: None
 ) -> SimulationOutcome:
-    """Simulates, in up to ``jobs`` processes; how many changes nothing but the time it takes.
-    ``tell`` hears what share of the work is done. Raises ``ValueError`` when the sample is too
+    """Simulate in up to ``jobs`` processes, whose number changes only the duration.
+
+    ``tell`` gets the share of the work that is done. Raises ``ValueError`` when the sample is too
     large, and ``PartLostError``.
     """
     began = time.monotonic()
@@ -148,8 +148,9 @@ def simulate(
 
 
 def looks(end_s: float) -> list[float]:
-    """When it is written down how things stand: at even steps, and before the first of them closer
-    and closer to the start, where a crawl is quickest.
+    """The times of the points: at even steps, and more and more dense towards the start.
+
+    There a crawl changes most quickly.
     """
     step = end_s / _POINTS
     return [
@@ -165,7 +166,7 @@ def run_part(
     witness: Witness | None = None,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[list[Point], Visits]:
-    """One part to the end, in this process."""
+    """Run one part to the end, in this process."""
     web, config, end_s = (
         model.web,
         msgspec.structs.replace(model.config, workers=model.workers),
@@ -191,9 +192,9 @@ def run_part(
 
 
 def _work(piece: _Piece, tell: Callable[[float], None]) -> _Done:
-    """A part, in whatever process."""
+    """Run a part, in any process."""
     thresholds = gc.get_threshold()
-    # nothing here makes cycles, and looking through a million records takes seconds
+    # no cycles are created here, and a collection over a million records takes seconds
     gc.set_threshold(100_000, 50, 1000)
     began = _cpu_s()
     try:
@@ -209,7 +210,7 @@ def _cpu_s() -> float:
 
 
 def _sum(points: Sequence[Point], parts: Sequence[Sample]) -> Point:
-    """The whole crawl from its parts at one time."""
+    """The sum of the parts at one time."""
     share = sum(part.share for part in parts)
     totals = {name: sum(getattr(point, name) for point in points) / share for name in _SUMMED}
     limits: dict[str, float] = {}

@@ -1,9 +1,8 @@
-"""Hosts of a sample, each with all that the simulation knows of it, and the pages on them by
-number.
+"""Hosts of a sample, with all that the simulation knows about them, and their pages by number.
 
-Hosts are drawn with their addresses: those that share one are in the sample together, because they
-rest together. A sample is cut into parts between addresses, so a part is a sample too, of fewer
-hosts.
+Hosts are drawn with their addresses: hosts that share one are in the sample together, because they
+share its delay. A sample is divided into parts between addresses, so a part is a sample too, of
+fewer hosts.
 """
 
 from __future__ import annotations
@@ -19,12 +18,14 @@ from lycosa.simulate.web import Web, host_sizes
 _LEAST_LATENCY = 0.1  # of the mean
 _DRAWINGS = 32
 MOST_PAGES = 5_000_000
-"""Of one sample: about a kilobyte each."""
+"""Maximum of one sample: each takes about a kilobyte."""
 
 
 class HostRow(msgspec.Struct, frozen=True, gc=False):
-    """One host of a real crawl. ``latency_s`` and ``crawl_delay_s`` are negative, ``body_bytes`` 0,
-    ``address`` empty and ``is_dead`` none when not known.
+    """One host of a real crawl.
+
+    Unknown values: ``latency_s`` and ``crawl_delay_s`` negative, ``body_bytes`` 0, ``address``
+    empty, ``is_dead`` ``None``.
     """
 
     pages: int
@@ -36,9 +37,10 @@ class HostRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Host(msgspec.Struct, frozen=True, gc=False):
-    """One host of a sample. ``latency_s`` is until the first byte, ``crawl_delay_s`` robots.txt's
-    (negative = none), ``is_dead`` says that its name does not resolve, ``has_validators`` that it
-    answers 304.
+    """One host of a sample.
+
+    ``latency_s`` is the time to the first byte, ``crawl_delay_s`` that of robots.txt (negative =
+    none). ``is_dead`` says that its name does not resolve, ``has_validators`` that it answers 304.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Host(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """Hosts that are a ``share`` of a web, and have that share of what crawls it."""
+    """Hosts that are a ``share`` of a web; the same share of the crawl visits them."""
 
     share: float
     hosts: list[Host]
@@ -62,7 +64,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     @property
     def pages(self) -> int:
-        """Pages of all its hosts."""
+        """The number of pages of all its hosts."""
         return sum(host.pages for host in self.hosts)
 
     @property
@@ -74,8 +76,9 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def draw(web: Web, count: int, seed: int, hosts: Sequence[HostRow] = ()) -> Sample:
-    """``count`` hosts of the web, or of a list of hosts, which then says what it knows of them.
-    Raises ``ValueError`` when they have more pages than a simulation holds.
+    """``count`` hosts of the web, or of a list of hosts, whose known values are used.
+
+    Raises ``ValueError`` when they have more pages than a simulation can hold.
     """
     chance = np.random.default_rng([seed, count])
     rows = _listed(count, hosts, chance) if hosts else _described(web, count, chance)
@@ -83,7 +86,7 @@ def draw(web: Web, count: int, seed: int, hosts: Sequence[HostRow] = ()) -> Samp
     if pages.sum() > MOST_PAGES:
         raise ValueError(
             f"{len(rows):,} hosts have {pages.sum():,} pages, and a sample may have {MOST_PAGES:,}:"
-            " give a smaller --sample"
+            " use a smaller --sample"
         )
     dead, validators = _marked(pages, web.dead, chance), _marked(pages, web.validators, chance)
     latencies = _latencies(web, pages, chance)
@@ -104,15 +107,16 @@ def draw(web: Web, count: int, seed: int, hosts: Sequence[HostRow] = ()) -> Samp
 
 
 def parts_of(sample: Sample, count: int) -> list[Sample]:
-    """The sample in ``count`` parts of about as many pages; hosts that share an address stay
-    together.
+    """The sample in ``count`` parts with similar numbers of pages.
+
+    Hosts that share an address stay together.
     """
     groups: dict[str, list[Host]] = {}
     for host in sample.hosts:
         groups.setdefault(host.address, []).append(host)
     parts: list[list[Host]] = [[] for _ in range(min(count, len(groups)))]
     loads = [0] * len(parts)
-    # the largest first, each to whom has least
+    # the largest first, each to the part with the fewest pages
     for group in sorted(groups.values(), key=_pages_of, reverse=True):
         least = loads.index(min(loads))
         parts[least] += group
@@ -135,7 +139,7 @@ def _described(web: Web, count: int, chance: np.random.Generator) -> list[HostRo
 
 
 def _listed(count: int, hosts: Sequence[HostRow], chance: np.random.Generator) -> list[HostRow]:
-    """All, or in the order of their sizes one of each of ``count`` equal shares."""
+    """All hosts, or in the order of their sizes one of each of ``count`` equal shares."""
     if count >= len(hosts):
         return list(hosts)
     ranked = sorted(hosts, key=lambda row: row.pages)
@@ -147,9 +151,10 @@ def _listed(count: int, hosts: Sequence[HostRow], chance: np.random.Generator) -
 
 
 def _marked(pages: NDArray[np.int64], share: float, chance: np.random.Generator) -> list[bool]:
-    """A share of all hosts, at random places: of some drawings the one that comes nearest to the
-    same share of the pages. Else one giant that is dead in a small sample, and not in the next,
-    would hide what else differs between them.
+    """A share of all hosts, at random places.
+
+    Of several draws, the one whose share of the pages is nearest is used. Otherwise one giant that
+    is dead in a small sample, and not in the next, would hide other differences between them.
     """
     wanted, total = round(len(pages) * share), int(pages.sum())
     drawn = (chance.permutation(len(pages))[:wanted] for _ in range(_DRAWINGS))
@@ -160,8 +165,9 @@ def _marked(pages: NDArray[np.int64], share: float, chance: np.random.Generator)
 
 
 def _latencies(web: Web, pages: NDArray[np.int64], chance: np.random.Generator) -> list[float]:
-    """Exponential, none below a tenth of the mean; of some drawings the one with which pages
-    have most nearly the mean.
+    """Exponential, all at least a tenth of the mean.
+
+    Of several draws, the one whose mean over the pages is nearest is used.
     """
     ranks = (np.arange(len(pages)) + 0.5) / len(pages)
     times = -np.log1p(-ranks)

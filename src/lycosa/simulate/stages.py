@@ -1,9 +1,9 @@
-"""What stands in a simulation in the place of the worker's stages.
+"""Replacements for the worker's stages in a simulation.
 
 Budgets, robots.txt's record, the address table, ``Pacing`` (delays, jitter, back-off) and discovery
-through URL-seen are the crawler's own code. What a page's bytes go through is left out: names,
-sockets, parsing, content-seen, files. In their place stand the sample (how long a host takes, what
-it answers, what a page names), the copies (what changed) and the meters (when processors, network
+through URL-seen are the crawler's own code. The processing of a page's bytes is left out: DNS,
+sockets, parsing, content-seen, files. It is replaced by the sample (how long a host takes, what it
+answers, what a page links to), the copies (what changed) and the meters (when processors, network
 or slots are used up).
 """
 
@@ -43,7 +43,7 @@ _MANY_ADDRESSES = 65_536
 
 
 class SimulatedStages:
-    """One per part."""
+    """The stages of one part."""
 
     def __init__(
         self,
@@ -81,18 +81,20 @@ class SimulatedStages:
             steps.RejectAnswer: self._reject,
             **dict.fromkeys(aside, self._set_aside),
         }
-        """What performs each step; it gives ``None`` when a request is under way. A host of a
-        sample has no errands, and its robots.txt disallows nothing."""
+        """The function of each step; it returns ``None`` when a request is in flight.
+
+        A host of a sample has no errands, and its robots.txt disallows nothing.
+        """
 
     def __repr__(self) -> str:
         return f"<SimulatedStages now={self.clock.now:.3f} {self.frontier!r}>"
 
     def close(self) -> None:
-        """Lets go of the address table."""
+        """Release the address table."""
         self._addresses.close()
 
     def seed(self) -> None:
-        """Every host's first page is known."""
+        """Discover every host's first page."""
         found = [self._captures.seed(name) for name in self.exchanges.hosts]
         self.partition.discover_urls(found, self.clock.wall())
 
@@ -101,7 +103,7 @@ class SimulatedStages:
         return steps.TurnOver() if visit.lease is None else steps.UrlLeased(False)
 
     def _judge_budgets(self, visit: Underway, step: steps.JudgeBudgets) -> steps.BudgetsJudged:
-        """Each host is a site of its own."""
+        """Check the budgets; each host is its own site."""
         host, usage = visit.state, visit.state.record.usage
         refusal = over_budget(self._budgets, usage, usage)
         if refusal is None:
@@ -165,14 +167,14 @@ class SimulatedStages:
         return steps.TurnOver()
 
     def _count(self, visit: Underway, is_capture: bool) -> tuple[Lease, Fetched]:
-        """Counts an answer; gives its lease, which is about to end, and the answer."""
+        """Count an answer; returns its lease, which is about to end, and the answer."""
         lease, fetched, visit.lease = visit.lease, visit.fetched, None
         assert lease is not None and fetched is not None
         self._captures.count(lease, fetched, is_capture)
         return lease, fetched
 
     def end(self, visit: Underway) -> steps.Event:
-        """The request of a visit has ended."""
+        """End the request of a visit."""
         fetched, host, now = visit.fetched, visit.state, self.clock.now
         assert fetched is not None
         self._addresses.release_slot(visit.known.host.address, now)

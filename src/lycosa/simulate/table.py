@@ -1,7 +1,7 @@
 """The one partition of a part, over a table in memory, with commits in a worker's order.
 
-Nothing is synced and there is no log, because nobody resumes a simulation. One partition and not
-sixteen: which partition has a host decides nothing but who owns it.
+Nothing is synced and there is no log, because a simulation is never resumed. There is one partition
+and not sixteen, because the partition of a host decides only who owns it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from lycosa.seen.urls_sorted import SortedSeenUrls
 
 
 class SimulatedTable:
-    """``partition`` over an empty table; ``folder`` is for the file of URL-seen when there are
-    many URLs.
+    """``partition`` over an empty table.
+
+    ``folder`` is for the file of URL-seen when there are many URLs.
     """
 
     def __init__(self, folder: Path, config: Config) -> None:
@@ -46,7 +47,7 @@ class SimulatedTable:
         return f"<Table {self._store!r} commits={self._commits}>"
 
     def commit(self) -> None:
-        """Everything that happened until now is in the table."""
+        """Write all changes until now to the table."""
         writes = self.partition.freeze()
         if not writes:
             return
@@ -59,6 +60,6 @@ class SimulatedTable:
             self._seen.save(self._commits)
 
     def close(self) -> None:
-        """Lets go of files."""
+        """Close the files."""
         self._seen.close()
         self._store.close()

@@ -1,7 +1,7 @@
-"""Takes hosts through their visits as ``worker.pipeline`` does, without bytes.
+"""Performs the visits of hosts as ``worker.pipeline`` does, without bytes.
 
-What decides is the crawler's own code, ``schedule.visit``. What its steps do is
-``simulate.stages``'.
+The decisions are the crawler's own code, ``schedule.visit``. The steps are performed by
+``simulate.stages``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from lycosa.simulate.web import Web
 
 
 class Visits:
-    """The visits of one part. ``begin`` sends what a host's visit sends, ``end_due`` ends the
-    requests whose time has come.
+    """The visits of one part.
+
+    ``begin`` starts the request of a host's visit, ``end_due`` ends the requests whose time has
+    passed.
     """
 
     def __init__(
@@ -47,22 +49,25 @@ class Visits:
         return f"<Visits now={self.clock.now:.3f} going={len(self.going)} {self.frontier!r}>"
 
     def close(self) -> None:
-        """Lets go of the address table."""
+        """Release the address table."""
         self._stages.close()
 
     def seed(self) -> None:
-        """Every host's first page is known."""
+        """Discover every host's first page."""
         self._stages.seed()
 
     def begin(self, host: VisitState) -> None:
-        """A host that ``Frontier.acquire`` gave: its request leaves, or it is given back."""
+        """Start a visit of a host from ``Frontier.acquire``.
+
+        Its request leaves, or the host is released.
+        """
         self._tickets += 1
         known = self._stages.exchanges.hosts[host.name]
         visit = Underway(0.0, self._tickets, host, known)
         self._run(visit, steps.TurnBegan(host.ready_time - self.clock.now))
 
     def end_due(self) -> int:
-        """Ends the requests whose answers are there by now; gives how many."""
+        """End the requests whose answers have arrived; returns their number."""
         ended = 0
         while self.going and self.going[0].ends_at <= self.clock.now:
             visit = heapq.heappop(self.going)
@@ -71,7 +76,7 @@ class Visits:
         return ended
 
     def _run(self, visit: Underway, event: steps.Event | None) -> None:
-        """The steps of a visit, until it is over or its request is under way."""
+        """Perform the steps of a visit, until it is over or its request is in flight."""
         while event is not None:
             step = decide(event, self._rules, self.clock.wall())
             self._keep(visit, step.keeps)
@@ -81,7 +86,7 @@ class Visits:
         heapq.heappush(self.going, visit)
 
     def _keep(self, visit: Underway, kept: steps.Keeps) -> None:
-        """Gives back what is not kept. A slot goes back when its request has ended."""
+        """Release what is not kept. A slot is released when its request has ended."""
         if visit.lease is not None and not kept.lease:
             self.partition.restore_lease(visit.lease)
             visit.lease = None

@@ -1,13 +1,13 @@
-"""CDXJ: one line per capture that can be shown, sorted, by which replay tools find a URL's records.
+"""CDXJ index: a sorted line for each capture that can be shown, for replay tools.
 
-A line is SURT key, 14-digit time and a JSON object, as pywb and Common Crawl's index have them:
-digest in base32 without prefix, numbers as strings, ``warc/revisit`` as the type of a revisit. File
-names are relative to the crawl folder. Lines are sorted by their bytes, which is what binary search
-over the file, and ``sort -m`` of several files under ``LC_ALL=C``, expect.
+A line is SURT key, 14-digit time and a JSON object, as in pywb and in Common Crawl's index: digest
+in base32 without prefix, numbers as strings, ``warc/revisit`` as the type of a revisit. File names
+are relative to the crawl folder. Lines are sorted by their bytes, as binary search over the file
+and ``sort -m`` of several files under ``LC_ALL=C`` expect.
 
 A visit that the server answered with 304 has no line. A replay tool takes the line nearest to the
-time that it is asked for, and pywb shows the empty 304 itself; without the line it shows the
-capture that the 304 confirmed.
+requested time, and pywb would show the empty 304 itself. Without the line it shows the capture that
+the 304 confirmed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _encoder = msgspec.json.Encoder()
 
 
 def timestamp(date_us: int) -> str:
-    """Fourteen digits, UTC, as CDX has it; the fraction of a second is dropped."""
+    """Fourteen digits, UTC, as in CDX; the fraction of a second is dropped."""
     return f"{datetime.fromtimestamp(date_us // 1_000_000, UTC):%Y%m%d%H%M%S}"
 
 
 def entry(row: JournalRow) -> CdxjEntry:
-    """What a line says about a capture."""
+    """The JSON object for a capture."""
     return CdxjEntry(
         url=row.url,
         mime="warc/revisit" if row.revisit else row.media_type or "unk",
@@ -71,16 +71,17 @@ def entry(row: JournalRow) -> CdxjEntry:
 
 
 def line(row: JournalRow) -> bytes | None:
-    """One line, with its end; ``None`` for a capture that cannot be shown."""
+    """One line with its line end; ``None`` for a capture that cannot be shown."""
     if row.revisit == UNCHANGED:
         return None
     return f"{row.surt} {timestamp(row.date_us)} ".encode() + _encoder.encode(entry(row)) + b"\n"
 
 
 class CdxjBuilder:
-    """Builds the index of one segment. Lines are sorted in runs that memory can hold (some 20 MB)
-    and merged from files without a name at the end: a segment of small captures has a million
-    lines.
+    """Builds the index of one segment.
+
+    A segment of small captures has a million lines. So lines are sorted in runs that fit in memory
+    (about 20 MB). The runs are kept in unnamed files and merged at the end.
     """
 
     def __init__(self, path: Path, header: SegmentHeader, run: int = _RUN) -> None:
@@ -88,21 +89,21 @@ class CdxjBuilder:
         self._runs: list[IO[bytes]] = []
 
     def add_row(self, row: JournalRow) -> None:
-        """One more capture."""
+        """Add a capture."""
         if (found := line(row)) is None:
             return
         self._lines.append(found)
         if len(self._lines) >= self._run:
             self._lines.sort()
-            # Beside the file that is made: room there was asked for, and a kill leaves nothing
-            # behind.
+            # In the folder of the index, whose free space is monitored. An unnamed file leaves
+            # nothing behind when the process is killed.
             file = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 (closed by ``close``)
             self._runs.append(file)
             file.writelines(self._lines)
             self._lines = []
 
     def close(self) -> None:
-        """Writes the file."""
+        """Write the file."""
         self._lines.sort()
         try:
             for run in self._runs:

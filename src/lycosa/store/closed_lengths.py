@@ -1,10 +1,9 @@
-"""The lengths of closed files, so that bytes that were committed are missed at the next start and
-not when somebody reads them.
+"""The lengths of closed files, so that missing bytes are noticed at the next start, not when read.
 
-Commits name the lengths of open files alone, or each would name every segment of a long crawl. A
-closed file never changes, so its length is written down once, one line in a file per worker, and
-compared at each start: one look per file. A file that is not there is no damage: it may have been
-taken away. One that has no line yet gets it from how it is.
+Commits name only the lengths of open files. Otherwise each would name every segment of a long
+crawl. A closed file never changes, so its length is written once, as a line in a file per worker,
+and compared at each start, which costs one lookup per file. A missing file is not damage: it may
+have been deleted deliberately. A file without a line gets one with its current length.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ _KINDS = (layout.WARC, layout.JOURNAL)
 
 
 def record_closed_lengths(folder: Path, segment: str) -> None:
-    """Writes down the lengths of a segment that has its final names. Raises ``DiskFull`` or
-    ``OSError``.
+    """Write the lengths of a segment that has its final names.
+
+    Raises ``DiskFull`` or ``OSError``.
     """
     path = folder / _FOLDER / _NAME.format(worker=max(layout.segment_worker(segment), 0))
     lines = [
@@ -43,7 +43,8 @@ def record_closed_lengths(folder: Path, segment: str) -> None:
 
 
 def check_closed_lengths(folder: Path, only: int | None = None) -> None:
-    """Compares what is written down with the files that there are, of one worker or of all.
+    """Compare the recorded lengths with the existing files, of one worker or of all.
+
     Raises ``StoreDamaged``.
     """
     for path in _ledgers(folder, only):
@@ -54,8 +55,9 @@ def check_closed_lengths(folder: Path, only: int | None = None) -> None:
 
 
 def complete_closed_lengths(folder: Path, only: int | None = None) -> None:
-    """Gives every closed file its line: those that a crash, or an earlier version, left without
-    one. Call it after ``check_closed_lengths``.
+    """Add a line for every closed file that a crash or an older version left without one.
+
+    Call it after ``check_closed_lengths``.
     """
     known = {path: _read(path) for path in _ledgers(folder, only)}
     missing: dict[Path, dict[str, int]] = {}
@@ -78,8 +80,8 @@ def _names(segment: str) -> list[str]:
 
 
 def _line(name: str, length: int) -> str:
-    # The end of line stands first too: what a crash left of the line before is then a line of its
-    # own, which says nothing.
+    # A line end comes first too. It separates the rest of a line that a crash cut off, which is
+    # then ignored.
     return f"\n{length} {name}\n"
 
 

@@ -1,9 +1,9 @@
 """Closing a segment: final names, then the files derived from its journal.
 
 The order makes every crash harmless. The journal gets its final name first and the WARC second, so
-a WARC with its final name always has a whole journal. Derived files appear by rename, whole or not
-at all, and are built in one pass over the journal from nothing else, so what is missing can be
-built at any later time and comes out the same.
+a WARC with its final name always has a complete journal. Derived files appear by rename, complete
+or not at all. They are built in one pass over the journal and from nothing else, so a missing file
+can be built at any later time with the same result.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from lycosa.store.removed import removed_files
 from lycosa.store.rows import SegmentHeader
 from lycosa.system.durable import FULL, named, publish, sync_folder
 
-_CERTAIN = wanted_kinds({})  # whatever the settings were
+_CERTAIN = wanted_kinds({})  # with any settings
 
 
 class ClosedSegment(msgspec.Struct, frozen=True):
-    """A segment that is to be closed: everything in it is committed."""
+    """A segment to be closed: everything in it is committed."""
 
     name: str
 
 
 def give_final_names(folder: Path, name: str) -> bool:
-    """Takes ``.open`` off a segment's journal and WARC, durably. Gives whether there was
-    anything to do.
+    """Remove ``.open`` from the names of a segment's journal and WARC, durably.
+
+    Returns whether there was anything to do.
     """
     renamed = False
     for kind in (layout.JOURNAL, layout.WARC):
@@ -42,14 +43,15 @@ def give_final_names(folder: Path, name: str) -> bool:
             renamed = True
         elif not closed.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(closed))
-        # Also when it was renamed before: that crash may have been before its name was on disk.
+        # Also when it was renamed before a crash: the new name may not have been on disk.
         sync_folder(closed.parent)
     return renamed
 
 
 def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
-    """The derived files that a closed segment should have and has not, by kind; those that were
-    removed after their upload are not missing.
+    """The derived files that a closed segment should have but does not, by kind.
+
+    Files that were removed after their upload are not missing.
     """
     paths = {
         kind: folder / layout.file_name(kind, header.segment)
@@ -64,8 +66,9 @@ def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
 
 
 class LackingFile(msgspec.Struct, frozen=True):
-    """A derived file that a closed segment should have and has not: ``pages/NAME.parquet``.
-    ``reason`` says why it cannot be built, and is empty when the next start builds it.
+    """A derived file that a closed segment should have but does not: ``pages/NAME.parquet``.
+
+    ``reason`` says why it cannot be built. It is empty when the next start builds the file.
     """
 
     file: str
@@ -73,9 +76,10 @@ class LackingFile(msgspec.Struct, frozen=True):
 
 
 def lacking_files(folder: Path) -> list[LackingFile]:
-    """The derived files that closed segments lack. Where the journal cannot say which files its
-    segment was to have, those are told that every segment has. Lists each folder once; reads the
-    first line of the journals concerned.
+    """The derived files that closed segments lack.
+
+    If the journal cannot say which files its segment was to have, only those are listed that every
+    segment has. Lists each folder once; reads the first line of the journals concerned.
     """
     there = {kind: layout.segment_names(folder, kind) for kind in DERIVED_KINDS}
     found = []
@@ -92,24 +96,25 @@ def lacking_files(folder: Path) -> list[LackingFile]:
 
 
 def wanted_or_certain(folder: Path, name: str) -> tuple[list[str], str]:
-    """The kinds of derived files that a closed segment should have, as far as its journal tells;
-    and why it cannot be built from, or nothing.
+    """The kinds of derived files that a closed segment should have, as far as its journal tells.
+
+    The second value says why the journal cannot be built from; empty if it can.
     """
     path = folder / layout.file_name(layout.JOURNAL, name)
     try:
         return wanted_kinds(journal.read_header(path).options), ""
     except FileNotFoundError:
-        return _CERTAIN, f"{path.relative_to(folder)} is gone, from which it would be built"
+        return _CERTAIN, f"{path.relative_to(folder)} is missing, from which it would be built"
     except journal.JournalError as error:
         return _CERTAIN, str(error)
 
 
 def build_derived(folder: Path, name: str) -> list[str]:
-    """Builds the missing derived files of a closed segment; gives their names. Blocks; memory is
-    bounded whatever the segment holds.
+    """Build the missing derived files of a closed segment; return their names. Blocks.
 
-    Needs nothing but the folder, so it may run in another process. Raises ``JournalError``,
-    ``DiskFull`` or another ``OSError``; nothing half-built remains under a final name.
+    Memory is bounded for any size of the segment. It needs only the folder, so it may run in
+    another process. Raises ``JournalError``, ``DiskFull`` or another ``OSError``; no incomplete
+    file remains under a final name.
     """
     source = folder / layout.file_name(layout.JOURNAL, name)
     header = journal.read_header(source)
@@ -135,14 +140,17 @@ def build_derived(folder: Path, name: str) -> list[str]:
     except BaseException as error:
         for path in missing.values():
             layout.temporary(path).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in FULL:  # Parquet's do not tell the file
+        if isinstance(error, OSError) and error.errno in FULL:  # Parquet's do not name the file
             raise named(error, next(iter(missing.values()))) from error
         raise
     return [f"{path.parent.name}/{path.name}" for path in missing.values()]
 
 
 def _release_memory() -> None:
-    """Arrow keeps what row groups took, 80 MB of it, until the next segment is closed."""
+    """Release the memory of row groups (80 MB).
+
+    Arrow would keep it until the next segment is closed.
+    """
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()

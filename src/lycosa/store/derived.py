@@ -1,12 +1,12 @@
-"""The table of derived files: all that other modules know of a kind.
+"""The table of derived files: everything that other modules know of a kind.
 
-Closing, recovery, the journal's header, status, summary and audit go through this table. A new kind
-needs a row here, a module with its ``Builder``, and, if a crawl may go without it, its setting in
-``config/sections.py``. The audit compares a file with what its builder makes of the journal again,
-line by line, unless ``inspect/audit/derived.py`` has a check of its own for the kind.
+Closing, recovery, the journal's header, status, summary and audit use this table. A new kind needs
+a row here, a module with its ``Builder``, and, if it is optional, a setting in
+``config/sections.py``. The audit builds a file from the journal again and compares line by line,
+unless ``inspect/audit/derived.py`` has a check for the kind.
 
-This module imports no builder, because some bring Arrow: a process that only asks which files are
-missing should not pay for that.
+This module imports no builder, because some import Arrow. That would be too expensive for a process
+that only asks which files are missing.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ class Builder(Protocol):
 
 
 class DerivedFile(msgspec.Struct, frozen=True):
-    """One kind. ``name`` is its folder, ``suffix`` follows the segment's name, ``made_by`` names
-    its builder. ``option`` names the setting in ``store`` without which a segment has no such
-    file; every segment has a kind without one.
+    """One kind.
+
+    ``name`` is its folder, ``suffix`` follows the segment's name, ``made_by`` names its builder.
+    ``option`` names the setting in ``store`` that turns the kind on; every segment has a kind
+    without one.
     """
 
     name: str
@@ -44,7 +46,7 @@ class DerivedFile(msgspec.Struct, frozen=True):
     option: str = ""
 
     def begin(self, path: Path, header: SegmentHeader) -> Builder:
-        """The builder of one segment's file. It is imported now."""
+        """The builder of one segment's file. It is imported here."""
         made: Builder = resolve_name(self.made_by)(path, header)
         return made
 
@@ -60,12 +62,13 @@ DERIVED_OPTIONS = tuple(each.option for each in DERIVED if each.option)
 
 
 def options_of(section: StoreSection) -> dict[str, bool]:
-    """Which optional kinds a new segment is to have."""
+    """The optional kinds that a new segment is to have."""
     return {option: getattr(section, option) for option in DERIVED_OPTIONS}
 
 
 def wanted_kinds(options: dict[str, bool]) -> list[str]:
-    """The kinds that a segment with these options has when it is closed; an option that it does not
-    name is off.
+    """The kinds that a segment with these options has when it is closed.
+
+    An option that is not given is off.
     """
     return [each.name for each in DERIVED if not each.option or options.get(each.option, False)]

@@ -1,8 +1,8 @@
-"""The row journal: the lines of a segment's captures, in zstd frames of one commit each.
+"""The row journal: the lines of a segment's captures, in one zstd frame per commit.
 
-Frame ends are the lengths that commits record, so a journal is cut back to a commit by cutting the
-file. It is kept when the segment closes: it is what the derived files are rebuilt from, and what
-exports and audits read.
+Commits record the ends of frames as lengths, so a journal is cut back to a commit by truncating the
+file. It is kept when the segment closes: derived files are rebuilt from it, and exports and audits
+read it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _header = msgspec.json.Decoder(dict[str, Any])
 
 
 class JournalError(Exception):
-    """A journal cannot be read: of a newer format, or damaged."""
+    """A journal cannot be read, because its format is newer or it is damaged."""
 
 
 def encode_line(row: JournalRow) -> bytes:
-    """One line, with its end."""
+    """One line with its line end."""
     return _encoder.encode(row) + b"\n"
 
 
 def encode_header(header: SegmentHeader) -> bytes:
-    """The first line, with its end: each option is a key beside the other fields."""
+    """The first line with its line end. Each option is a key next to the other fields."""
     fields = msgspec.structs.asdict(header)
     options = fields.pop("options")
     return _encoder.encode(fields | options) + b"\n"
@@ -53,9 +53,7 @@ def encode_journal_frame(lines: Sequence[bytes]) -> bytes:
 
 
 def read_header(path: Path) -> SegmentHeader:
-    """The first line. Raises ``JournalError`` when there is none, or its format is newer than
-    ours.
-    """
+    """The first line. Raises ``JournalError`` if there is none or its format is newer than ours."""
     lines = _lines(path, None)
     try:
         first = next(lines, b"")
@@ -65,8 +63,9 @@ def read_header(path: Path) -> SegmentHeader:
 
 
 def header_in(data: bytes, name: str) -> SegmentHeader:
-    """The first line of a journal that is in memory; ``name`` is for the error. Raises like
-    ``read_header``.
+    """The first line of a journal in memory; ``name`` is for the error.
+
+    Raises like ``read_header``.
     """
     try:
         with zstd.ZstdFile(io.BytesIO(data)) as lines:
@@ -77,19 +76,20 @@ def header_in(data: bytes, name: str) -> SegmentHeader:
 
 
 def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Iterator[JournalRow]:
-    """The rows of a journal, in the order of their records; memory holds one at a time.
+    """The rows of a journal, in the order of their records; memory contains one at a time.
 
     ``length`` limits reading to the committed bytes of an open journal. Without it, an open journal
-    is read up to its last whole frame, since one may be being written; a closed one that ends
-    inside a frame raises ``JournalError``. With ``having`` only lines that contain these bytes are
-    decoded and given.
+    is read up to its last complete frame, since one may be in the process of being written. A
+    closed journal that ends inside a frame raises ``JournalError``. With ``having`` only lines that
+    contain these bytes are decoded and returned.
     """
     return _rows_of(path, _lines(path, length), having)
 
 
 def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[JournalRow]:
-    """The rows of a journal that is in memory; ``name`` is for errors, ``having`` as for
-    ``read_rows``. Raises ``JournalError``.
+    """The rows of a journal in memory; ``name`` is for errors, ``having`` as for ``read_rows``.
+
+    Raises ``JournalError``.
     """
     return rows_from(io.BytesIO(data), name, having)
 

@@ -1,8 +1,8 @@
 """ISO 639-1 to 639-3: language identification gives two letters, Common Crawl's columns have three.
 
-Where a two-letter code is a macrolanguage, its own three-letter code is used (``zh`` is ``zho``),
-as Common Crawl does. Source: ISO 639-3 code tables of SIL International; the codes that
-identification can give, and the other living languages of ISO 639-1.
+For a macrolanguage the three-letter code of the macrolanguage is used (``zh`` is ``zho``), as in
+Common Crawl. Source: ISO 639-3 code tables of SIL International; the codes that identification can
+give, and the other living languages of ISO 639-1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,5 @@ _THREE = dict(pair.split(":") for pair in _TABLE.split())
 
 
 def three_letter(language: str) -> str:
-    """The ISO 639-3 code of an ISO 639-1 code; a code that is not in the table is given back as
-    it is.
-    """
+    """The ISO 639-3 code of an ISO 639-1 code; an unknown code is returned unchanged."""
     return _THREE.get(language, language)

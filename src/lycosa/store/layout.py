@@ -1,12 +1,12 @@
-"""Names of the files of a segment: the only place that knows them. Folder and suffix of each kind
-of derived file stand in ``derived``.
+"""Names of the files of a segment: the only place that knows them.
 
-A segment is one WARC file, its row journal and what is derived from them, all with the same stem
+Folder and suffix of each kind of derived file are in ``derived``. A segment is one WARC file, its
+row journal and the files derived from them, all with the same stem
 ``{crawl}-w{worker}-{number}-{time}``, or ``{crawl}-w{shard}-t{term}-{number}-{time}`` where each
-owner of a shard begins new ones. While a segment is open its WARC and journal carry the ending
-``.open``; derived files are built as ``.{file}.tmp`` and renamed. So a reader that takes
-``warc/*.warc.gz``, ``cdxj/*.cdxj`` or ``pages/*.parquet`` sees only whole files of closed segments,
-whatever the moment it looks.
+owner of a shard begins new segments. The WARC and journal of an open segment have the suffix
+``.open``. Derived files are built as ``.{file}.tmp`` and renamed. So a reader of
+``warc/*.warc.gz``, ``cdxj/*.cdxj`` or ``pages/*.parquet`` sees only complete files of closed
+segments at any moment.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _STEM = re.compile(
 
 
 def stem(crawl: str, worker: int, number: int, seconds: float, term: int = 0) -> str:
-    """The name of a segment, without folder and ending. Characters of the crawl's id that are
-    unsafe in a file name become ``_``.
+    """The name of a segment, without folder and suffix.
 
-    ``term`` is a part of the name where a new owner never continues a segment, so that two owners
-    never write the same name.
+    Characters of the crawl's ID that are unsafe in a file name become ``_``. ``term`` is part of
+    the name where a new owner never continues a segment, so that two owners never write the same
+    name.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", crawl).lstrip(".") or "crawl"
     owner = f"w{worker:03d}-t{term:04d}" if term else f"w{worker:03d}"
@@ -49,7 +49,7 @@ def segment_worker(name: str) -> int:
 
 
 def segment_number(name: str) -> int:
-    """The running number of a segment of its worker; -1 when the name is not ours."""
+    """The number of a segment among those of its worker; -1 when the name is not ours."""
     match = _STEM.match(name)
     return int(match["number"]) if match else -1
 
@@ -60,12 +60,12 @@ def file_name(kind: str, name: str) -> str:
 
 
 def warc_name(name: str) -> str:
-    """``NAME.warc.gz``: what a ``Location`` names."""
+    """``NAME.warc.gz``: the form in a ``Location``."""
     return name + _SUFFIX[WARC]
 
 
 def stem_of(path: Path | str) -> str:
-    """The segment that a file (open, closed or temporary) belongs to."""
+    """The segment of a file (open, closed or temporary)."""
     text = Path(path).name.removesuffix(".tmp").removesuffix(OPEN)
     if text.startswith("."):
         text = text[1:]
@@ -76,24 +76,23 @@ def stem_of(path: Path | str) -> str:
 
 
 def is_closed(folder: Path, kind: str, name: str) -> bool:
-    """Whether a file has its final name, or had it when it was removed after its upload."""
+    """Whether a file has its final name, or was removed after its upload."""
     closed = file_name(kind, name)
     return (folder / closed).exists() or closed in removed_files(folder)
 
 
 def existing(folder: Path, kind: str, name: str) -> Path:
-    """The closed file if it is there or was removed, else its open form (which may be absent)."""
+    """The closed file if it exists or was removed, else its open form, which may be missing."""
     closed = folder / file_name(kind, name)
     return closed if is_closed(folder, kind, name) else closed.with_name(closed.name + OPEN)
 
 
 def open_segment_file(path: Path) -> BinaryIO:
-    """Opens a WARC or journal by its open or closed name, while its worker may be closing the
-    segment.
+    """Open a WARC or journal by its open or closed name.
 
-    Closing only takes ``.open`` off the name, so whoever does not find the open form finds the
-    closed one. One that was removed here is read from its store. Raises ``OSError`` when it is not
-    there.
+    Its worker may be closing the segment. Closing only removes ``.open`` from the name. So if the
+    open form does not exist, the closed one does. A file that was removed after its upload is read
+    from its store. Raises ``OSError`` when there is none.
     """
     closed = path.with_name(path.name.removesuffix(OPEN))
     for each in (closed, closed.with_name(closed.name + OPEN)):
@@ -103,15 +102,14 @@ def open_segment_file(path: Path) -> BinaryIO:
     removed = removed_files(folder).get(f"{closed.parent.name}/{closed.name}")
     if removed is not None and not closed.exists():
         return open_removed(removed)
-    return closed.open("rb")  # it was closed between the two looks, or it is gone
+    return closed.open("rb")  # it was closed between the two attempts, or it is missing
 
 
 def segment_names(folder: Path, *kinds: str) -> set[str]:
-    """The segments that have a file of one of these kinds, open or closed, or removed after its
-    upload.
+    """The segments that have a file of one of these kinds, open, closed, or removed after upload.
 
-    A large folder is listed in parts, and a file that is renamed in between may be missed by one
-    listing, so there are two.
+    A large folder is listed in parts, so one listing may miss a file that is renamed meanwhile.
+    Therefore there are two.
     """
     found = removed_names(folder, *kinds)
     for _ in range(2):
@@ -144,5 +142,5 @@ def open_files(folder: Path) -> list[Path]:
 
 
 def temporary(path: Path) -> Path:
-    """Where a file is built before it gets its name."""
+    """The path at which a file is built before it gets its name."""
     return path.with_name(f".{path.name}.tmp")

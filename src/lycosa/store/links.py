@@ -1,5 +1,6 @@
-"""The table of links: one row per outlink, in the order of the page. Edges stand here, pages
-carry only their number.
+"""The table of links: one row per outlink, in the order of the page.
+
+Only this table has the links; a row of pages has only their number.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ LINKS_SCHEMA = pa.schema(
     ]
 )
 
-_PAGES, _LINKS = 256, 60_000  # of one batch: whichever is reached first
+_PAGES, _LINKS = 256, 60_000  # maximum of a batch, whichever is reached first
 _KINDS = [kind.name.lower() for kind in LinkKind]
 _CODES = np.zeros(max(LinkKind) + 1, dtype=np.int32)
 _CODES[[int(kind) for kind in LinkKind]] = np.arange(len(_KINDS), dtype=np.int32)
 
 
 class LinksBuilder:
-    """Builds the links file of one segment. Rows of revisits have no links of their own unless
-    the page was parsed again.
+    """Builds the links file of one segment.
+
+    Rows of revisits have no links unless the page was parsed again.
     """
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
@@ -47,7 +49,7 @@ class LinksBuilder:
         self._links = 0
 
     def add_row(self, row: JournalRow) -> None:
-        """One more capture."""
+        """Add a capture."""
         if row.links.urls:
             self._rows.append(row)
             self._links += len(row.links.urls)
@@ -55,7 +57,7 @@ class LinksBuilder:
                 self._flush()
 
     def close(self) -> None:
-        """Completes the file."""
+        """Complete the file."""
         if self._rows:
             self._flush()
         self._writer.close()
@@ -66,8 +68,9 @@ class LinksBuilder:
 
 
 def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
-    """The links of some captures. What repeats (source, kind, segment) is given as codes, which
-    costs a tenth of strings.
+    """The links of some captures.
+
+    Repeated values (source, kind, segment) are dictionary codes, which cost a tenth of strings.
     """
     counts = np.array([len(row.links.urls) for row in rows], dtype=np.int64)
     total = int(counts.sum())

@@ -1,11 +1,10 @@
-"""The segments port over objects in memory, as an object store behaves: for tests, and for
-histories of many nodes.
+"""The segments port over objects in memory, with the behaviour of an object store.
 
-What a commit adds to a segment is one part: an object of its WARC bytes and one of its journal
-lines, under keys that name the shard, the segment and the offset in it. A segment's name contains
-the term, and a new owner never continues a segment, so no two owners write the same key and a put
-may simply be repeated. A closed segment is its parts one behind the other. Only WARC and journal
-are kept here.
+It is for tests and for simulated histories of many nodes. The records that a commit adds to a
+segment are one part: an object of its WARC bytes and an object of its journal lines. Their keys
+name the shard, the segment and the offset in it. A segment's name contains the term, and a new
+owner never continues a segment. So no two owners write the same key, and a put may be repeated. A
+closed segment is the concatenation of its parts. Only WARC and journal are kept here.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ class MemorySegments:
 
     def __init__(self, objects: Objects, shard: int) -> None:
         self._objects, self._shard = objects, shard
-        self._lengths: dict[
-            str, int
-        ] = {}  # of what the last commits name, by the name of the open file
+        self._lengths: dict[str, int] = {}  # of the open files that the last commits name
 
     def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged``."""
@@ -64,7 +61,7 @@ class MemorySegments:
         return FoundSegments(0, found, term)
 
     def put_records(self, pending: PendingWrite) -> None:
-        """See ``Segments``. A put that is repeated writes the same objects."""
+        """See ``Segments``. A repeated put writes the same objects."""
         if pending.is_written:
             return
         lengths: dict[str, int] = {}
@@ -72,8 +69,8 @@ class MemorySegments:
         for part, rows_start in pending.parts:
             rows = journal.encode_journal_frame(part.lines) if part.lines else b""
             self._objects[self._key(layout.WARC, part.name, part.start)] = b"".join(pieces(part))
-            # else the next part would get this key, and a put of this one that is repeated late
-            # would replace it
+            # An empty object would be wrong: the next part would get the same key, and a late
+            # repetition of this put would replace it.
             if rows:
                 self._objects[self._key(layout.JOURNAL, part.name, rows_start)] = rows
             journal_lengths[part.name] = rows_start + len(rows)
@@ -117,14 +114,15 @@ class MemorySegments:
         return journal.rows_in(content, layout.file_name(layout.JOURNAL, segment.name), having)
 
     def _committed_length(self, kind: str, segment: str, lengths: Mapping[str, int]) -> int:
-        """What commits named of a segment; a closed one is not named any more, and is all of it."""
+        """The committed bytes of a segment.
+
+        Commits do not name a closed segment any more; all of it is committed.
+        """
         closed = self._objects.get(layout.file_name(kind, segment))
         return lengths.get(_open_name(kind, segment), 0) if closed is None else len(closed)
 
     def _content(self, kind: str, segment: str, length: int | None) -> bytes:
-        """A closed segment; of an open one the parts up to a length, or all of them, as far as
-        they join.
-        """
+        """A closed segment, or the contiguous parts of an open one up to a length."""
         closed = self._objects.get(layout.file_name(kind, segment))
         if closed is not None:
             return closed

@@ -1,7 +1,7 @@
 """The segments port over an object store.
 
-A commit adds one object to each segment that it has records for, a **part**: the WARC members, then
-the journal frame. Its key says what it holds, so a listing is an index of the open segments:
+A commit adds one object, a **part**, to each segment for which it has records: the WARC members,
+then the journal frame. Its key describes it, so a listing is an index of the open segments:
 
     parts/<shard>/<segment>/<offset>-<bytes of WARC>-<journal offset>
 
@@ -41,14 +41,15 @@ from lycosa.store.recovery import Recovery
 from lycosa.store.rows import JournalRow
 
 KEPT_S = 3600.0
-"""How long parts of a sealed segment are kept."""
-_IN_MEMORY = 8 << 20  # a larger part is put together in a file
+"""Seconds for which parts of a sealed segment are kept."""
+_IN_MEMORY = 8 << 20  # a larger part is assembled in a file
 _FIRST, _MOST = 64 << 10, 4 << 20  # bytes of one request when a record is read
 
 
 class StoredPart(msgspec.Struct, frozen=True):
-    """A part by its key: ``start`` and ``end`` in the WARC, ``rows`` and ``rows_end`` in the
-    journal.
+    """A part by its key.
+
+    ``start`` and ``end`` are offsets in the WARC, ``rows`` and ``rows_end`` in the journal.
     """
 
     key: str
@@ -61,7 +62,7 @@ class StoredPart(msgspec.Struct, frozen=True):
 class ObjectSegments:
     """The segments of one shard. Implements ``Segments`` and ``SegmentReader``.
 
-    ``work`` is a local folder that belongs to this owner; what is in it may be lost. ``now`` is a
+    ``work`` is a local folder that belongs to this owner; its content may be lost. ``now`` is a
     monotonic clock in seconds.
     """
 
@@ -75,9 +76,9 @@ class ObjectSegments:
     ) -> None:
         self._store, self._shard, self._work = store, shard, work
         self._now, self._kept_s = now, kept_s
-        self._lengths: dict[str, int] = {}  # by the name of the open file, of the last commit
+        self._lengths: dict[str, int] = {}  # of the open files that the last commit names
         self._parts: dict[str, list[StoredPart]] = {}  # of open segments
-        self._sealed: dict[str, float] = {}  # segments whose parts are still there, and since when
+        self._sealed: dict[str, float] = {}  # segments whose parts still exist, and since when
 
     def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged`` before anything is deleted."""
@@ -98,7 +99,7 @@ class ObjectSegments:
         return self._drop_unnamed(sealed)
 
     def _drop_unnamed(self, sealed: set[str]) -> Recovery:
-        """Deletes parts beyond what commits name; notes the parts of sealed segments."""
+        """Delete parts beyond what commits name; note the parts of sealed segments."""
         report = Recovery()
         for segment, parts in list(self._parts.items()):
             if segment in sealed or (not self._is_named(segment) and self._is_sealed(segment)):
@@ -156,11 +157,11 @@ class ObjectSegments:
             with path.open("wb") as file:
                 file.writelines(pieces(part))
                 file.write(frame)
-            # a large object cannot be created only if it is new; no other owner has this key
+            # A large object cannot be put only if it is new. No other owner has this key.
             self._store.put(key, path)
             path.unlink()
             return stored
-        with suppress(ObjectExists):  # this owner's, whose answer was lost
+        with suppress(ObjectExists):  # an earlier put of this owner, whose answer was lost
             self._store.create(key, b"".join((*pieces(part), frame)))
         return stored
 
@@ -190,7 +191,7 @@ class ObjectSegments:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _write_files(self, name: str, folder: Path) -> None:
-        """The closed WARC and journal of a segment, as files. Raises ``StoreDamaged``."""
+        """Write the closed WARC and journal of a segment as files. Raises ``StoreDamaged``."""
         parts = _joined(self._parts.get(name) or self._listed_parts(name).get(name, []))
         for kind in (layout.WARC, layout.JOURNAL):
             committed = self._lengths[_open_name(kind, name)]
@@ -213,7 +214,7 @@ class ObjectSegments:
         try:
             try:
                 return record_at(self._bytes_from(name, offset), place)
-            except ObjectMissing:  # its parts were deleted since they were listed: it is sealed
+            except ObjectMissing:  # it was sealed and its parts deleted since they were listed
                 self._parts.pop(name, None)
                 return record_at(self._bytes_from(name, offset), place)
         except ObjectMissing as error:
@@ -222,7 +223,7 @@ class ObjectSegments:
             raise OSError(f"{place}: {error}") from error
 
     def _bytes_from(self, name: str, offset: int) -> Iterator[bytes]:
-        """What stands there, piece by piece: of a part, or of the sealed WARC."""
+        """The bytes from an offset on, in pieces, from a part or from the sealed WARC."""
         part = self._part_at(name, offset)
         if part is None and not self._is_sealed(name):
             self._parts[name] = self._listed_parts(name).get(name, [])
@@ -262,7 +263,7 @@ class ObjectSegments:
         return found
 
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
-        """See ``SegmentReader``. Memory holds one part, or a piece of a sealed journal."""
+        """See ``SegmentReader``. Memory contains one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
         pieces_of = (
             self._sealed_journal(name)
@@ -287,13 +288,14 @@ class ObjectSegments:
         return self._store.get(part.key, part.end - part.start, part.rows_end - part.rows)
 
     def _delete_sealed(self) -> None:
-        """The commit before this one is in the log: a segment that it does not name is closed for
-        good.
+        """Delete the parts of sealed segments.
+
+        The previous commit is in the log, so a segment that it does not name is closed for good.
         """
         now = self._now()
         for segment, since in list(self._sealed.items()):
             if not self._is_named(segment) and now - since >= self._kept_s:
-                with suppress(ObjectError):  # the next put tries again
+                with suppress(ObjectError):  # the next put retries
                     keys = [each.key for each in self._store.list(self._prefix(segment))]
                     self._store.delete(keys)
                     del self._sealed[segment]
@@ -347,7 +349,7 @@ class _Joined(io.RawIOBase):
 
 
 def _joined(parts: list[StoredPart]) -> list[StoredPart]:
-    """The parts from the beginning on, as far as each begins where the one before ends."""
+    """The parts from the beginning on, as far as they are contiguous."""
     found: list[StoredPart] = []
     for part in parts:
         end, rows_end = (found[-1].end, found[-1].rows_end) if found else (0, 0)
@@ -358,7 +360,7 @@ def _joined(parts: list[StoredPart]) -> list[StoredPart]:
 
 
 def _end(parts: list[StoredPart], kind: str, committed: int) -> int:
-    """Where the parts that begin below a length end."""
+    """The end of the parts that begin below a length."""
     ends = [
         part.end if kind == layout.WARC else part.rows_end
         for part in parts

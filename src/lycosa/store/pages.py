@@ -1,8 +1,8 @@
-"""The table of pages: one row per capture, Common Crawl's index columns first, then ours.
+"""The table of pages: one row per capture, with Common Crawl's index columns before ours.
 
 The first columns have the names, order and types of Common Crawl's URL index (cc-index-table, flat
-schema), so queries that were written for it run unchanged. Common Crawl's ``integer`` is 32 bits,
-which is why a segment never grows beyond 2 GiB.
+schema), so queries written for it run unchanged. Common Crawl's ``integer`` has 32 bits, so a
+segment never grows beyond 2 GiB.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
 
 
 class RowParts:
-    """A row with its URL and host taken apart, once for all columns."""
+    """A row with its URL and host split once for all columns."""
 
     __slots__ = ("crawl", "host", "labels", "robots", "row", "split")
 
     def __init__(self, row: JournalRow, crawl: str) -> None:
         self.row, self.crawl = row, crawl
         self.split = urlsplit(row.url)
-        # a row's host carries a port that is not the scheme's own
+        # not the row's host, which includes a port other than the default of the scheme
         self.host = self.split.hostname or ""
         self.labels = [] if is_address(self.host) else self.host.split(".")
         self.robots: RobotsDecision | None = row.robots
@@ -52,8 +52,9 @@ class RowParts:
         return self.labels[-last] if len(self.labels) >= last else None
 
     def below(self, suffix: str) -> str | None:
-        """The host's domain one label below a public suffix; ``None`` when the host is the
-        suffix or has none.
+        """The host's domain one label below a public suffix.
+
+        ``None`` when the host is the suffix or has none.
         """
         size = suffix.count(".") + 2
         return ".".join(self.labels[-size:]) if suffix and len(self.labels) >= size else None
@@ -67,12 +68,12 @@ def subset(row: JournalRow) -> str:
 
 
 def short(status: int) -> int:
-    """A status as 16 bits: what a server sends is not always one."""
+    """A status as 16 bits, because a server may send any number."""
     return max(0, min(status, 32767))
 
 
 PagesColumn = tuple[str, pa.DataType, bool, Callable[[RowParts], Any]]
-"""Name, type, whether it may be null, and how it comes from a row."""
+"""Name, type, whether it may be null, and its value from a row."""
 
 COMMON_CRAWL_COLUMNS: list[PagesColumn] = [
     ("url_surtkey", _TEXT, False, lambda v: v.row.surt),
@@ -114,8 +115,8 @@ COMMON_CRAWL_COLUMNS: list[PagesColumn] = [
     ("subset", _TEXT, False, lambda v: subset(v.row)),
 ]
 
-# New ones at the end only: a table without the last ones is one of an earlier version, one that
-# lacks another column is damaged.
+# Add new columns only at the end: a table without the last columns is of an older version, but
+# one without another column is damaged.
 OWN_COLUMNS: list[PagesColumn] = [
     ("kind", _TEXT, False, lambda v: v.row.kind.name.lower()),
     ("site", _TEXT, False, lambda v: v.row.site),
@@ -197,15 +198,16 @@ class PagesBuilder:
         self._rows: list[tuple[Any, ...]] = []
 
     def add_row(self, row: JournalRow) -> None:
-        """One more capture. Only the values of the columns are kept until the batch is full, not
-        text and links.
+        """Add a capture.
+
+        Until the batch is full only the values of the columns are kept, not text and links.
         """
         self._rows.append(values(row, self._crawl))
         if len(self._rows) >= _ROWS:
             self._flush()
 
     def close(self) -> None:
-        """Completes the file."""
+        """Complete the file."""
         if self._rows:
             self._flush()
         self._writer.close()

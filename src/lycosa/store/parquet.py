@@ -1,10 +1,9 @@
-"""Parquet files written in bounded memory: small batches are gathered into row groups of about 64
-MB.
+"""Writes Parquet files in bounded memory, in row groups of about 64 MB.
 
-Many tiny row groups make Parquet writers hold ever more metadata and readers slow; one huge group
-makes both hold a whole segment. Columns are zstd-compressed. Times are UTC, in microseconds,
-without a zone in their type: so do readers of Common Crawl's index see them, and DuckDB needs no
-time zone data to show them.
+With many tiny row groups a Parquet writer uses ever more memory for metadata, and readers are slow.
+With one huge group both need a whole segment in memory. So small batches are gathered. Columns are
+zstd-compressed. Times are UTC in microseconds, without a zone in their type, as in Common Crawl's
+index. So DuckDB needs no time zone data to show them.
 """
 
 from __future__ import annotations
@@ -20,22 +19,23 @@ GROUP_ROWS = 1_000_000
 
 
 class TableWriter:
-    """One Parquet file. ``add_batch`` takes record batches of the schema; ``close`` completes the
-    file.
+    """One Parquet file.
+
+    ``add_batch`` takes record batches of the schema; ``close`` completes the file.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
         self._batches: list[pa.RecordBatch] = []
         self._bytes = self._rows = 0
-        # The Arrow schema is not stored: it would bring dictionary types back to readers that asked
-        # for strings.
+        # The Arrow schema is not stored, because readers would then get dictionary types instead of
+        # strings.
         self._writer = pq.ParquetWriter(
             path, schema, compression="zstd", store_schema=False, write_statistics=True
         )
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """More rows."""
+        """Add rows."""
         self._batches.append(batch)
         self._bytes += batch.nbytes
         self._rows += batch.num_rows
@@ -43,7 +43,7 @@ class TableWriter:
             self._write_group()
 
     def close(self) -> None:
-        """Writes what is left and the footer."""
+        """Write the remaining rows and the footer."""
         if self._batches:
             self._write_group()
         self._writer.close()

@@ -1,6 +1,4 @@
-"""What one commit adds to the segments of a shard: records and journal lines with the places
-that they were promised.
-"""
+"""What one commit adds to a shard's segments: records and journal lines with their positions."""
 
 from __future__ import annotations
 
@@ -13,8 +11,9 @@ _CHUNK = 1024 * 1024
 
 
 class SegmentPart:
-    """Records for one segment that were not yet written: gzip members from offset ``start`` on,
-    and their journal lines.
+    """Records for one segment that are not written yet.
+
+    They are gzip members from offset ``start`` on, and their journal lines.
     """
 
     def __init__(self, name: str, start: int) -> None:
@@ -24,7 +23,7 @@ class SegmentPart:
         self.memory_bytes = 0
 
     def add_record(self, member: Member, line: bytes) -> None:
-        """More records, with their line (empty = none)."""
+        """Add records with their line (empty = none)."""
         self.members.append(member)
         self.end += member.length
         if line:
@@ -35,11 +34,12 @@ class SegmentPart:
 
 
 class PendingWrite:
-    """One frozen write: what ``Segments.put_records`` makes safe."""
+    """One frozen write, which ``Segments.put_records`` makes durable."""
 
     def __init__(self, parts: Sequence[tuple[SegmentPart, int]], steady: dict[str, int]) -> None:
-        """``parts`` come with the length of their journal; ``steady`` gives the lengths of open
-        files that are not written to.
+        """``parts`` come with the length of their journal.
+
+        ``steady`` has the lengths of open files that get no new bytes.
         """
         self.parts = tuple(parts)
         self._lengths = dict(steady)
@@ -53,19 +53,19 @@ class PendingWrite:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """By name what is committed with this write, for the commit: the length of every open file,
-        or of every object.
+        """The lengths of all open files, or objects, after this write, by name, for the commit.
 
-        Known once it is written, since the journal is compressed there: raises ``RuntimeError``
-        before.
+        They are known only after the write, because it compresses the journal. Raises
+        ``RuntimeError`` before.
         """
         if not self.is_written:
             raise RuntimeError("lengths are known after the write")
         return dict(self._lengths)
 
     def written(self, lengths: Mapping[str, int], journal_lengths: Mapping[str, int]) -> None:
-        """All of it is safe, under these names and lengths; journals have their lengths by
-        segment. Spooled bodies are deleted.
+        """Note that everything is durable under these names and lengths.
+
+        ``journal_lengths`` are by segment. Spooled bodies are deleted.
         """
         self._lengths.update(lengths)
         self.journal_lengths.update(journal_lengths)
@@ -84,8 +84,9 @@ class PendingWrite:
 
 
 def pieces(part: SegmentPart) -> Iterator[bytes]:
-    """The bytes of a part, small members gathered into large writes. Raises ``OSError`` when a
-    spooled member is not what it was.
+    """The bytes of a part, with small members gathered into large writes.
+
+    Raises ``OSError`` when a spooled member has changed.
     """
     gathered: list[bytes] = []
     size = 0

@@ -1,9 +1,8 @@
-"""The port of segments: where the records of a shard's commits become safe, and where they are read
-again.
+"""The port of segments: makes the records of a shard's commits durable and reads them back.
 
-The calls block and belong on another thread. A commit's records are put first and named by the
-commit second; so what was put and is not named by any commit was never promised, and goes at the
-next recovery.
+The calls block and must run in another thread. The records of a commit are put first and the commit
+names them second. So records that no commit names were never committed, and the next recovery
+deletes them.
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ from lycosa.store.rows import JournalRow, SegmentHeader
 
 
 class NotStored(Exception):
-    """Records could not be put just now; the same ones may be put again."""
+    """Records could not be put at the moment. The same records may be put again."""
 
 
 class OpenSegment(msgspec.Struct, frozen=True):
-    """A segment of an earlier owner that is not closed: the lengths of its WARC and of its
-    journal, both committed.
-    """
+    """An open segment of an earlier owner, with the committed lengths of its two files."""
 
     header: SegmentHeader
     length: int
@@ -34,9 +31,11 @@ class OpenSegment(msgspec.Struct, frozen=True):
 
 
 class FoundSegments(msgspec.Struct, frozen=True):
-    """What a new owner finds: the greatest ``number`` of a segment so far, the segments that are
-    open, and the ``term`` that becomes a part of the names of new ones; 0 where owners continue
-    each other's segments, so that the number is enough.
+    """What a new owner finds.
+
+    ``number`` is the greatest number of a segment so far, and ``open`` are the open segments.
+    ``term`` becomes part of the names of new ones. It is 0 where owners continue each other's
+    segments, so that the number is enough.
     """
 
     number: int = 0
@@ -48,8 +47,9 @@ class Segments(Protocol):
     """The segments of one shard."""
 
     def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
-        """Drops what no commit names; ``lengths`` are those of the last commits. Raises
-        ``StoreDamaged`` when something is missing that a commit names.
+        """Drop what no commit names; ``lengths`` are those of the last commits.
+
+        Raises ``StoreDamaged`` when something is missing that a commit names.
         """
         ...
 
@@ -58,27 +58,32 @@ class Segments(Protocol):
         ...
 
     def put_records(self, pending: PendingWrite) -> None:
-        """Returns when everything is safe, and says so to ``pending``. May be repeated. Raises
-        ``NotStored`` or ``OSError``.
+        """Make a write durable and report that to ``pending``. May be repeated.
+
+        Raises ``NotStored`` or ``OSError``.
         """
         ...
 
     def close_segment(self, name: str) -> None:
-        """Gives a segment its final form, with all that is derived from it. Everything in it is
-        committed. May be repeated. Raises ``NotStored`` or ``OSError``.
+        """Give a segment its final form, with all derived files. May be repeated.
+
+        Everything in it must be committed. Raises ``NotStored`` or ``OSError``.
         """
         ...
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
-        """The record that begins there, of a closed segment or an open one. Raises
-        ``RecordError`` or ``OSError``.
+        """The record at this offset, of a closed or an open segment.
+
+        Raises ``RecordError`` or ``OSError``.
         """
         ...
 
 
 class StoredSegment(msgspec.Struct, frozen=True):
-    """A segment with committed records: its name, and the committed bytes of its WARC and of its
-    journal, which is ``None`` when the journal is missing. A closed one has its final form.
+    """A segment with committed records.
+
+    It has a name and the committed bytes of its WARC and of its journal, which is ``None`` when the
+    journal is missing. A closed segment has its final form.
     """
 
     name: str
@@ -88,19 +93,23 @@ class StoredSegment(msgspec.Struct, frozen=True):
 
 
 class SegmentReader(Protocol):
-    """The segments of a shard or of a crawl for reading, beside their owner or after it. Nothing
-    is changed.
+    """Reads the segments of a shard or of a crawl, during or after the work of their owner.
+
+    Nothing is changed.
     """
 
     def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
-        """All closed segments, and the open ones that the last commits name by these
-        ``lengths``; by name. Raises ``OSError``.
+        """All closed segments, and the open ones that the last commits name, sorted by name.
+
+        ``lengths`` are the lengths in these commits. Raises ``OSError``.
         """
         ...
 
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
-        """The committed rows of a segment in the order of their records; with ``having`` those
-        whose line contains these bytes. Raises ``JournalError`` or ``OSError``.
+        """The committed rows of a segment in the order of their records.
+
+        With ``having`` only those whose line contains these bytes. Raises ``JournalError`` or
+        ``OSError``.
         """
         ...
 

@@ -1,8 +1,7 @@
-"""Reading back what was stored: one record by its place, or all rows of a crawl. For explain,
-export and audit.
+"""Reads stored data for explain, export and audit: a record by its location, the rows of a journal.
 
-This reads our own files, where every record is one gzip member at a known place; for WARC files of
-others take a WARC library.
+This reads only our own files, where every record is one gzip member at a known offset. For other
+WARC files use a WARC library.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ _CHUNK = 256 * 1024
 
 
 class RecordError(Exception):
-    """There is no record at the given place."""
+    """There is no record at the given location."""
 
 
 class StoredRecord(msgspec.Struct, frozen=True):
-    """A record: its WARC fields (first value of each name), the HTTP header block and what follows
-    it, and its bytes in the WARC file.
+    """A record.
 
-    For records that hold no HTTP message ``header_block`` is empty and ``body`` the whole block.
+    It has its WARC fields (first value of each name), the HTTP header block, the body after it, and
+    the number of bytes in the WARC file. For a record without an HTTP message ``header_block`` is
+    empty and ``body`` is the whole block.
     """
 
     fields: dict[str, str]
@@ -41,7 +41,7 @@ class StoredRecord(msgspec.Struct, frozen=True):
 def read_record(folder: Path, location: Location) -> StoredRecord:
     """The record at a location, from a closed or open segment.
 
-    Raises ``RecordError``, or ``FileNotFoundError`` when the segment is gone.
+    Raises ``RecordError``, or ``FileNotFoundError`` when the segment is missing.
     """
     path = folder / layout.file_name(layout.WARC, layout.stem_of(location.segment))
     with layout.open_segment_file(path) as file:
@@ -60,7 +60,8 @@ def read_record(folder: Path, location: Location) -> StoredRecord:
 
 
 def read_record_at(folder: Path, segment: str, offset: int) -> StoredRecord:
-    """The record that begins at a place whose length is not known, as a URL's record names it.
+    """The record at an offset, when its length is not known, as in a URL's record.
+
     Raises like ``read_record``.
     """
     path = folder / layout.file_name(layout.WARC, layout.stem_of(segment))
@@ -70,8 +71,9 @@ def read_record_at(folder: Path, segment: str, offset: int) -> StoredRecord:
 
 
 def record_at(chunks: Iterator[bytes], place: str) -> StoredRecord:
-    """The record that these bytes begin with; ``place`` is for the error. Raises
-    ``RecordError``.
+    """The record that these bytes begin with; ``place`` is for the error.
+
+    Raises ``RecordError``.
     """
     gzip, parts, length = zlib.decompressobj(_GZIP), [], 0
     try:
@@ -102,7 +104,7 @@ def _record(data: bytes, length: int) -> StoredRecord:
 
 
 def _header_end(block: bytes) -> int:
-    """Where an HTTP header block ends: behind its first empty line, whatever its line ends are."""
+    """The end of an HTTP header block: after its first empty line, with any kind of line end."""
     at = 0
     while at < len(block):
         line_end = block.find(b"\n", at)
@@ -115,16 +117,17 @@ def _header_end(block: bytes) -> int:
 
 
 def location_of(row: JournalRow) -> Location:
-    """Where the response or revisit record of a row stands."""
+    """The location of the response or revisit record of a row."""
     return Location(layout.warc_name(row.segment), row.offset, row.length, row.record_id)
 
 
 def committed_rows(
     path: Path, lengths: Mapping[str, int], having: bytes = b""
 ) -> Iterator[JournalRow]:
-    """The committed rows of one journal beside a running crawl, whether or not it is closed
-    meanwhile; ``lengths`` as in ``crawl_rows``, ``having`` as in ``journal.read_rows``. Raises
-    ``JournalError`` or ``OSError``.
+    """The committed rows of one journal of a running crawl, even if it is closed meanwhile.
+
+    ``lengths`` are the committed lengths of open files, ``having`` is as in ``journal.read_rows``.
+    Raises ``JournalError`` or ``OSError``.
     """
     closed = path.with_name(path.name.removesuffix(layout.OPEN))
 

@@ -1,8 +1,8 @@
-"""From a capture to its WARC records: request, response or revisit, metadata; and the warcinfo and
-DNS records beside them.
+"""Makes the WARC records of a capture: request, response or revisit, metadata.
 
-Ids are drawn when a draft is made, in the order of the calls; ``Draft.pack`` then depends on
-nothing else, so a large body is compressed on another thread without changing what is written.
+It also makes the warcinfo and DNS records. IDs are drawn when a draft is made, in the order of the
+calls. ``Draft.pack`` depends on nothing else, so compressing a large body in another thread does
+not change what is written.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from lycosa.store.rows import date_us, revisit_profile
 _CHUNK = 256 * 1024
 _FORM = (
     "Bodies are transfer-decoded: Transfer-Encoding is renamed X-Crawler-Transfer-Encoding, and a"
-    " Content-Length beside it X-Crawler-Content-Length. HTTP/2 headers are in HTTP/1.1 syntax."
+    " Content-Length in the same block X-Crawler-Content-Length. HTTP/2 headers are in HTTP/1.1"
+    " syntax."
 )
 _EMPTY_DIGEST = warc.block_digest()
 
 
 class CrawlInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who crawls, how and for whom: the warcinfo record of every segment.
+    """The description of the crawl in the warcinfo record of every segment.
 
-    ``robots`` says in words how robots.txt is obeyed; ``settings`` is a digest of the settings that
-    shape what is stored. A segment is continued by a later run only if all of these are unchanged.
+    ``robots`` says in words how robots.txt is obeyed. ``settings`` is a digest of the settings that
+    affect what is stored. A later run continues a segment only if all of these are unchanged.
     """
 
     crawl: str
@@ -46,7 +47,7 @@ class CrawlInfo(msgspec.Struct, frozen=True, kw_only=True):
     settings: str = ""
 
     def block(self) -> bytes:
-        """The fields, as the record's block."""
+        """The fields as the record's block."""
         fields = (
             ("software", self.software),
             ("format", "WARC File Format 1.1"),
@@ -70,10 +71,10 @@ class CrawlInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """Finished gzip members in order. ``data`` holds bytes, or files whose content is to be copied;
-    files are deleted once they are stored.
+    """Finished gzip members in order.
 
-    ``length`` is the sum; the three others are the lengths of the records of a capture (0 = no such
+    ``data`` has bytes, or files whose content is copied and which are deleted afterwards.
+    ``length`` is the sum. The other three are the lengths of the records of a capture (0 = no such
     record).
     """
 
@@ -86,8 +87,9 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Packed(NamedTuple):
-    """A response record that was made ahead of the others of its draft: its bytes, or the file
-    that holds them, and their number.
+    """A response record that was made before the other records of its draft.
+
+    It has its bytes, or the file that contains them, and their number.
     """
 
     draft: Draft
@@ -96,7 +98,7 @@ class Packed(NamedTuple):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A capture with the ids its records will have."""
+    """A capture with the IDs of its records."""
 
     capture: Capture
     request_id: str
@@ -106,9 +108,9 @@ class Draft(msgspec.Struct, frozen=True):
     level: int
 
     def pack(self) -> Packed:
-        """The response record, which is nearly all of the work for a large body, and depends on
-        nothing that dedup decides. Reads a spooled body twice; otherwise pure. Raises ``OSError``
-        only for a spooled body.
+        """Make the response record: nearly all the work for a large body, independent of dedup.
+
+        Reads a spooled body twice; otherwise pure. Raises ``OSError`` only for a spooled body.
         """
         spool = self.capture.fetched.spool
         if not spool:
@@ -118,8 +120,9 @@ class Draft(msgspec.Struct, frozen=True):
         return Packed(self, file, self._spooled_response(Path(spool), file))
 
     def build(self, packed: Packed | None = None) -> Member:
-        """Its records; the response is taken from ``packed`` when that was made of this draft
-        before. Raises as ``pack`` does.
+        """Make the records; the response is ``packed`` if that was made of this draft before.
+
+        Raises like ``pack``.
         """
         request = self._request()
         metadata = self._metadata()
@@ -195,7 +198,7 @@ class Draft(msgspec.Struct, frozen=True):
         original = capture.original
         assert original is not None
         profile = warc.NOT_MODIFIED if capture.not_modified else warc.IDENTICAL_DIGEST
-        # The digest of a 304's empty body would send replay looking for an empty original.
+        # With the digest of a 304's empty body, replay tools would search for an empty original.
         digest = (
             ""
             if capture.not_modified and capture.payload_digest == _EMPTY_DIGEST
@@ -232,9 +235,7 @@ class Draft(msgspec.Struct, frozen=True):
         )
 
     def _spooled_response(self, source: Path, packed: Path) -> int:
-        """Writes the response's gzip member to the file ``packed`` and gives its length; a body
-        of any size passes in chunks.
-        """
+        """Write the response's gzip member to the file ``packed``, in chunks; return its length."""
         fetched = self.capture.fetched
         head = warc.stored_response_head(fetched.header_block)
         digest = hashlib.sha1(head, usedforsecurity=False)
@@ -261,7 +262,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def packed_file(spool: str) -> Path:
-    """Where the response record of a spooled body is made."""
+    """The file for the response record of a spooled body."""
     return Path(spool + ".member")
 
 
@@ -286,7 +287,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def record_id(chance: Random) -> str:
-    """A new record id: a random UUID (version 4) as a URN."""
+    """A new record ID: a random UUID (version 4) as a URN."""
     # version and variant: RFC 9562 section 5.4
     bits = chance.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
     digits = f"{bits:032x}"
@@ -297,7 +298,7 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
     """Fields of a capture's metadata record: those that WARC 1.1 section 6.5 names, then ours.
 
     ``hopsFromSeed`` has Heritrix's letters: L for a link, R for a redirect, P for a robots.txt that
-    had to be asked first.
+    was needed first.
     """
     fetched, parsed, robots = capture.fetched, capture.parsed, capture.robots
     letters = (
@@ -360,8 +361,9 @@ def warcinfo(info: CrawlInfo, warcinfo_id: str, created_us: int, file: str, leve
 def dns(
     name: str, addresses: Sequence[str], record: str, moment_us: int, warcinfo_id: str, level: int
 ) -> bytes:
-    """What a name resolved to: a ``dns:`` resource record with master file lines (RFC 4027, RFC
-    1035 section 5).
+    """The addresses of a name as a ``dns:`` resource record with master file lines.
+
+    Source: RFC 4027, RFC 1035 section 5.
     """
     lines = "".join(
         f"{name}.\tIN\t{'AAAA' if ':' in address else 'A'}\t{address}\r\n" for address in addresses

@@ -1,26 +1,23 @@
-"""Bringing the crawl folder back to its last commit: the first thing of every start.
+"""Returns the crawl folder to its last commit: the first step of every start.
 
-The commit log says how long each open file was; what lies beyond was never promised to anyone and
-is cut off. What is shorter has lost something that was promised, and stops the start before
-anything is changed. Every step can be repeated: a crash inside ``recover`` is mended by the next
-one.
+The commit log has the length of each open file. Bytes beyond it were never committed and are cut
+off. A file that is shorter has lost committed bytes, and stops the start before anything is
+changed. Every step can be repeated: after a crash inside ``recover`` the next one completes it.
 
-=====================================================
-======================================================================
-a crash after                                          finds
-=====================================================
-======================================================================
-creating an ``.open`` file, before its first commit    a file that is not in ``lengths``: removed,
-its URLs are still queued
-writing WARC or journal, before the commit             files longer than committed: cut
-the commit, before the roll                            an open segment: continued by its worker
-renaming the journal, before the WARC                  one final and one open name: the WARC is
-renamed
-renaming both, before the next commit                  ``lengths`` names the open form: the final
-one has that very length
-renaming both, before the derived files                a segment without them: they are built
-=====================================================
-======================================================================
+    ====================================================  ====================================
+    a crash after                                         finds, and does
+    ====================================================  ====================================
+    creating an ``.open`` file, before its first commit   a file that is not in ``lengths``:
+                                                          removed, its URLs are still queued
+    writing WARC or journal, before the commit            files longer than committed: cut
+    the commit, before the segment is sealed              an open segment: continued by its
+                                                          worker
+    renaming the journal, before the WARC                 one final and one open name: the WARC
+                                                          is renamed
+    renaming both, before the next commit                 ``lengths`` names the open form: the
+                                                          final one has exactly that length
+    renaming both, before the derived files               a segment without them: they are built
+    ====================================================  ====================================
 """
 
 from __future__ import annotations
@@ -40,11 +37,11 @@ from lycosa.system.durable import cut_back, sync_folder
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``recover`` did, all names relative to the crawl folder.
+    """What ``recover`` did; all names are relative to the crawl folder.
 
-    ``cut`` maps files to the bytes dropped from them. ``unbuildable`` maps derived files that stay
-    missing, of the kinds that their segments are to have, to the reason (their journal is gone or
-    damaged): the captures are all in the WARC, and the crawl can go on.
+    ``cut`` maps files to the number of bytes cut off. ``unbuildable`` maps missing derived files
+    that cannot be built to the reason (their journal is missing or damaged). All captures are in
+    the WARC, so the crawl can continue.
     """
 
     cut: dict[str, int] = {}
@@ -62,14 +59,13 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 def recover(
     folder: Path, lengths: Mapping[str, int], workers: int | None = None, only: int | None = None
 ) -> Recovery:
-    """Cuts, removes, closes and rebuilds, before any worker starts. ``lengths`` are those of the
-    last commit of *every* worker, together.
+    """Cut, remove, close and rebuild files, before any worker starts.
 
-    With ``workers`` given, open segments of workers beyond that number are closed, because nobody
-    would continue them. With ``only`` given, nothing but that worker's segments is looked at, and
-    ``lengths`` are its own: the others may be at work. Raises ``StoreDamaged`` before anything is
-    changed, when a file is shorter than its committed length or gone, or a closed one has not its
-    length.
+    ``lengths`` are those of the last commits of *all* workers. With ``workers``, open segments of
+    workers beyond that number are closed, because no worker would continue them. With ``only``,
+    just that worker's segments are handled and ``lengths`` are its own, because the others may be
+    running. Raises ``StoreDamaged`` before anything is changed, when a file is missing or shorter
+    than its committed length, or a closed file has another length.
     """
     check_lengths(folder, lengths, only)
     report = Recovery()
@@ -87,9 +83,9 @@ def recover(
 
 
 def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str, str]]:
-    """Builds all missing derived files of closed segments, of one worker or of all.
+    """Build all missing derived files of closed segments, of one worker or of all.
 
-    Gives the names of those built, and of those that cannot be, with the reason.
+    Returns the names of the files built, and of those that cannot be built with the reason.
     """
     built: list[str] = []
     unbuildable: dict[str, str] = {}
@@ -99,8 +95,7 @@ def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str,
         try:
             built += build_derived(folder, name)
         except (FileNotFoundError, journal.JournalError, ValueError, OverflowError) as error:
-            # A value that a table cannot hold is an error of ours, but no reason to keep the crawl
-            # from going on.
+            # A value that a table cannot represent is our error, but no reason to stop the crawl.
             wanted, reason = wanted_or_certain(folder, name)
             files = [layout.file_name(kind, name) for kind in wanted]
             unbuildable.update(
@@ -110,8 +105,9 @@ def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str,
 
 
 def check_lengths(folder: Path, lengths: Mapping[str, int], only: int | None = None) -> None:
-    """Compares the files with their committed lengths, and changes nothing. Parameters as for
-    ``recover``. Raises ``StoreDamaged``.
+    """Compare the files with their committed lengths; change nothing.
+
+    Parameters are those of ``recover``. Raises ``StoreDamaged``.
     """
     _check_open(folder, lengths)
     check_closed_lengths(folder, only)
@@ -126,7 +122,7 @@ def _check_open(folder: Path, lengths: Mapping[str, int]) -> None:
             continue
         closed = opened.with_name(opened.name.removesuffix(layout.OPEN))
         if closed.exists():
-            # Closing changes no byte, so here longer is as wrong as shorter.
+            # Closing changes no byte, so a longer file is damaged too.
             if (length := closed.stat().st_size) != committed:
                 raise StoreDamaged(closed, length, committed)
         elif (removed := removed_files(folder).get(name.removesuffix(layout.OPEN))) is not None:
@@ -137,7 +133,7 @@ def _check_open(folder: Path, lengths: Mapping[str, int]) -> None:
 
 
 def _is_meant(name: str, only: int | None) -> bool:
-    """Whether a segment is one to look at."""
+    """Whether a segment is to be handled."""
     return only is None or layout.segment_worker(name) == only
 
 

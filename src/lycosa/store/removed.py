@@ -1,9 +1,8 @@
-"""``log/removed``: files of closed segments that were removed here after a store was seen to hold
-them.
+"""``log/removed``: files of closed segments that were removed here after their upload.
 
-A line is written and synced before its file is deleted, so a file that is gone without a line is
-missing, and one that has a line is where the line says. Readers take it from there
-(``layout.open_segment_file``).
+They are removed only after the store was seen to contain them. A line is written and synced before
+its file is deleted. So a file without a line is missing, and a file with a line is where the line
+says. Readers take it from there (``layout.open_segment_file``).
 """
 
 from __future__ import annotations
@@ -23,8 +22,10 @@ _CHUNK = 256 * 1024
 
 
 class RemovedFile(msgspec.Struct, frozen=True):
-    """``file`` is relative to the crawl folder, and below ``url`` in the store, which is opened
-    with ``options`` (no secrets). ``sha256`` is that of the content.
+    """A removed file.
+
+    ``file`` is its path relative to the crawl folder, and below ``url`` in the store, which is
+    opened with ``options`` (no secrets). ``sha256`` is that of the content.
     """
 
     file: str
@@ -38,7 +39,7 @@ _cache: dict[Path, tuple[tuple[int, int], dict[str, RemovedFile]]] = {}
 
 
 def removed_files(folder: Path) -> dict[str, RemovedFile]:
-    """By name. Raises ``OSError``."""
+    """The removed files by name. Raises ``OSError``."""
     path = folder / _NAME
     try:
         state = path.stat()
@@ -52,16 +53,19 @@ def removed_files(folder: Path) -> dict[str, RemovedFile]:
             try:
                 each = msgspec.json.decode(line, type=RemovedFile)
             except msgspec.DecodeError:
-                continue  # what a crash left of a line; its file was not deleted
+                continue  # a line that a crash cut off; its file was not deleted
             found[each.file] = each
         known = _cache[path] = stamp, found
     return known[1]
 
 
 def note_removed(folder: Path, files: Iterable[RemovedFile]) -> None:
-    """Call it before the files are deleted. Raises ``DiskFull`` or ``OSError``."""
+    """Record files as removed. Call it before they are deleted.
+
+    Raises ``DiskFull`` or ``OSError``.
+    """
     path = folder / _NAME
-    # the end of line stands first too: see ``ledger``
+    # A line end comes first too: see ``closed_lengths``.
     lines = b"".join(b"\n" + msgspec.json.encode(each) + b"\n" for each in files)
     try:
         path.parent.mkdir(exist_ok=True)
@@ -80,8 +84,8 @@ class ElsewhereError(OSError):
 
 
 def open_removed(removed: RemovedFile) -> BinaryIO:
-    """A removed file as its store has it. Raises ``ElsewhereError``, when it is opened or read."""
-    # most crawls never remove a file
+    """Open a removed file in its store. Opening and reading raise ``ElsewhereError``."""
+    # Imported here, because most crawls never remove a file.
     from lycosa.objects.errors import ObjectError
     from lycosa.objects.opening import open_store
 
@@ -103,7 +107,7 @@ def _elsewhere(removed: RemovedFile) -> str:
 
 
 class RemoteFile(io.RawIOBase):
-    """A removed file, read from its store piece by piece."""
+    """A removed file, read from its store in pieces."""
 
     def __init__(self, removed: RemovedFile, get: Callable[[str, int, int], bytes]) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""The row of a capture: one line of the row journal, with all that the derived files need.
+"""The row of a capture: one line of the row journal, with everything that the derived files need.
 
-CDXJ, Parquet and WET are built from rows alone when a segment closes, so nothing is parsed twice
+CDXJ, Parquet and WET are built from rows alone when a segment closes. So nothing is parsed twice,
 and a lost derived file can be rebuilt at any time. A row is JSON, so that it can be read without
-this package; fields that hold their default are left out. The first line of a journal is a
-``SegmentHeader`` instead.
+this package; fields with their default are left out. The first line of a journal is a
+``SegmentHeader``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ JOURNAL_FORMAT = 1
 """Version of the journal: header and rows together."""
 
 Suffixes = Callable[[str], tuple[str, str]]
-"""Host name without port to its suffixes by the public suffix list: without and with the private
-section; empty for an IP address.
+"""Maps a host name without port to its public suffixes without and with the private section.
+
+They are empty for an IP address.
 """
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """First line of a journal.
 
-    ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record; ``info`` is a digest of
-    its fields, by which a later run sees whether it may continue the segment. ``options`` say
-    which optional derived files the segment has; in the file each of them is a key of its own.
+    ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record. ``info`` is a digest of
+    its fields, which shows a later run whether it may continue the segment. ``options`` say which
+    optional derived files the segment has; in the file each of them is a separate key.
     """
 
     format: int
@@ -49,11 +50,10 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The outlinks of a page, column by column: half the bytes of a list of links, and ready for
-    Parquet.
+    """The outlinks of a page by column: half the bytes of a list of links, and ready for Parquet.
 
-    ``kinds`` are ``LinkKind`` values; ``nofollow`` holds the positions of links with rel=nofollow
-    or its kin.
+    ``kinds`` are ``LinkKind`` values. ``nofollow`` has the positions of links with rel=nofollow or
+    a similar relation.
     """
 
     urls: list[str] = []
@@ -66,16 +66,16 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """One capture.
 
     ``date_us`` is the start of the request in microseconds since 1970. ``segment`` is the stem of
-    the segment's files; ``offset`` and ``length`` are those of the response or revisit record in
-    its WARC, the request stands ``request_length`` before it and ``metadata_length`` behind it.
-    ``record_id`` has no angle brackets. ``digest`` is ``sha1:`` and base32 of the payload.
-    ``revisit`` is empty or the last part of the profile's URI. ``original`` is what a revisit
-    points at. ``reason`` and ``parse_reason`` are ``Reason`` values of the fetch and of the parse.
-    ``outlinks`` and ``text_characters`` count what ``links`` and ``text`` hold, or would hold were
-    they kept. ``location`` is the absolute target of a redirect. ``is_cut`` says that only the
-    beginning of the content was parsed; the stored record is whole unless ``truncated`` says
-    otherwise. ``registry_suffix`` and ``private_suffix`` are the host's public suffixes without and
-    with the list's private section.
+    the segment's files. ``offset`` and ``length`` are those of the response or revisit record in
+    its WARC. The request record comes before it with ``request_length`` and the metadata record
+    after it with ``metadata_length``. ``record_id`` has no angle brackets. ``digest`` is ``sha1:``
+    and base32 of the payload. ``revisit`` is empty or the last part of the profile's URI.
+    ``original`` is the capture that a revisit refers to. ``reason`` and ``parse_reason`` are
+    ``Reason`` values of the fetch and of the parse. ``outlinks`` and ``text_characters`` are the
+    sizes of ``links`` and ``text``, even if these are not stored. ``location`` is the absolute
+    target of a redirect. ``is_cut`` says that only the beginning of the content was parsed; the
+    stored record is complete unless ``truncated`` says otherwise. ``registry_suffix`` and
+    ``private_suffix`` are the host's public suffixes without and with the list's private section.
     """
 
     url: str
@@ -138,8 +138,9 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class RecordPlace(msgspec.Struct, frozen=True):
-    """Where the records of one capture stand: of the response or revisit its offset, of all
-    three their lengths.
+    """The location of the records of one capture.
+
+    It has the offset of the response or revisit record and the lengths of all three.
     """
 
     segment: str
@@ -151,10 +152,10 @@ class RecordPlace(msgspec.Struct, frozen=True):
 
 
 class RowBuilder:
-    """Makes rows; holds what is the same for all of them.
+    """Makes rows with the functions and settings that are the same for all of them.
 
     ``surt`` gives a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns stay
-    empty. ``text`` and ``links`` say whether those are kept.
+    empty. ``text`` and ``links`` say whether those are stored.
     """
 
     def __init__(
@@ -163,9 +164,9 @@ class RowBuilder:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
 
     def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
-        """The row of a capture that stands at ``place``."""
+        """The row of a capture whose records are at ``place``."""
         fetched = capture.fetched
-        parsed = capture.parsed or _UNPARSED  # what was not parsed has the fields' defaults
+        parsed = capture.parsed or _UNPARSED  # has the default of every field
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
@@ -234,8 +235,9 @@ _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
 
 
 def date_us(seconds: float) -> int:
-    """Wall time as the whole microseconds that all our files carry; what is left is dropped, so
-    a record is never from the future.
+    """Wall time in whole microseconds, as in all our files.
+
+    It is rounded down, so that a record is never from the future.
     """
     return int(seconds * 1_000_000)
 
@@ -248,7 +250,7 @@ def revisit_profile(capture: Capture) -> str:
 
 
 def link_columns(links: list[Link]) -> Links:
-    """Links as columns, order kept."""
+    """Links as columns, in the same order."""
     return Links(
         [link.url for link in links],
         [int(link.kind) for link in links],
@@ -258,9 +260,7 @@ def link_columns(links: list[Link]) -> Links:
 
 
 def redirect_target(url: str, status: int, location: str) -> str:
-    """The absolute URL that a redirect names, not canonical; empty when there is none or it is
-    not a URL.
-    """
+    """The absolute URL that a redirect names, not canonical; empty if there is no valid one."""
     if not (300 <= status < 400 and location):
         return ""
     try:

@@ -1,8 +1,8 @@
-"""Segments as files of a crawl folder: positions first, bytes second, durable before told.
+"""Segments as files of a crawl folder.
 
-Every part knows the offset it was promised, and is written there. So a write that failed half-way
-(a full disk) can simply be repeated, and bytes of a crashed write beyond a committed length are
-overwritten or cut, never appended to.
+Every part has a fixed offset and is written there, and is reported only when it is durable. So a
+write that failed half-way (a full disk) can be repeated. Bytes of an interrupted write beyond a
+committed length are overwritten or cut, and nothing is appended to them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from lycosa.system.durable import named, sync_data, sync_folder, write_all
 class SegmentFiles:
     """The segments of one worker in a crawl folder, or of all its workers when ``worker`` is -1.
 
-    ``workers`` is how many go on: open segments of those beyond that number are closed at the
-    recovery, because no worker continues them.
+    ``workers`` is the number of workers of this run. The recovery closes open segments of workers
+    beyond it, because no worker continues them.
     """
 
     def __init__(self, folder: Path, worker: int = -1, workers: int | None = None) -> None:
@@ -42,8 +42,9 @@ class SegmentFiles:
         )
 
     def find_segments(self, term: int = 0) -> FoundSegments:
-        """See ``Segments``; the names have no term. An open segment is committed to its last
-        byte, because ``recover_segments`` came before.
+        """See ``Segments``; the names have no term.
+
+        An open segment is committed to its last byte, because ``recover_segments`` ran before.
         """
         number, found = 0, []
         for kind in (layout.WARC, layout.JOURNAL):
@@ -63,10 +64,10 @@ class SegmentFiles:
         return FoundSegments(number, found)
 
     def put_records(self, pending: PendingWrite) -> None:
-        """See ``Segments``. WARC bytes to disk, then journal lines to disk.
+        """See ``Segments``. Writes WARC bytes to disk, then journal lines.
 
         Raises ``DiskFull`` or another ``OSError``; then it may be called again. Raises
-        ``StoreDamaged`` when a file became shorter than it was.
+        ``StoreDamaged`` when a file has become shorter.
         """
         if pending.is_written:
             return
@@ -83,18 +84,18 @@ class SegmentFiles:
         pending.written(lengths, journal_lengths)
 
     def close_segment(self, name: str) -> None:
-        """See ``Segments``. Final names, then the derived files. About a minute per gigabyte; may
-        be repeated.
+        """See ``Segments``. Takes about a minute per gigabyte, for the derived files.
 
-        Commits name the segment's open files until the final names are on disk, so that a crash at
-        any point in between finds it. The second half (``closing.build_derived``) may be run in
-        another process instead.
+        Commits name the segment's open files until the final names are on disk, so a crash at any
+        point in between is recovered. The second half (``closing.build_derived``) may run in
+        another process.
         """
         give_final_names(self._folder, name)
         record_closed_lengths(self._folder, name)
         with suppress(journal.JournalError, ValueError, OverflowError):
-            # The captures are safe in the WARC, and no row stops a crawl: ``lacking_files`` tells
-            # what is missing, and ``rebuild`` tries again at the next start and says why it cannot.
+            # The captures are safe in the WARC, so a bad row must not stop the crawl.
+            # ``lacking_files`` reports what is missing, and ``rebuild`` retries at the next start
+            # and reports the reason of a failure.
             build_derived(self._folder, name)
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
@@ -118,7 +119,7 @@ class SegmentFiles:
         return committed_rows(path, {name: segment.journal_length or 0}, having)
 
     def _listed(self, name: str, lengths: Mapping[str, int]) -> StoredSegment | None:
-        """``None`` for one that was begun for a commit that is not known."""
+        """``None`` for a segment that was begun after the known commits."""
         is_closed = layout.is_closed(self._folder, layout.WARC, name)
         warc, journal = (
             _committed(self._folder, kind, name, lengths) for kind in (layout.WARC, layout.JOURNAL)
@@ -143,12 +144,13 @@ class SegmentFiles:
 
 
 def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -> int | None:
-    """The committed bytes of a file; ``None`` when there is none, or it is open and no commit
-    names it.
+    """The committed bytes of a file.
+
+    ``None`` when there is none, or it is open and no commit names it.
     """
     closed = layout.file_name(kind, name)
     opened = closed + layout.OPEN
-    for relative in (closed, opened, closed):  # it may be closed between two looks
+    for relative in (closed, opened, closed):  # it may be closed between two attempts
         with suppress(FileNotFoundError):
             size = (folder / relative).stat().st_size
             return lengths.get(opened) if relative == opened else size
@@ -157,12 +159,13 @@ def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -
 
 
 def write_at(path: Path, start: int, data: Iterator[bytes]) -> None:
-    """Puts the data at ``start``, ends the file behind them, and returns when it is on disk.
+    """Write data at ``start``, truncate the file after them, and sync it to disk.
+
     Creates the file if ``start`` is 0.
     """
     is_new = start == 0 and not path.exists()
     if is_new and not path.parent.exists():
-        # another worker may make it at the same moment
+        # Another worker may create it at the same moment.
         path.parent.mkdir(parents=True, exist_ok=True)
         sync_folder(path.parent.parent)
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if start == 0 else 0), 0o644)

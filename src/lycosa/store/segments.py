@@ -1,14 +1,13 @@
-"""The store as the pipeline sees it: append captures, freeze what was appended, write it, roll the
-segment.
+"""The store as the pipeline uses it: append captures, freeze and write them, roll the segment.
 
-``append_capture`` makes bytes and decides where they will stand, without touching a disk.
-``freeze`` takes all that was appended since the last one, for the ``Segments`` port to make safe;
-only then may a commit name it. Appending goes on meanwhile. A segment is sealed (nothing more is
-appended to it) by size or age, and closed once everything in it is committed; so the final form of
-a segment is never cut back.
+``append_capture`` makes bytes and decides their position, without disk access. ``freeze`` takes
+everything appended since the last one, and the ``Segments`` port makes it durable. Only then may a
+commit name it. Appending continues meanwhile. A segment is sealed by size or age: nothing more is
+appended to it. It is closed when everything in it is committed. So the final form of a segment is
+never cut back.
 
-A later run continues a worker's open segment at its committed length, unless the crawl's
-description changed; then it is sealed and closed.
+A later run continues a worker's open segment at its committed length. If the crawl's description
+has changed, the segment is sealed and closed instead.
 """
 
 from __future__ import annotations
@@ -36,13 +35,11 @@ from lycosa.store.rows import (
 )
 
 MAX_SEGMENT_BYTES = 2**31 - 1
-"""Offsets are 32-bit integers in Common Crawl's columns, whatever the settings say."""
+"""Maximum for any settings, because offsets are 32-bit integers in Common Crawl's columns."""
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
-    """State of a store: current segment, its length with what is not yet written, and what
-    waits.
-    """
+    """State of a store: current segment, its length including unwritten bytes, and what waits."""
 
     segment: str
     length: int
@@ -54,9 +51,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
 
 
 class _Open:
-    """A segment that is not closed: where its next record will stand, and what is not yet
-    frozen.
-    """
+    """A segment that is not closed, with its next position and its unfrozen records."""
 
     def __init__(self, header: SegmentHeader, length: int, journal_length: int) -> None:
         self.name, self.header = header.segment, header
@@ -65,18 +60,18 @@ class _Open:
         self.has_news = False
 
     def add_record(self, member: Member, line: bytes) -> None:
-        """Records, at the end."""
+        """Add records at the end."""
         self.part.add_record(member, line)
         self.length += member.length
         self.has_news = True
 
     def take_part(self) -> tuple[SegmentPart, int]:
-        """The part to be written, and where in the journal; a new one begins behind it."""
+        """Take the part to be written, with its journal offset; a new part begins after it."""
         part, self.part, self.has_news = self.part, SegmentPart(self.name, self.length), False
         return part, self.journal_length
 
     def lengths(self) -> dict[str, int]:
-        """Lengths of its files when nothing of it is waiting; none before its first write."""
+        """Lengths of its files when none of it waits; none before its first write."""
         if self.part.start == 0:
             return {}
         warc, rows = (
@@ -89,8 +84,8 @@ class _Open:
 class SegmentStore:
     """The segments of one worker.
 
-    ``found`` is what ``Segments.find_segments`` gave. ``surt`` gives SURT keys, ``suffixes`` (may
-    be absent: the columns stay empty) public suffixes; ``chance`` makes record ids.
+    ``found`` is the result of ``Segments.find_segments``. ``surt`` gives SURT keys and ``suffixes``
+    public suffixes (may be absent: the columns stay empty). ``chance`` makes record IDs.
     """
 
     def __init__(
@@ -120,12 +115,13 @@ class SegmentStore:
     # Appending.
 
     def append_capture(self, capture: Capture, packed: Packed | None = None) -> Location:
-        """Takes a capture in; gives where its response or revisit record will stand.
+        """Append a capture; return the location of its response or revisit record.
 
-        No disk is touched, except for a spooled body, which is read and compressed into a file
-        beside it. That, and compressing any large body, takes tens of milliseconds for ten
-        megabytes: then ``draft_capture`` and ``Draft.pack``, on another thread, come before this,
-        and ``packed`` is what that gave. Raises ``ValueError`` for a capture without a response.
+        There is no disk access, except for a spooled body, which is read and compressed into a file
+        next to it. This, like compressing any large body, takes tens of milliseconds for ten
+        megabytes. So for a large body call ``draft_capture`` and ``Draft.pack``, in another thread,
+        first, and pass its result as ``packed``. Raises ``ValueError`` for a capture without a
+        response.
         """
         if (
             packed is not None
@@ -134,13 +130,16 @@ class SegmentStore:
         ):
             draft = msgspec.structs.replace(packed.draft, capture=capture)
             return self.place_records(draft, draft.build(packed))
-        # Also when the segment was sealed meanwhile: a record names its own segment's warcinfo.
+        # Also when the segment was sealed meanwhile, because a record names the warcinfo of its
+        # segment.
         draft = self.draft_capture(capture)
         return self.place_records(draft, draft.build())
 
     def draft_capture(self, capture: Capture) -> Draft:
-        """A capture with its record ids. Captures drafted in the same order get the same ids,
-        whatever threads do with the drafts.
+        """A capture with its record IDs.
+
+        Captures drafted in the same order get the same IDs, in any order of later work on the
+        drafts.
         """
         if not capture.fetched.header_block:
             raise ValueError(f"nothing to store: no response from {capture.fetched.url}")
@@ -151,7 +150,7 @@ class SegmentStore:
         )
 
     def place_records(self, draft: Draft, built: Member) -> Location:
-        """Gives the records of a draft their place."""
+        """Assign the records of a draft their position."""
         capture = draft.capture
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
         offset = segment.length + built.request_length
@@ -168,8 +167,9 @@ class SegmentStore:
         return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
-        """Takes in what a name resolved to at ``date`` (seconds since 1970). It has no row: it
-        is part of the record, not a capture.
+        """Append the addresses that a name had at ``date`` (seconds since 1970).
+
+        It has no row, because it is not a capture.
         """
         segment = self._segment_for(0, date_us(date))
         record_id = records.record_id(self._chance)
@@ -188,8 +188,9 @@ class SegmentStore:
     # Committing.
 
     def freeze(self) -> PendingWrite:
-        """All that was appended since the last call. One at a time: raises ``RuntimeError``
-        while the last one is not written.
+        """Everything appended since the last call, as one write.
+
+        One at a time: raises ``RuntimeError`` while the last one is not written.
         """
         if self._in_flight is not None and not self._in_flight.is_written:
             raise RuntimeError("the last frozen write is not finished")
@@ -207,11 +208,12 @@ class SegmentStore:
         return self._in_flight
 
     def roll_segment(self, now: float, force: bool = False) -> ClosedSegment | None:
-        """Call after a commit, until it gives ``None``: a segment that is to be closed, by
-        ``Segments.close_segment`` or at the latest by the next recovery.
+        """The next segment to be closed, or ``None``. Call it after a commit until it returns
+        ``None``.
 
-        ``force`` seals the current one whatever its size and age, for the clean end of a crawl. A
-        segment with captures that are not committed yet is given by a later call.
+        ``Segments.close_segment`` closes it, or else the next recovery. ``force`` seals the current
+        segment at any size and age, for the clean end of a crawl. A segment with uncommitted
+        captures is returned by a later call.
         """
         current = self._current
         if current is not None and (force or self._is_old(current, now)):
@@ -227,12 +229,12 @@ class SegmentStore:
         return None
 
     def note_closed(self, closed: ClosedSegment) -> None:
-        """``Segments.close_segment`` is done with this segment: commits do not name it any more."""
+        """Note that a segment is closed; commits do not name it any more."""
         self._closing.pop(closed.name, None)
 
     @property
     def buffered_bytes(self) -> int:
-        """What the next commit writes; a large one should not be waited for."""
+        """Size of what the next commit writes. If it is large, the commit should not wait."""
         return sum(segment.part.memory_bytes for segment in self._all_open())
 
     def snapshot(self) -> StoreSnapshot:
@@ -269,8 +271,10 @@ class SegmentStore:
         return self._current
 
     def _begin(self, moment_us: int) -> _Open:
-        """A new segment. Its warcinfo and journal header wait in memory for the first record, so
-        no file is ever without one.
+        """Begin a segment.
+
+        Its warcinfo and journal header wait in memory for the first record, so that no file
+        consists of them alone.
         """
         self._number += 1
         name = layout.stem(
@@ -298,7 +302,7 @@ class SegmentStore:
         return segment
 
     def _seal(self) -> None:
-        """Nothing more goes into the current segment. One that has no record yet is dropped."""
+        """Seal the current segment. A segment without records is dropped."""
         current, self._current = self._current, None
         if current is not None and (current.has_news or current.part.start):
             self._sealed.append(current)
@@ -307,7 +311,7 @@ class SegmentStore:
         return now - segment.header.created_us / 1_000_000 >= self._section.segment_age_s
 
     def _note_written(self) -> None:
-        """The journal lengths that the last write found out."""
+        """Apply the journal lengths that the last write determined."""
         if self._in_flight is not None:
             for segment in self._all_open():
                 segment.journal_length = self._in_flight.journal_lengths.get(

@@ -1,15 +1,17 @@
-"""WARC 1.1 records as bytes: values in, gzip members out, no file in sight.
+"""WARC 1.1 records as bytes: values in, gzip members out, without file access.
 
-Every record is one gzip member, so that its offset and length are enough to read it; a body that
-the server compressed is stored in it as it is, which costs a tenth of compressing it again and is a
-little shorter. Header blocks are kept byte for byte, except for two fields: the body is stored
-transfer-decoded, and a reader that met ``Transfer-Encoding: chunked`` above such a body would try
-to decode it again. So that field is renamed ``X-Crawler-Transfer-Encoding``, as Common Crawl does.
-Of the forms that were tried it is the only one whose payload digest warcio, FastWARC and jwarc all
-accept. A ``Content-Length`` in the same block did not frame the body (RFC 9112 section 6.3), and a
-reader that believes it cuts the body off there: it is renamed too. An HTTP/2 exchange has no header
-block of its own; it is kept in HTTP/1.1 syntax and marked ``WARC-Protocol: h2``, because readers
-refuse a status line that says HTTP/2.
+Every record is one gzip member, so that its offset and length are enough to read it. A body that
+the server compressed is stored in it unchanged, which costs a tenth of compressing it again and is
+a little shorter. Header blocks are kept byte for byte, except for two fields.
+
+The body is stored transfer-decoded, and a reader that found ``Transfer-Encoding: chunked`` above
+such a body would try to decode it again. So that field is renamed ``X-Crawler-Transfer-Encoding``,
+as in Common Crawl. Of the forms that were tested it is the only one whose payload digest warcio,
+FastWARC and jwarc all accept. A ``Content-Length`` in the same block did not frame the body (RFC
+9112 section 6.3), and a reader that trusts it cuts the body off there. So it is renamed too.
+
+An HTTP/2 exchange has no header block. It is stored in HTTP/1.1 syntax and marked ``WARC-Protocol:
+h2``, because readers reject a status line with HTTP/2.
 
 Source: ISO 28500:2017 (WARC 1.1), sections 5 (fields) and 6 (record types); WARC-Protocol is the
 IIPC proposal.
@@ -28,7 +30,7 @@ from functools import lru_cache
 from isal import isal_zlib
 
 Fields = Sequence[tuple[str, str]]
-"""Named fields in order; an empty value means that the field is left out."""
+"""Named fields in order; a field with an empty value is left out."""
 
 HTTP_REQUEST = "application/http;msgtype=request"
 HTTP_RESPONSE = "application/http;msgtype=response"
@@ -39,8 +41,8 @@ NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 
 END = b"\r\n\r\n"
 _GZIP = 16 + isal_zlib.MAX_WBITS
-# How bodies begin that gzip would only make longer, at the cost of all the rest of a record: gzip,
-# zstd, PNG, JPEG.
+# First bytes of bodies that gzip would only make longer, and that take most of the time of a
+# record: gzip, zstd, PNG, JPEG.
 _COMPRESSED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 _WORTH_STORING = 256
 _GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
@@ -56,19 +58,19 @@ _BREAKS = re.compile(r"[\r\n\x00]+")
 
 
 def warc_date(date_us: int) -> str:
-    """Microseconds since 1970 as WARC 1.1 writes them: ``2026-11-20T22:50:45.123456Z``."""
+    """Microseconds since 1970 in the form of WARC 1.1: ``2026-11-20T22:50:45.123456Z``."""
     seconds, fraction = divmod(date_us, 1_000_000)
     return f"{_second(seconds)}.{fraction:06d}Z"
 
 
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
-    # A page's records share their second, and so do hundreds of pages.
+    # Cached, because hundreds of pages and all records of a page share a second.
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def base32_sha1(digest: bytes) -> str:
-    """A SHA-1 as WARC readers expect it: ``sha1:`` and base32."""
+    """A SHA-1 in the form that WARC readers expect: ``sha1:`` and base32."""
     return "sha1:" + base64.b32encode(digest).decode("ascii")
 
 
@@ -81,8 +83,9 @@ def block_digest(*parts: bytes) -> str:
 
 
 def named_fields(fields: Fields) -> str:
-    """``Name: value`` lines. Line breaks inside a value would forge a field, so they become
-    spaces.
+    """``Name: value`` lines.
+
+    Line breaks inside a value would forge a field, so they become spaces.
     """
     lines = [f"{name}: {value}\r\n" for name, value in fields if value]
     text = "".join(lines)
@@ -100,27 +103,29 @@ def record_head(kind: str, record_id: str, date_us: int, length: int, fields: Fi
 
 
 def bracketed(record_id: str) -> str:
-    """A record id as header fields write it, ``<urn:uuid:...>``; the empty string stays empty."""
+    """A record ID as in header fields, ``<urn:uuid:...>``; the empty string stays empty."""
     return f"<{record_id.strip('<>')}>" if record_id else ""
 
 
 def member(parts: Sequence[bytes], level: int) -> bytes:
-    """One gzip member of the given pieces. ``level`` is libisal's, 0 to 3. A piece that is
-    compressed already is stored as it is.
+    """One gzip member of the given pieces. ``level`` is libisal's, 0 to 3.
+
+    A piece that is compressed already is stored unchanged.
     """
     for at, part in enumerate(parts):
         if len(part) > _WORTH_STORING and part.startswith(_COMPRESSED):
             return _member_around(b"".join(parts[:at]), part, b"".join(parts[at + 1 :]), level)
-    # In one call: a copy of a page costs less than the calls for its pieces.
+    # In one call, because copying a page costs less than a call for each piece.
     return isal_zlib.compress(b"".join(parts), level, _GZIP)
 
 
 def _member_around(before: bytes, packed: bytes, after: bytes, level: int) -> bytes:
-    """A gzip member in which ``packed`` and ``after`` stand in stored blocks (RFC 1951 section
-    3.2.4, RFC 1952 section 2.3).
+    """A gzip member in which ``packed`` and ``after`` are stored blocks.
+
+    Source: RFC 1951 section 3.2.4, RFC 1952 section 2.3.
     """
     deflate = isal_zlib.compressobj(level, isal_zlib.DEFLATED, -isal_zlib.MAX_WBITS)
-    # ends on a whole byte, as blocks begin
+    # The flush ends on a byte boundary, where a stored block has to begin.
     pieces = [
         _GZIP_HEAD,
         deflate.compress(before),
@@ -139,20 +144,19 @@ def _member_around(before: bytes, packed: bytes, after: bytes, level: int) -> by
 def record(
     kind: str, record_id: str, date_us: int, fields: Fields, block: Sequence[bytes], level: int
 ) -> bytes:
-    """A whole record as one gzip member; the block is given in pieces, its digest is added."""
+    """A complete record as one gzip member; the block is given in pieces, its digest is added."""
     digest = ("WARC-Block-Digest", block_digest(*block))
     head = record_head(kind, record_id, date_us, sum(map(len, block)), (*fields, digest))
     return member((head, *block, END), level)
 
 
 def stored_response_head(header_block: bytes) -> bytes:
-    """A response's header block as it is stored above a transfer-decoded body: as received, but for
-    what would mislead readers.
+    """A response's header block as it is stored above a transfer-decoded body.
 
-    ``Transfer-Encoding`` is renamed, and with it ``Content-Length``, which it overrides. An HTTP/2
-    status line is written as HTTP/1.1. Folded lines with nothing in them, at which warcio thinks
-    the header ends, are left out. The block always ends with CRLF CRLF, which is what FastWARC
-    looks for.
+    It is unchanged except for what would mislead readers. ``Transfer-Encoding`` is renamed, and
+    with it ``Content-Length``, which it overrides. An HTTP/2 status line is written as HTTP/1.1.
+    Empty folded lines, which warcio takes for the end of the header, are left out. The block always
+    ends with CRLF CRLF, which FastWARC requires.
     """
     block, codings = _TRANSFER.subn(rb"X-Crawler-\1", header_block)
     if codings:
@@ -165,7 +169,7 @@ def stored_response_head(header_block: bytes) -> bytes:
 
 
 def stored_request(request_block: bytes) -> bytes:
-    """A request as it is stored: HTTP/2 request lines written as HTTP/1.1."""
+    """A request as it is stored: HTTP/2 request lines are written as HTTP/1.1."""
     return _ended(_NEW_REQUEST.sub(rb"\1HTTP/1.1", request_block))
 
 
@@ -179,15 +183,16 @@ def _ended(block: bytes) -> bytes:
     if block.endswith(END):
         return block
     last = block.rstrip(b"\n").rfind(b"\n") + 1
-    # the fetcher takes any line that begins so for the empty one
+    # The fetcher accepts any line that begins with CR as the empty line.
     if block[last : last + 1] == b"\r":
         block = block[:last]
     return block.rstrip(b"\r\n") + END
 
 
 def protocols(protocol: str, tls: str) -> list[tuple[str, str]]:
-    """``WARC-Protocol`` fields: one for the HTTP version, one for TLS (``TLSv1.3`` and
-    ``tls/1.3`` alike give ``tls/1.3``).
+    """``WARC-Protocol`` fields: one for the HTTP version, one for TLS.
+
+    ``TLSv1.3`` and ``tls/1.3`` both give ``tls/1.3``.
     """
     fields = [("WARC-Protocol", protocol)]
     version = re.search(r"\d(?:\.\d)?", tls)

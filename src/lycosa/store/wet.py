@@ -1,6 +1,6 @@
 """WET: the visible text of pages as WARC ``conversion`` records, as Common Crawl publishes it.
 
-Record ids are derived from the id of the response, so that a rebuilt file is the same to the byte.
+Record IDs are derived from the ID of the response, so that a rebuilt file is identical to the byte.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ _LEVEL = 2
 
 
 def has_text(row: JournalRow) -> bool:
-    """Whether a capture gets a record: it has text of its own (a revisit's text stands with the
-    original).
-    """
+    """Whether a capture gets a record. A revisit does not: its text is stored with the original."""
     return bool(row.text) and not row.revisit
 
 
 def conversion(row: JournalRow, warcinfo_id: str) -> bytes:
-    """The text record of a capture, one gzip member."""
+    """The text record of a capture as one gzip member."""
     fields = (
         ("WARC-Warcinfo-ID", warc.bracketed(warcinfo_id)),
         ("WARC-Refers-To", warc.bracketed(row.record_id)),
@@ -42,7 +40,7 @@ def conversion(row: JournalRow, warcinfo_id: str) -> bytes:
 
 
 def derived_id(record_id: str, what: str) -> str:
-    """A record id that depends on another record's id alone."""
+    """A record ID that depends only on another record's ID."""
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, record_id + '#' + what)}"
 
 
@@ -64,10 +62,10 @@ class WetBuilder:
         )
 
     def add_row(self, row: JournalRow) -> None:
-        """One more capture; those without text of their own are passed over."""
+        """Add a capture, if it has text."""
         if has_text(row):
             self._file.write(conversion(row, self._info_id))
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Write the rest."""
         self._file.close()

@@ -1,6 +1,4 @@
-"""From a host whose turn has come to an address that may be connected to: the name is looked up and
-a slot of the address taken.
-"""
+"""Finds an address for a host whose turn has come: DNS lookup, then a slot of the address."""
 
 from __future__ import annotations
 
@@ -28,22 +26,23 @@ class AddressFinder:
         self._address_delay_s = address_delay_s
 
     async def find_address(self, visit: Visit, step: FindAddress) -> AddressFound | NameFailed:
-        """The host's address, with a slot of it if one is free."""
+        """Look up the host's name and take a slot of its address if one is free."""
         host, purpose, workbench = visit.host, step.purpose, self._frontier.workbench
         try:
             addresses = await self._sender.resolve_host(host.name)
         except ResolveError as error:
-            if purpose is not Purpose.ERRAND:  # that is the other host's concern
+            if purpose is not Purpose.ERRAND:  # only the host's own requests count as its failures
                 host.note_name(error.reason, error.is_outage)
             failures = host.record.dns_failures
             return NameFailed(purpose, error.reason, str(error), failures, error.is_outage)
-        # The address that answered last time is kept while it is among the host's, so that a host
-        # is one entry of one group.
+        # The address of the last visit is kept as long as the host has it, so that the host stays
+        # in one group of the workbench.
         if host.record.address in addresses:
             others = [address for address in addresses if address != host.record.address]
             addresses = [host.record.address, *others]
         elif name_of(host.name) not in addresses:
-            # Once per host, and again when it moved: what its name stood for is part of the record.
+            # Stored once per host and again when it moved: the WARC files show which addresses the
+            # name had.
             self._store.append_dns(name_of(host.name), addresses, self._clock.wall())
         host.record.address = addresses[0]
         workbench.rejoin_address(host, addresses[0])

@@ -1,4 +1,4 @@
-"""The pure rules that every URL is judged by when it is found: scope, traps, and the user's own."""
+"""The pure rules that judge every URL when it is found: scope, traps, and the user's rules."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from lycosa.model.discovered import Discovered
 from lycosa.model.parsed import Link
 
 UserRule = Callable[[Discovered], Refusal | None]
-"""A rule of the user's own: why a URL is refused, or ``None``."""
+"""A rule of the user: returns why a URL is refused, or ``None``."""
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """The pure rules, in the order in which they are asked; and the budgets and sitemaps, which
-    are the owner's to judge.
+    """The pure rules, in the order in which they judge.
+
+    It also has the settings of budgets and sitemaps, which only the owner of a URL can judge.
     """
 
     scope: Scope
@@ -40,7 +41,7 @@ class Admission(msgspec.Struct, frozen=True):
         return refusal
 
     def judge_link(self, link: Link, depth: int) -> Refusal | None:
-        """The same for a link, where there are no rules of the user's."""
+        """The same for a link, when there are no rules of the user."""
         return self.scope.judge_url(
             link.url, link.kind, depth, link.nofollow
         ) or self.traps.judge_url(link.url)

@@ -1,7 +1,7 @@
-"""Puts a worker together: the one place where stages, ports, settings and the crawl folder meet.
+"""Assembles a worker: the one place where stages, ports, settings and the crawl folder meet.
 
-``RealPorts`` are the ones of a crawl; virtual time and tests bring their own. Nothing in here
-decides anything.
+A real crawl uses ``RealPorts``; virtual time and tests bring other ports. This module makes no
+decisions.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from lycosa.worker.worker import Worker
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """Everything that takes time or depends on chance, and the room that the disk has."""
+    """Everything that takes time or depends on chance, and the free space of the disk."""
 
     clock: Clock
     offload: Offload
@@ -74,15 +74,16 @@ class Ports(msgspec.Struct, frozen=True):
     free_bytes: Callable[[], int] = lambda: sys.maxsize
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
     addresses: Callable[[WorkerJob], Addresses] | None = None
-    """The slots of addresses that the worker shares with others; by default those of the
-    machine's table, or of the crawl's own.
+    """The slots of addresses that the worker shares with others.
+
+    The default is the table of the machine, or else the crawl's table.
     """
     exchange: ExchangeEnds | None = None
-    """With the other workers, when there are any."""
+    """The exchange with other workers, if there are any."""
 
 
 class Assembled(msgspec.Struct, frozen=True):
-    """A worker and what its host talks to."""
+    """A worker and the parts of it that its process or simulation uses."""
 
     worker: Worker
     intake: Intake
@@ -119,10 +120,10 @@ def assemble(
     shard: Shard | None = None,
     extensions: Extensions | None = None,
 ) -> Assembled:
-    """Connects the stages over a shard that is open, or opens the one of a crawl folder that has
-    been through ``recover_crawl``. Blocks.
+    """Connect the stages over an open shard, or over the shard of a crawl folder. Blocks.
 
-    One worker of several is given ``want_permits``, by which it asks its coordinator for permits.
+    A crawl folder must have been through ``recover_crawl``. A worker among several is given
+    ``want_permits``, by which it asks its coordinator for permits.
     """
     config, extensions = job.config, extensions or Extensions()
     shard = shard or open_folder_shard(job, ports.open_table)
@@ -228,11 +229,11 @@ def _stages(
 
 def _store(owned: Owned) -> SegmentStore:
     job, shard, sites = owned.job, owned.shard, owned.sites
-    # Ids must differ between crawls, runs and restarts, and be the same when the same history is
-    # replayed.
+    # IDs must differ between crawls, runs and restarts. They must be the same when the same history
+    # is replayed.
     seed = f"{job.config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}"
-    # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the
-    # loop.
+    # The first use of each reads the public suffix list, which takes 50 ms. It happens here, not in
+    # a step of the loop.
     sites.site_of("www.example.org")
     sites.public_suffixes("www.example.org")
     return SegmentStore(
@@ -278,7 +279,7 @@ def _permits(
 
 
 def _bound(plan: MemoryPlan, stages: Stages) -> None:
-    """What is kept only to save look-ups is bounded by memory, and is no setting."""
+    """Bound the caches by the memory plan. Their sizes are not settings."""
     stages.robots.most_rules = min(stages.robots.most_rules, plan.rules)
     owners = stages.intake.owners
     owners.most = min(owners.most, plan.note_hosts)

@@ -1,10 +1,9 @@
-"""From an answer to a capture: have we stored this content, the records, and what the URL's record
-remembers of it.
+"""Turns an answer into a capture: dedup, the records, and the history of the URL.
 
-``examine_body`` asks other workers what they stored, and has large bodies digested and compressed
-in a thread; only there anything waits. ``make_capture`` is called by the pipeline in its last part,
-where nothing awaits: the records, the digest that is published and the end of the lease are in one
-commit, so a digest is never known before its record is.
+``examine_body`` may await: it asks other workers what they stored, and has large bodies digested
+and compressed in a thread. ``make_capture`` does not await. The pipeline calls it in the last part
+of a visit, so the records, the published digest and the end of the lease are in one commit. Hence a
+digest is never known before its record exists.
 """
 
 from __future__ import annotations
@@ -37,19 +36,20 @@ from lycosa.store.segments import SegmentStore
 from lycosa.worker.intake import Intake
 
 LARGE_BYTES = 65_536
-"""A larger body is digested and compressed in a thread: 0.3 ms of the loop, against 0.1 ms for
-two hops.
+"""A larger body is digested and compressed in a thread.
+
+That would take 0.3 ms in the loop, while handing it to a thread and back costs 0.1 ms.
 """
 
 PageSink = Callable[[Page], None]
-"""A page sink of the user's: called with each capture, before its commit; after a crash a page
-may come again.
-"""
+"""A page sink of the user. It gets each capture before its commit, after a crash possibly twice."""
 
 
 class ExaminedBody(msgspec.Struct, frozen=True):
-    """The digest of a body, what the parser found in it, what other workers know of bodies and
-    texts like it, and the response record of a large one.
+    """A body after ``examine_body``.
+
+    It has the digest, what the parser found, what other workers know of equal bodies and similar
+    texts, and the response record of a large body.
     """
 
     digest: bytes
@@ -59,8 +59,9 @@ class ExaminedBody(msgspec.Struct, frozen=True):
 
 
 class _Known(NamedTuple):
-    """The digest of a capture's body, and captures that have the same or nearly the same;
-    ``is_not_modified`` when the server said that it has not changed.
+    """What is known of a body: its digest, and captures with the same or nearly the same content.
+
+    ``is_not_modified`` when the server answered that the content has not changed.
     """
 
     digest: bytes
@@ -74,7 +75,7 @@ class _Known(NamedTuple):
 
 
 class CaptureBuilder:
-    """One per worker."""
+    """Makes captures; one per worker."""
 
     def __init__(
         self,
@@ -95,8 +96,9 @@ class CaptureBuilder:
         self._sinks = sinks
 
     async def examine_body(self, fetched: Fetched, parsed: Parsed | None) -> ExaminedBody:
-        """A body as ``make_capture`` wants it. Waits for other workers, not for long, and for a
-        thread that packs a large body.
+        """Examine a body for ``make_capture``.
+
+        Waits a short time for other workers, and for the thread that compresses a large body.
         """
         is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
         digest = (
@@ -117,12 +119,13 @@ class CaptureBuilder:
     async def _pack(
         self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: ContentAnswers
     ) -> Packed | None:
-        """The response record of a large body, unless a revisit record will do by what is known
-        now. ``make_capture`` decides again.
+        """The response record of a large body, or ``None`` if a revisit record is enough.
+
+        ``make_capture`` decides again, by what is known then.
         """
         if self._duplicates.find_original(digest, 0, known)[0] is not None:
             return None
-        # Of a capture, the response record has only what is given here.
+        # The response record uses only the fields of the capture that are set here.
         draft = self._store.draft_capture(
             Capture(
                 fetched=fetched,
@@ -148,7 +151,7 @@ class CaptureBuilder:
         outcome: FetchOutcome,
         target: str,
     ) -> Completed:
-        """Dedup, then the records, then what the URL's record remembers of it."""
+        """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
         capture = self._capture(lease, fetched, body.parsed, decision, known)
         location = self._store.append_capture(capture, body.packed)
@@ -157,8 +160,8 @@ class CaptureBuilder:
             for sink in self._sinks:
                 sink(page)
         if known.original is None and fetched.status == 200:
-            # Refers to the record just made, in the same commit: a digest is never known before its
-            # record is.
+            # The digest refers to the record made above and is in the same commit. So a digest is
+            # never known before its record exists.
             is_news = body.parsed is not None and known.near is None
             simhash = body.parsed.simhash if body.parsed is not None and is_news else 0
             made = Original(lease.url, _date_us(fetched), location.record_id)
@@ -180,7 +183,7 @@ class CaptureBuilder:
         decision: RobotsDecision,
         known: _Known,
     ) -> Capture:
-        """What the records are made of."""
+        """The capture from which the records are made."""
         record, intake = lease.record, self._intake
         return Capture(
             fetched=fetched,
@@ -204,12 +207,10 @@ class CaptureBuilder:
     def _compare(
         self, lease: Lease, fetched: Fetched, body: ExaminedBody, outcome: FetchOutcome
     ) -> _Known:
-        """What is known of a body: the capture that has the same, or else one with nearly the same
-        text.
-        """
+        """Look up an earlier capture with the same body, or one with nearly the same text."""
         if outcome.meaning is Meaning.NOT_MODIFIED:
-            # The capture that has the body, which is another URL's when this one's was the same: a
-            # revisit never points at a revisit.
+            # Refer to the capture that has the body. It belongs to another URL if this URL's body
+            # was a duplicate. A revisit record never refers to a revisit record.
             old = lease.record.history or History()
             url = old.duplicate_of if old.is_same else lease.url
             return _Known(old.digest, Original(url, old.date_us, old.record_id), None, True)
@@ -285,7 +286,7 @@ class CaptureBuilder:
 
 
 def _other(alike: Original | None, url: str) -> str:
-    """The URL of another's capture."""
+    """The URL of an equal or similar capture, if it is not ``url``."""
     return alike.url if alike is not None and alike.url != url else ""
 
 
@@ -302,7 +303,7 @@ def _written(digest: bytes) -> str:
 
 
 def _payload_digest(fetched: Fetched) -> bytes:
-    """SHA-1 of the body as received, transfer coding removed: what WARC calls the payload."""
+    """SHA-1 of the body as received, without the transfer coding (WARC's payload)."""
     if not fetched.spool:
         return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
     with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)

@@ -1,13 +1,12 @@
-"""Commits of one worker: one instant of all its partitions and its store, written in the order that
-makes it safe.
+"""Commits: everything that a worker changed in its partitions and its store, in a safe order.
 
     records put into segments -> the commit appended to the log -> the partitions' tables
 
-A commit is cut at one instant (nothing awaits while it is cut) and written off the loop; one is in
-flight at a time. Only when it is in the log are outboxes sent and parcels of others acknowledged.
-What may follow a commit, closing segments, taking snapshots, trimming the log, is done here too. A
-store or a log that is away is waited for, however long; what ends the worker is said in
-``commit.port``.
+A commit is cut at one instant, because nothing awaits while it is cut. It is written outside the
+loop, and one commit is in flight at a time. Outboxes are sent and parcels of other workers are
+acknowledged only when the commit is in the log. The work that may follow a commit is done here too:
+closing segments, taking snapshots, trimming the log. If the store or the log is unavailable, the
+commit waits without a limit. ``commit.port`` lists the errors that end the worker.
 """
 
 from __future__ import annotations
@@ -42,22 +41,22 @@ from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.pipeline import Pipeline
 
-_AGAIN_S = 1.0  # before records or a commit are tried again
-# a write to the tables that waits for its commit, next to a record; 250 with all its objects
+_AGAIN_S = 1.0  # before a failed write of records or of a commit is retried
+# of a write to the tables that waits for its commit; 250 with all its objects
 _OPEN_WRITE_BYTES = 64
 
 
 class FaultPoint(Protocol):
-    """Called at named points, so that a test can crash there; ordinary runs have one that does
-    nothing.
-    """
+    """Called at named points, so that a test can crash there. In ordinary runs it does nothing."""
 
     def __call__(self, point: str) -> None: ...
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """What a commit holds of the exchange: pairs of partitions with new parcels, and the position
-    up to which the inbox topic is taken (0: there is no topic, or nothing was read).
+    """The part of the exchange that a commit contains.
+
+    ``posted`` has the pairs of partitions with new parcels. ``inbox`` is the position up to which
+    the inbox topic is taken (0 = there is no topic, or nothing was read).
     """
 
     posted: frozenset[tuple[int, int]] = frozenset()
@@ -65,14 +64,14 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 class ParcelDelivery(Protocol):
-    """Outboxes towards the partitions of other workers."""
+    """The outboxes to the partitions of other workers."""
 
     def cut_parcels(self) -> Cut: ...
     def send_parcels(self, cut: Cut) -> None: ...
 
 
 class NoParcels:
-    """A worker that owns all partitions."""
+    """The delivery of a worker that owns all partitions."""
 
     def cut_parcels(self) -> Cut:
         return Cut()
@@ -82,9 +81,7 @@ class NoParcels:
 
 
 class WorkerFiles(msgspec.Struct, frozen=True):
-    """What a worker writes: its shard, the records that are on their way into segments,
-    attempts, crash counts.
-    """
+    """Everything that a worker writes: its shard, records for segments, attempts, crash counts."""
 
     crawl: str
     shard: Shard
@@ -93,14 +90,14 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     crashes: CrashCounts
     free_bytes: Callable[[], int]
     held_until: float = 0.0
-    """Until when (monotonic) hosts are held after an unclean takeover."""
+    """Time (monotonic) until which hosts are held after an unclean takeover."""
     batch_bytes: int = 32_000_000
-    """Of records that wait in memory, at which a commit does not wait for its time."""
+    """Size of the records in memory at which a commit is cut before its time."""
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
 
 
 class Committer:
-    """Commits when it is time, or when asked. ``on_done`` is called after each commit."""
+    """Commits at regular intervals and on request. ``on_done`` is called after each commit."""
 
     def __init__(
         self,
@@ -124,16 +121,16 @@ class Committer:
         self._committed_at = clock.monotonic()
         self._next = books.shard.next_sequence
         self._inbox = books.shard.last.inbox if books.shard.last else 0
-        self._saved = self._next - 1  # the commit that the snapshots have
+        self._saved = self._next - 1  # the last commit that the snapshots contain
         self._marks: dict[int, Mark] = {}  # of commits of this run
         self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
         self.waits_for = ""
-        """What a commit waits for, for people: a log or a store that cannot take it just now."""
+        """Why the log or the store cannot take a commit at the moment, for people; else empty."""
         self._failure: BaseException | None = None
         self.captures = sum(p.counters.captures for p in partitions.values())
-        """Captures that are committed."""
+        """Number of committed captures."""
         self.waiters: list[asyncio.Future[None]] = []
-        """Resolved by the commit that is cut next, when it is on disk."""
+        """Futures that are resolved when the next commit to be cut is on disk."""
         self.mail: ParcelDelivery = NoParcels()
         self.settings = 0
         """The version of the live settings that commits name."""
@@ -147,16 +144,17 @@ class Committer:
 
     @property
     def commits(self) -> int:
-        """Commits of this worker so far, over all runs."""
+        """Number of commits of this worker over all runs."""
         return self._next - 1
 
     @property
     def is_behind(self) -> bool:
-        """So much waits for the commit in flight that nothing more should be added to it. Asked
-        at every turn of the loop.
+        """Whether so much waits for the commit in flight that no more work should be added.
+
+        It is asked at every turn of the loop.
         """
         if self._commit is None:
-            return False  # the next one is a second away at most
+            return False  # the next commit starts within a second
         open_writes = sum(partition.table.open_writes for partition in self._partitions.values())
         bound = self._books.batch_bytes
         return (
@@ -164,14 +162,16 @@ class Committer:
         )
 
     def raise_failure(self) -> None:
-        """Raises what a commit or the closing of a segment raised."""
+        """Raise the error of a commit or of the closing of a segment, if there was one."""
         if self._failure is not None:
             raise self._failure
 
     def start_when_due(self, now: float) -> None:
-        """Starts a commit when enough has happened or enough time has passed."""
+        """Start a commit when enough has happened or enough time has passed."""
         if self._commit is not None:
             return
+        # Another worker may take over the shard when its lease ends. It must know then that a host
+        # asked for a longer rest, so such a rest is committed at once.
         is_urgent = self._pipeline.pacing.was_asked and self._books.lease.is_limited
         is_full = (
             len(self._pipeline.settled) >= self._section.commit_pages
@@ -189,7 +189,7 @@ class Committer:
         self.on_done()
 
     async def commit(self, is_last: bool = False) -> None:
-        """Everything that happened until now is on disk when this returns."""
+        """Commit everything that has happened; return when it is on disk."""
         while self._commit is not None:
             await asyncio.wait([self._commit])
         self.raise_failure()
@@ -199,16 +199,20 @@ class Committer:
         self.raise_failure()
 
     async def _commit_once(self, is_last: bool = False) -> None:
-        """One commit. The cut is everything between the first awaits and the write. The last one is
-        logged even when nothing happened, because by then files were closed, and the log should
-        name the files that there are.
+        """Make one commit.
+
+        The cut is everything from the end of the first awaits to the write. The last commit is
+        logged even when nothing happened. Files were closed by then, and the log should name the
+        files that exist.
         """
         books, partitions = self._books, self._partitions
         for partition in partitions.values():
-            # all together would be a long step; what gathers meanwhile is little
+            # All partitions together would be a long step of the loop. Little is gathered while the
+            # others run.
             if partition.take_gathered():
                 await self._clock.sleep(0)
         await self._pipeline.wait_until_stored()
+        # From here to the write nothing awaits, so everything below sees the same instant.
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
         self._pipeline.pacing.was_asked = False
@@ -232,15 +236,17 @@ class Committer:
                 partitions[batch.partition].table.settle()
             self._reach("commit:settled")
         else:
-            pending.written({}, {})  # there is nothing: the store may go on
+            pending.written({}, {})  # the commit is empty: release the store
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        # Parcels are sent, and those of others acknowledged, only now: a crash before the commit
+        # would undo both.
         self.mail.send_parcels(cut)
         await self._tend()
 
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
-        """What was cut as one commit; what is found from now on belongs to the next."""
+        """Make a commit of the cut. What is found from now on belongs to the next commit."""
         books = self._books
         commit = Commit(
             term=books.shard.term,
@@ -253,8 +259,8 @@ class Committer:
             shard=books.shard.number,
             inbox=inbox,
             settings=self.settings,
-            # While hosts are held for the owner before this one, the next owner has to hold them as
-            # well.
+            # While hosts are held because of the previous owner, the next owner has to hold them
+            # as well.
             is_final=is_last and self._committed_at >= books.held_until,
         )
         for batch in batches:
@@ -263,8 +269,9 @@ class Committer:
         return commit
 
     async def _write(self, pending: PendingWrite, commit: Commit) -> None:
-        """Until it is written: what cannot be stored or logged just now can be later, and
-        nothing goes on without it.
+        """Write the commit, retrying while the store or the log cannot take it.
+
+        Nothing can be committed without it, so the retries do not end.
         """
         while True:
             try:
@@ -281,15 +288,13 @@ class Committer:
                 return
 
     def _write_once(self, pending: PendingWrite, commit: Commit) -> float:
-        """Off the loop, in the order that makes it safe; gives the moment before the append was
-        begun.
-        """
+        """Write outside the loop, in the safe order; return the moment before the append began."""
         ground = self._books.shard.ground
         self._reach("commit:begin")
         ground.segments.put_records(pending)
         self._reach("commit:stored")
         began = self._clock.monotonic()
-        # The lengths are read after the write: some are known only then.
+        # The lengths are read after the write, because some are known only then.
         ground.log.append(msgspec.structs.replace(commit, lengths=pending.lengths))
         self._reach("commit:logged")
         for batch in commit.batches:
@@ -300,8 +305,9 @@ class Committer:
         return began
 
     async def _tend(self) -> None:
-        """What may follow a commit: closing segments, saving URL-seen, flushing tables, rotating
-        logs.
+        """Do what may follow a commit.
+
+        Segments are closed, the attempt log rotated, URL-seen saved, and snapshots taken.
         """
         books = self._books
         while (closed := books.store.roll_segment(self._clock.wall())) is not None:
@@ -317,14 +323,12 @@ class Committer:
             await self._save_snapshots()
 
     async def _save_snapshots(self) -> None:
-        """Snapshots of everything up to the last commit: the log before it is not needed any
-        more.
-        """
+        """Take snapshots up to the last commit. The log before it is then not needed any more."""
         sequence, shard = self.commits, self._books.shard
         try:
             for number, data in shard.data.items():
                 await self._offload.run(_saving_all(shard, number, data, self._before[number]))
-        except NotStored as error:  # the log has all that they would hold; it is not trimmed
+        except NotStored as error:  # the log keeps what they would contain: it is not trimmed
             self.waits_for = str(error)
             return
         self._reach("flush:done")
@@ -355,7 +359,7 @@ class Committer:
             self._failure = self._failure or task.exception()
 
     async def finish(self) -> None:
-        """The last commit, the open segment closed, tables flushed."""
+        """Make the last commit, close the open segment, and take snapshots."""
         await self.commit()
         while (
             closed := self._books.store.roll_segment(self._clock.wall(), force=True)
@@ -369,7 +373,7 @@ class Committer:
         self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
 
     async def close(self) -> None:
-        """Waits for nothing: what is not committed is not."""
+        """Cancel what is in progress. Uncommitted work is lost."""
         for task in self._closing:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)

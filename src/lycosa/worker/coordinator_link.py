@@ -1,9 +1,7 @@
-"""What a worker does about the coordinator's messages, and what it tells it: for worker processes
-and for simulations.
+"""A worker's side of the conversation with the coordinator, for worker processes and simulations.
 
-The messages (``worker_messages``) may be lost, repeated, late or overtaken, so all that is told is
-a state: ``report`` is said about twice a second, and whatever the coordinator finds missing in it
-comes again.
+The messages (``worker_messages``) may be lost, repeated, late or reordered. So they carry states:
+``report`` is sent about twice a second, and the coordinator sends again whatever is missing in it.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ from lycosa.worker.assembly import Assembled
 from lycosa.worker.permits import GrantedPermits
 
 _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
-_ANSWERS = 1000  # that are kept for a request that is repeated
+_ANSWERS = 1000  # kept, so that a repeated request gets the same answer
 
 
 class CoordinatorLink:
-    """One per worker process. ``term`` numbers the owners of the shard.
+    """One per worker process. ``term`` is the owner's number in the shard's sequence of owners.
 
-    ``tell`` takes what is said between two reports. One ``handle_message`` at a time.
+    ``tell`` sends a message between two reports. One ``handle_message`` runs at a time.
     """
 
     def __init__(
@@ -52,12 +50,12 @@ class CoordinatorLink:
         assembled.live.expect()
 
     def __repr__(self) -> str:
-        return f"<Duties term={self._term} answered={len(self._answers)}>"
+        return f"<CoordinatorLink term={self._term} answered={len(self._answers)}>"
 
-    # -- what is told
+    # -- messages to the coordinator
 
     def status(self) -> WorkerStatus:
-        """How the worker stands now."""
+        """The current status of the worker."""
         permits, worker = self._assembled.permits, self._assembled.worker
         serial, may, wants = 0, self._counted, False
         if isinstance(permits, GrantedPermits):
@@ -73,21 +71,25 @@ class CoordinatorLink:
         )
 
     def report(self) -> list[ToldCoordinator]:
-        """What is said about twice a second, beside the worker's progress."""
+        """The messages that are sent about twice a second, together with the worker's progress.
+
+        An idle worker returns its unused permits here.
+        """
         permits = self._assembled.permits
         if self._assembled.worker.is_idle and isinstance(permits, GrantedPermits):
             permits.return_unused()
         return [self.status()]
 
     def want_permits(self) -> None:
-        """The permits changed, or none is left: the coordinator hears of it at once."""
+        """Send the status at once, because the permits changed or none is left."""
         self._tell(self.status())
 
-    # -- what is heard
+    # -- messages from the coordinator
 
     async def handle_message(self, message: ToldWorker) -> None:
-        """Does what the coordinator says; returns when that is done. A request is done when its
-        commit is on disk.
+        """Do what a message says; return when that is done.
+
+        A request is done when its commit is on disk.
         """
         permits, worker = self._assembled.permits, self._assembled.worker
         if isinstance(message, Seeds):
@@ -100,7 +102,8 @@ class CoordinatorLink:
             self._assembled.live.follow(message.version, message.values)
         elif isinstance(message, Probe):
             lag = await self._assembled.delivery.arrivals.lag()
-            self._tell(self._answer(message, lag))  # nothing is awaited in between
+            # No await in between, so that the answer describes one moment.
+            self._tell(self._answer(message, lag))
         worker.wake()
 
     async def _take_seeds(self, message: Seeds) -> None:
@@ -124,7 +127,7 @@ class CoordinatorLink:
         self._tell(self._answers[message.call])
 
     def _answer(self, probe: Probe, lag: int) -> ProbeAnswer:
-        """How the worker stands; one that has not read its inbox to the end has something to do."""
+        """The answer to a probe. A worker that has not read its inbox to the end is not idle."""
         worker, delivery = self._assembled.worker, self._assembled.delivery
         requests = sum(
             partition.counters.requests for partition in worker.frontier.partitions.values()

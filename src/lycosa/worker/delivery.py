@@ -1,5 +1,6 @@
-"""The exchange as one worker uses it: what leaves (``outgoing_parcels``) and what arrives
-(``incoming_parcels``), around one commit.
+"""The exchange as one worker uses it around a commit.
+
+``outgoing_parcels`` sends parcels, ``incoming_parcels`` receives them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from lycosa.worker.outgoing_parcels import OutgoingParcels
 
 
 class Delivery:
-    """One per worker of several. ``cut_parcels`` and ``send_parcels`` are called by the worker
-    around a commit.
+    """One per worker of several.
+
+    The worker calls ``cut_parcels`` and ``send_parcels`` around a commit.
     """
 
     def __init__(self, departures: OutgoingParcels, arrivals: IncomingParcels) -> None:
@@ -22,14 +24,12 @@ class Delivery:
 
     @property
     def activity(self) -> int:
-        """Rises with everything that leaves or arrives."""
+        """A number that grows with everything that is sent or received."""
         return self.departures.activity + self.arrivals.activity
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that leaves is handed over and everything that was read is
-        committed.
-        """
+        """Whether everything sent is handed over and everything received is committed."""
         return self.departures.is_idle and self.arrivals.is_idle
 
     def stalled(self) -> str:
@@ -37,20 +37,19 @@ class Delivery:
         return self.departures.stalled()
 
     def start(self) -> None:
-        """The exchange is open: what earlier runs left goes out, and the inbox topic is read."""
+        """Send what earlier runs left, and read the inbox topic. The exchange must be open."""
         self.departures.start()
         self.arrivals.start()
 
     def cut_parcels(self) -> Cut:
-        """A commit is being cut: what is in it."""
+        """What the commit that is being cut contains of the exchange."""
         return Cut(self.departures.cut_parcels(), self.arrivals.position)
 
     def send_parcels(self, cut: Cut) -> None:
-        """The commit is on disk."""
+        """Send the parcels of a commit that is on disk."""
         self.departures.send_parcels(cut.posted)
         self.arrivals.note_committed(cut.inbox)
 
     async def close(self) -> None:
-        """Stops both halves."""
         await self.arrivals.close()
         await self.departures.close()

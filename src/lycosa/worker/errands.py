@@ -1,20 +1,22 @@
-"""Errands: where robots.txt redirects to another URL, the owner of that URL's host is asked to
-request it, in the host's own turn.
+"""Errands: requests for the redirect target of another host's robots.txt.
+
+When a robots.txt redirects to another URL, the owner of that URL's host is asked to request it, in
+a turn of that host:
 
     a robots.txt redirects -> question (in the asking host's record) -> errand -> the owner's
     partition: queue of its host -> one request in the host's turn -> answer -> the question is
     closed: the file is known, or the next redirect is asked for
 
-Both ends are rows of the partitions' tables that change in the commit of what caused them, and
-between partitions of different workers errands and answers travel in parcels, so a crash of either
-side loses neither. Hosts of one worker take the same way without parcels. The asking host holds no
-slot meanwhile; it is asleep or on the workbench, and its answer calls it back. An errand waits for
-the rest of its host and for nothing else: not for the host's own robots.txt, so two hosts whose
-files redirect to each other both get their answer.
+Both ends are rows of the partitions' tables, which change in the commit of what caused them.
+Between partitions of different workers errands and answers travel in parcels, so a crash of either
+side loses neither. Between hosts of one worker they take the same way without parcels. The asking
+host holds no slot meanwhile. It is snoozed or on the workbench, and the answer recalls it. An
+errand waits only for the rest of its host. It does not wait for the host's own robots.txt, so two
+hosts whose files redirect to each other both get their answer.
 
-**Bounds.** At most ``MOST_WAITING`` askers wait at one host, all others are refused at once: their
+**Bounds.** At most ``MOST_WAITING`` askers wait at one host. All others are refused at once: their
 robots.txt counts as unreachable and they ask again later. A host runs an errand at most every
-second turn while it has URLs of its own to fetch. A question has a deadline.
+second turn while it also has URLs to fetch. A question has a deadline.
 """
 
 from __future__ import annotations
@@ -53,24 +55,24 @@ from lycosa.worker.set_aside import snooze
 from lycosa.worker.slicing import Slices
 
 MOST_HOPS = 5
-"""Redirects of one robots.txt that are followed (RFC 9309 §2.3.1.2)."""
+"""Maximum number of redirects of one robots.txt that are followed (RFC 9309 §2.3.1.2)."""
 PATIENCE_S = 120.0
-"""An origin whose question is open for longer counts as unreachable; so does one whose answer is
-known to take longer.
+"""Time after which an origin with an open question counts as unreachable.
+
+So does an origin whose answer is known to take longer.
 """
 LATE_S = 2 * 86_400.0
-"""A late answer is still taken for so long."""
+"""Time for which a late answer is still accepted."""
 
 _WAITS = frozenset({Reason.ROBOTS_ELSEWHERE, Reason.ROBOTS_UNREACHABLE})
 SendAway = Callable[[int, int, Errand | Answer], None]
-"""Takes an errand or an answer of a partition for one of another worker: source, destination,
-what it is.
-"""
+"""Sends an errand or an answer to a partition of another worker: source, destination, item."""
 
 
 class ErrandRoutes(msgspec.Struct, frozen=True):
-    """Where errands and answers go: to hosts of this worker, or by ``post`` to partitions that
-    are not owned here.
+    """Where errands and answers go.
+
+    They go to hosts of this worker directly, and by ``post`` to partitions that it does not own.
     """
 
     frontier: Frontier
@@ -104,13 +106,11 @@ class Errands:
 
     @property
     def asking(self) -> int:
-        """Questions of this worker's hosts whose answer is waited for."""
+        """Number of open questions of this worker's hosts."""
         return sum(partition.counters.asking for partition in self._frontier.partitions.values())
 
     def deliver_item(self, destination: int, item: Errand | Answer) -> None:
-        """An errand for a host of a partition that is owned here, or an answer for one that
-        asked.
-        """
+        """Deliver an errand to a host of an owned partition, or an answer to a host that asked."""
         partition = self._frontier.partitions[destination]
         if isinstance(item, Errand):
             self._receive(partition, item)
@@ -126,8 +126,9 @@ class Errands:
     # -- the host that asks
 
     def open_question(self, host: VisitState, secure: bool) -> Question | None:
-        """What an origin waits for; ``None`` when nothing, or when it was waited for long
-        enough.
+        """The question whose answer an origin waits for.
+
+        ``None`` if there is none or its deadline has passed.
         """
         question = find_question(host.record.questions, secure)
         return None if question is None or question.is_late else question
@@ -135,8 +136,9 @@ class Errands:
     def follow_redirect(
         self, host: VisitState, secure: bool, answer: Fetched | Answer, hops: int = 0
     ) -> RobotsAnswer | None:
-        """The robots.txt of an origin redirects, after ``hops`` redirects: asks for the target.
-        Gives what it means instead when it leads nowhere.
+        """Ask for the target of a robots.txt redirect, the one after ``hops`` others.
+
+        Returns what the redirect means instead when it cannot be followed.
         """
         if hops >= MOST_HOPS:
             return RobotsAnswer(answer.status, reason=Reason.TOO_MANY_REDIRECTS)
@@ -162,13 +164,14 @@ class Errands:
         return None
 
     def wait_for_answer(self, host: VisitState, question: Question) -> None:
-        """The host waits for an answer."""
+        """Let the host wait for an answer."""
         detail = f"robots.txt redirects to {question.url}, which waits for its turn"
         self._set_wait(host, question.deadline, Reason.ROBOTS_ELSEWHERE, detail)
 
     def _hear(self, partition: Partition, answer: Answer) -> None:
-        """An answer came. The next redirect is asked for at once; anything else is taken in by
-        the host's next turn.
+        """Handle an answer.
+
+        A further redirect is asked for at once. The host's next turn takes in anything else.
         """
         for asker in answer.askers:
             host = partition.visits.find_host(asker.host8)
@@ -176,9 +179,9 @@ class Errands:
                 find_question(host.record.questions, asker.secure) if host is not None else None
             )
             if host is None or question is None or question.number != asker.number:
-                continue  # it was answered, or the origin has asked anew
-            # Times ahead of ours would look like those of a clock that was set back; times behind
-            # ours only end their use earlier.
+                continue  # it was answered already, or the origin has asked another question
+            # Times ahead of ours would look as if our clock had been set back. Times behind ours
+            # are harmless: the file expires earlier.
             ahead_s = max(answer.time - self._time(), 0.0)
             until = answer.until - ahead_s if answer.until else 0.0
             heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
@@ -199,14 +202,15 @@ class Errands:
                 self._set_wait(host, 0.0)
 
     async def take_in_answer(self, host: VisitState) -> None:
-        """Before anything else in a host's turn: takes in the answers that came, and gives up
-        what was waited for long enough.
+        """Take in the answers to the host's questions, and close questions past their deadline.
+
+        This is the first step of a host's turn.
         """
         partition = self._frontier.partitions[host.partition]
         for question in host.record.questions:
             if question.heard is not None:
                 await self._take_in(partition, host, question, question.heard)
-            # Times further ahead than any that we set come from a clock that was wrong.
+            # A deadline further ahead than any that we set comes from a clock that was wrong.
             elif (
                 0 < question.deadline - self._time() <= (LATE_S if question.is_late else PATIENCE_S)
             ):
@@ -248,7 +252,7 @@ class Errands:
         detail: str,
         until: float = 0.0,
     ) -> None:
-        """The answer takes too long: the origin counts as unreachable for now."""
+        """Treat the origin as unreachable for now, because the answer takes too long."""
         answer = RobotsAnswer(0, reason=Reason.TOTAL_TIMEOUT, detail=detail)
         learned = await self._robots.judge_failure(partition, host, question.secure, answer, until)
         if has_question(host, question):
@@ -259,7 +263,7 @@ class Errands:
             self._robots.keep_learned(partition, host, question.secure, learned)
 
     async def _take_sitemaps(self, host: VisitState, secure: bool, learned: Learned) -> None:
-        """The sitemaps that a file names are found."""
+        """Discover the sitemaps that the file names."""
         url = robots_url(host.name, secure)
         start = partial(self._intake.sitemap_steps, host, learned.sitemaps, url)
         await self._slices.take(url, start, is_long=len(learned.sitemaps) > LINKS_AT_ONCE)
@@ -267,7 +271,7 @@ class Errands:
     def _set_wait(
         self, host: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = ""
     ) -> None:
-        """The host's own URLs wait until a crawl time, or only for its rest."""
+        """Let the host's own URLs wait until a crawl time, or only for the host's rest (0)."""
         partition, record = self._frontier.partitions[host.partition], host.record
         if not host.may_wait:
             return
@@ -294,7 +298,7 @@ class Errands:
         for asker in errand.askers:
             waiting = with_asker(host.record.errands, errand.url, asker)
             if waiting is None:
-                detail = f"{MOST_WAITING} requests of others wait at {host.name}"
+                detail = f"{MOST_WAITING} requests for other hosts wait at {host.name}"
                 self._reply(
                     partition,
                     Errand(errand.url, (asker,)),
@@ -312,8 +316,9 @@ class Errands:
         self._frontier.recall_host(host)
 
     async def next_errand(self, host: VisitState) -> Errand | None:
-        """The errand that is run now, when one needs a request: what became known meanwhile is
-        answered without one.
+        """The next errand of the host that needs a request.
+
+        Errands whose file has become known meanwhile are answered without a request.
         """
         partition = self._frontier.partitions[host.partition]
         for errand in host.record.errands:
@@ -329,8 +334,9 @@ class Errands:
     async def run_errand(
         self, host: VisitState, errand: Errand, slot: Slot, rest: HostRest
     ) -> bool:
-        """One request, its record, and the answer to all who wait for it. ``slot`` is taken.
-        False when it was not sent, and is sent later.
+        """Send one request, store its record, and answer all askers. ``slot`` must be taken.
+
+        Returns false when the request was not sent; the errand then stays queued.
         """
         partition, url = self._frontier.partitions[host.partition], errand.url
         fetched = await self._robots.fetch_file(url, slot, rest)
@@ -347,8 +353,8 @@ class Errands:
                 answer = msgspec.structs.replace(answer, reason=Reason.NONE, robots=stored)
                 if url == robots_url(host.name, secure):  # it is this host's own file as well
                     learned = await self._robots.read_response(partition, host, secure, fetched)
-        # No await from here to the answer: the record, what is known by it and the answer are in
-        # one commit.
+        # No await from here to the answer, so that the record, what it tells about the origin and
+        # the answer are in one commit.
         if fetched.status:
             capture = msgspec.structs.replace(
                 robots_capture(fetched), site=self._intake.site_of(host.name)
@@ -365,10 +371,10 @@ class Errands:
         return True
 
     def answer_askers(self, host: VisitState, answer: Answer) -> None:
-        """The errand for ``answer_askers.url`` is over: all who wait for it hear of it."""
+        """End the errand for ``answer.url``: send the answer to all askers."""
         errand = find_errand(host.record.errands, answer.url)
         if errand is None:
-            return  # who asked has asked anew, for something else
+            return  # its askers have asked another question since
         host.record.errands = tuple(each for each in host.record.errands if each is not errand)
         partition = self._frontier.partitions[host.partition]
         partition.visits.mark_changed(host)

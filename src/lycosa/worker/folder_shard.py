@@ -1,5 +1,6 @@
-"""A worker's shard over the files of a crawl folder, which has been through ``recover_crawl``
-under its lock.
+"""A worker's shard over the files of a crawl folder.
+
+The folder must be locked and must have been through ``recover_crawl``.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from lycosa.worker.job import WorkerJob
 
 
 def open_folder_shard(job: WorkerJob, open_table: Opener) -> Shard:
-    """The shard of one worker of a run. Blocks. Raises ``LogDamaged``, ``StoreDamaged``,
-    ``TableLocked`` or ``OSError``.
+    """Open the shard of one worker of a run. Blocks.
+
+    Raises ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
     log = CommitLog(
         log_folder(job.folder),

@@ -1,10 +1,10 @@
-"""What arrives at a worker from partitions of others: parcels, questions about keys, and calls.
+"""Receives what other workers send: parcels, questions about keys, and calls.
 
-Parcels come in two ways. Another worker delivers one over a connection and waits until the commit
-that took it is on disk (``receive_parcel``). Or they lie in the inbox topic of the worker's
-partition, which is read from the position that the last commit names: every commit names the
-position up to which all that was read is taken, so what it lost is read again. A parcel in a topic
-that is not the next one is stepped over, because its sender posts it again behind the missing one.
+Parcels come in two ways. Either another worker delivers one over a connection and waits until the
+commit that took it is on disk (``receive_parcel``). Or they are in the inbox topic of the worker's
+partition. The topic is read from the position that the last commit names. Every commit names the
+position up to which everything read is taken, so what a crash lost is read again. A parcel in a
+topic that is not the next one is skipped, because its sender posts it again after the missing one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from lycosa.worker.worker import Worker
 
 _PARCELS = 100
 _MOST_UNCOMMITTED = (
-    128  # records of the topic that are taken and not committed: what waits in memory is bounded
+    128  # records of the topic that are taken and not committed; bounds their memory
 )
 
 
 class ParcelReceivers(msgspec.Struct, frozen=True):
-    """Who takes what is in a parcel."""
+    """The stages that receive the contents of a parcel."""
 
     intake: Intake
     duplicates: Duplicates
@@ -43,8 +43,9 @@ class ParcelReceivers(msgspec.Struct, frozen=True):
 
 
 class IncomingParcels:
-    """One per worker. ``inbound`` is its inbox topic, and ``after`` the position that its last
-    commit names.
+    """One per worker.
+
+    ``inbound`` is its inbox topic, and ``after`` the position that its last commit names.
     """
 
     def __init__(
@@ -69,24 +70,24 @@ class IncomingParcels:
         }
         self._inbound, self._reading = inbound, set[asyncio.Task[None]]()
         self.position = self._committed = after
-        """All up to this position of the topic is read and taken."""
+        """Position of the topic up to which everything is read and taken."""
         self.activity = 0
         self.stepped_over = 0
-        """Parcels of the topic that were not the next one."""
+        """Number of skipped parcels of the topic, which were not the next one."""
 
     def __repr__(self) -> str:
         return (
-            f"<Arrivals position={self.position} activity={self.activity}"
+            f"<IncomingParcels position={self.position} activity={self.activity}"
             f" stepped_over={self.stepped_over}>"
         )
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was read is committed."""
+        """Whether everything that was read is committed."""
         return self.position == self._committed
 
     async def lag(self) -> int:
-        """How many records of the topic are not taken yet; 0 without one."""
+        """Number of records of the topic that are not taken yet; 0 without a topic."""
         return (
             max(await self._inbound.last_position() - self.position, 0)
             if self._inbound is not None
@@ -94,25 +95,28 @@ class IncomingParcels:
         )
 
     def start(self) -> None:
-        """Reads the topic from now on, when there is one."""
+        """Start reading the topic, if there is one."""
         if self._inbound is not None:
             task = asyncio.get_running_loop().create_task(self._read(self._inbound))
             self._reading.add(task)
             task.add_done_callback(self._ended)
 
     def note_committed(self, position: int) -> None:
-        """The commit that names this position is on disk."""
+        """Note that the commit that names this position is on disk."""
         self._committed = position
 
     def look_up(self, partition: int) -> LookUp:
-        """What answers others about a partition's keys: what is committed, since a crash may
-        take back all else.
+        """The lookup for other workers' questions about a partition's keys.
+
+        It sees only committed rows, because a crash may undo all others.
         """
         return self._tables[partition].get
 
     async def answer_call(self, body: bytes) -> bytes:
-        """Answers a call when its effect is committed. Known are ``Seeds``, to which
-        ``SeedsTaken`` is the reply. Raises ``ValueError``.
+        """Answer a call when its effect is committed.
+
+        The only call is ``Seeds``, answered by ``SeedsTaken``. Raises ``ValueError`` for anything
+        else.
         """
         message = decode_to_worker(body)
         if not isinstance(message, Seeds):
@@ -122,19 +126,20 @@ class IncomingParcels:
         return encode_worker_message(SeedsTaken(message.call, refused))
 
     async def receive_parcel(self, parcel: Parcel) -> None:
-        """Takes a parcel; returns when the commit that took it is on disk."""
+        """Take a parcel; return when the commit that took it is on disk."""
         try:
             self._take(parcel)
         except ParcelsLost as error:
-            self._worker.fail(error)  # nobody may wait for what cannot come
+            self._worker.fail(error)  # the missing parcels cannot arrive any more
             raise
         inbox = self._inboxes[parcel.destination]
         while not inbox.is_committed(parcel.source, parcel.sequence):
             await self._next_commit()
 
     def take_own_parcels(self, outboxes: Mapping[int, Outbox]) -> None:
-        """Parcels between two partitions that this worker owns are taken at once, in its first
-        commit: an earlier run with more workers left them.
+        """Take parcels between two partitions of this worker, in its first commit.
+
+        An earlier run with more workers left them.
         """
         for outbox in outboxes.values():
             for destination in self._inboxes.keys() & set(outbox.destinations()):
@@ -171,12 +176,14 @@ class IncomingParcels:
     async def _read(self, inbound: Inbound) -> None:
         while True:
             for position, parcel in await inbound.read_parcels(self.position):
-                await asyncio.sleep(0)  # a parcel may hold 500 URLs: one in a step of the loop
+                await asyncio.sleep(
+                    0
+                )  # a parcel may have 500 URLs: one parcel in a step of the loop
                 try:
                     self._take(parcel)
                 except ParcelGap:
                     self.stepped_over += 1
-                # in one step with what the parcel caused, so that no commit is cut in between
+                # No await since the parcel was taken, so that both are in the same commit.
                 self.position = position
                 self._worker.wake()
             while self.position - self._committed >= _MOST_UNCOMMITTED:
@@ -188,7 +195,6 @@ class IncomingParcels:
             self._worker.fail(error)
 
     async def close(self) -> None:
-        """Reads no more."""
         tasks = list(self._reading)
         for task in tasks:
             task.cancel()

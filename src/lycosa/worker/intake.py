@@ -3,8 +3,8 @@
     found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> the owner's
     partition, or its outbox
 
-The pure rules are judged where a URL is found, because that spares the exchange everything that is
-out of scope; what depends on state (URL-seen, budgets, depth, priority) is the owner's alone.
+The pure rules judge a URL where it is found, which keeps everything out of scope out of the
+exchange. What depends on state (URL-seen, budgets, depth, priority) is decided by the owner alone.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ from lycosa.worker.site_records import SiteRecords
 from lycosa.worker.sitemaps import Sitemaps
 
 MANY_LINKS = 1000
-"""A page with more is taken in by steps of ``LINKS_AT_ONCE``, between which the loop has a turn."""
+"""A page with more links is taken in by slices, between which other tasks run."""
 
 LINKS_AT_ONCE = 250
-"""10 ms when all of them are new."""
+"""Links of a slice. It takes 10 ms when all of them are new."""
 
 _FIRST = 0
 _NO_HINT = (0, NO_HINT)
 
 
 class _Page(NamedTuple):
-    """A page whose links are taken in, how many of them were refused by now, by reason, and who
-    vouches for what an index lists.
+    """A page whose links are being taken in.
+
+    It counts the refused links by reason, and has the hosts that vouch for what a sitemap index
+    lists.
     """
 
     lease: Lease
@@ -61,9 +63,10 @@ class _Page(NamedTuple):
 
 
 class Intake:
-    """One per worker. ``outbox`` takes what belongs to partitions that are not owned here:
-    (source partition, destination, found). ``spread`` takes a URL whose place joined the scope
-    here: all other workers have to hear of it.
+    """One per worker.
+
+    ``outbox`` takes URLs for partitions of other workers: (source partition, destination, found).
+    ``spread`` takes a URL whose place joined the scope here, for all other workers.
     """
 
     def __init__(
@@ -87,16 +90,17 @@ class Intake:
         self.owners = Owners(addressing)
 
     def shed(self) -> None:
-        """Lets go of what is only kept to save look-ups."""
+        """Drop what is kept only to save lookups."""
         self._recent.clear()
         self.owners.shed()
 
-    # -- what was found
+    # -- URLs that were found
 
     def take_seed(self, raw: str) -> Refusal | None:
-        """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``.
-        One that another worker owns widens the scope, and is left to its owner. All workers are
-        given all seeds, so nothing is passed on.
+        """Take a URL given by the operator; return why it is refused, or ``None``.
+
+        A seed of another worker's partition only widens the scope here. All workers are given all
+        seeds, so nothing is passed on. Raises ``InvalidUrl``.
         """
         url = self.canonical(raw)
         owner = self._partitions.get(self.partition_of_host(host_of(url)))
@@ -110,42 +114,41 @@ class Intake:
         return refusal
 
     def add_places(self, urls: Iterable[str]) -> None:
-        """Places that belong to the crawl, which tables remember."""
+        """Add places to the scope that tables remember."""
         for url in urls:
             self._widen(url)
 
     def receive_places(self, partition: Partition, urls: Iterable[str]) -> None:
-        """Places of another worker's parcel: remembered here too, in the commit that takes the
-        parcel, so that the next owner knows them before it judges a link.
+        """Add places of a parcel to the scope, and store them in the commit that takes the parcel.
+
+        So the next owner knows them before it judges a link.
         """
         for url in urls:
             self._join(url, partition)
 
     def _join(self, url: str, witness: Partition) -> bool:
-        """A place belongs to the crawl, and ``witness`` remembers it. Tells whether that is new."""
+        """Add a place to the scope and store it in ``witness``; return whether it is new."""
         is_new = self._widen(url)
         if is_new:
             witness.table.put(joined_key(url), b"")
         return is_new
 
     def _widen(self, url: str) -> bool:
-        """Whether the place is new to the scope. Links that were refused a moment ago may be in
-        it now.
-        """
+        """Add a place to the scope; return whether it is new."""
         is_new = self.admission.scope.joins(url)
         if is_new:
-            self._recent.clear()
+            self._recent.clear()  # links that were refused a moment ago may be in scope now
         return is_new
 
     def take_seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
-        """Takes seeds; gives those that were refused, with the reason in words."""
+        """Take seeds; return those that were refused, with the reason in words."""
         refused: list[tuple[str, str]] = []
         for raw in raws:
             try:
                 refusal = self.take_seed(raw)
             except InvalidUrl as error:
                 if _FIRST not in self._partitions:
-                    continue  # of several workers, the owner of the first partition says so
+                    continue  # of several workers, only the owner of the first partition reports it
                 refused.append(
                     (raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}")
                 )
@@ -155,13 +158,11 @@ class Intake:
         return refused
 
     def take_outlinks(self, lease: Lease, parsed: Parsed) -> None:
-        """The links of a page, all at once."""
+        """Take in the links of a page at once."""
         deque(self.outlink_steps(lease, parsed), maxlen=0)
 
     def outlink_steps(self, lease: Lease, parsed: Parsed) -> Iterator[None]:
-        """The links of a page, so many with each step. All steps are taken before the next
-        commit is cut.
-        """
+        """Take in the links of a page by slices, all before the next commit is cut."""
         source, record = lease.host, lease.record
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
@@ -193,7 +194,8 @@ class Intake:
             self._take_links(page, links)
             if has_many:
                 for own in self._partitions.values():
-                    # or the cut of the next commit would have to take in what gathered of all steps
+                    # Otherwise the cut of the next commit would have to take in the links of all
+                    # slices at once.
                     own.take_gathered()
                 yield
         if listing is not None:
@@ -202,9 +204,7 @@ class Intake:
             self._refuse(source, reason, number)
 
     def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
-        """Some links of a page: those that pass the pure rules go to their owners, the others
-        are counted in ``page.refused``.
-        """
+        """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes = page.parsed.hints, page.parsed.changes
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
@@ -213,8 +213,8 @@ class Intake:
         fresh: list[Discovered] = []
         passed: list[Link] = []
         for link in links:
-            # A nearer find of a known URL passes, one by a kind of link that may be followed where
-            # another may not, and another date.
+            # A known URL passes again when it is found at a smaller depth, by a kind of link that
+            # other rules apply to, or with another date. Hence these are in the hashed key.
             stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
             if lastmod:
@@ -246,7 +246,7 @@ class Intake:
         return LinkSource(via, depth, importance)
 
     def gather_links(self, origin: LinkSource, links: list[Link], source: Partition) -> None:
-        """Links of a page, that passed the pure rules, to their owners."""
+        """Give links that passed the pure rules to their owners."""
         now = self._clock.wall()
         for owner in self.owners.deal(links):
             partition = self._partitions.get(owner.partition)
@@ -257,9 +257,7 @@ class Intake:
             owner.links.clear()
 
     def take_redirect(self, lease: Lease, target: str) -> None:
-        """A page answered with a redirect. The target of a seed's redirect belongs to the crawl:
-        the operator meant it.
-        """
+        """Take in a redirect's target. That of a seed joins the scope: the operator meant it."""
         record = lease.record
         found = Discovered(
             target,
@@ -288,9 +286,11 @@ class Intake:
     def sitemap_steps(
         self, source: VisitState, lines: Sequence[str], robots_url: str
     ) -> Iterator[None]:
-        """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest
-        of such a file is. A host that is only asked because another's sitemaps are there has none
-        of its own to offer. All steps are taken before the next commit is cut.
+        """Take in the Sitemap lines of a host's robots.txt, a slice with each step.
+
+        Lines that are not a URL are ignored, like other invalid lines of such a file. A host out of
+        scope, which was requested only because it has another host's sitemaps, contributes none.
+        All steps must be taken before the next commit is cut.
         """
         if not self.admission.scope.holds(source.name):
             return
@@ -321,17 +321,15 @@ class Intake:
                 yield  # ordinary files name a handful
 
     def is_sitemap(self, lease: Lease) -> bool:
-        """Whether a URL was found as a sitemap."""
         return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)
 
     def receive_urls(self, partition: Partition, found: Sequence[Discovered]) -> None:
-        """A parcel of another worker's; its URLs passed the pure rules where they were found."""
+        """Take the URLs of a parcel, which passed the pure rules where they were found."""
         self._discover(partition, found)
 
     # -- owners
 
     def partition_of_host(self, host: str) -> int:
-        """The partition that owns a host."""
         return self.owners.partition_of_host(host)
 
     def site_of(self, host: str) -> str:
@@ -342,17 +340,16 @@ class Intake:
         return self._addressing.canonicalizer.canonical(raw, base)
 
     def site_usage(self, partition: Partition, host: str) -> Usage:
-        """What the host's site has taken."""
         return self._standing.usage(partition, host)
 
     def note_usage(
         self, partition: Partition, host: str, fetched: Fetched, is_capture: bool
     ) -> None:
-        """Counts an exchange against the host's site."""
+        """Count a request and its answer in the usage of the host's site."""
         self._standing.note_usage(partition, host, fetched, is_capture)
 
     def over_budget(self, partition: Partition, host: VisitState) -> Refusal | None:
-        """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
+        """Why the host, whose turn has come, may not be fetched now, or ``None``."""
         return self._standing.over_budget(partition, host)
 
     def _give(self, found: list[Discovered], source: Partition) -> None:
@@ -389,9 +386,7 @@ class Intake:
                 partition.visits.mark_changed(host)
 
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
-        """Refusals by pure rules are counted per rule and host of the page, and judged again
-        when somebody asks.
-        """
+        """Count refusals by pure rules, by rule and host. ``explain`` judges single URLs again."""
         if number:
             refused = dict(source.record.refused)
             count(refused, int(reason), number)

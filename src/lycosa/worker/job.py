@@ -1,5 +1,7 @@
-"""What one worker is to do: one value, which the session makes, the node completes and a worker's
-process is started with. A supervisor only hands it on, so this module imports no stage.
+"""The job of one worker.
+
+It is one value: the session makes it, the node completes it, and a worker process is started with
+it. A supervisor only passes it on, so this module imports no stage.
 """
 
 from __future__ import annotations
@@ -22,19 +24,21 @@ if TYPE_CHECKING:  # the types of what only a worker holds
 
 
 class WorkerJob(msgspec.Struct, frozen=True):
-    """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose
-    places are in scope, its part of the memory where that is bounded (``config`` is fitted to it),
-    crawl time minus monotonic time (see ``CrawlClock``), the address table of the machine if it is
-    to be used.
+    """The job of one worker: its partitions (``owned``) and everything that it starts from.
 
-    ``previous_end`` says which part the end of the previous owner points to, and ``is_careful``
-    that the shard died again and again without a commit: for a minute its requests leave one at a
-    time, each named in a commit before. ``held_until`` (monotonic) is set after an unclean
-    takeover: no host is asked before it, because the previous owner may still be doing that.
+    ``places`` are URLs whose places are in scope. ``plan`` is the worker's part of the memory,
+    where that is bounded; ``config`` is fitted to it. ``time_base`` is crawl time minus monotonic
+    time (see ``CrawlClock``). ``machine_table`` is the address table of the machine, if it is to be
+    used.
 
-    A worker in a process of its own is the ``process``-th of this worker in this run. It loads
-    ``plugins`` by name, and where there are several workers, ``sockets`` are those of the exchange,
-    by worker.
+    ``previous_end`` says how the previous owner ended. ``is_careful`` says that the shard's workers
+    died repeatedly without a commit: for a minute requests are sent one at a time, each named in a
+    commit before. ``held_until`` (monotonic) is set after an unclean takeover: no host is requested
+    before it, because the previous owner may still be sending requests.
+
+    A worker in a separate process is the ``process``-th of this worker in this run. It loads
+    ``plugins`` by name. Where there are several workers, ``sockets`` are the sockets of the
+    exchange, by worker.
     """
 
     folder: Path
@@ -58,7 +62,7 @@ class WorkerJob(msgspec.Struct, frozen=True):
 
 
 class Extensions(msgspec.Struct, frozen=True):
-    """The user's own code: rules that are asked about each URL, and sinks that get each capture."""
+    """The user's code: rules that judge each URL, and sinks that receive each capture."""
 
     rules: tuple[UserRule, ...] = ()
     sinks: tuple[PageSink, ...] = ()

@@ -1,8 +1,8 @@
-"""Which of a host's URLs may be requested next: by crash counts, budgets and robots.txt.
+"""Decide which of a host's URLs may be requested next, by crash counts, budgets and robots.txt.
 
 Hundreds of URLs in a row may be disallowed, and a hostile robots.txt makes each judgement cost
-milliseconds. So the loop has a turn between judgements (``schedule.visit`` says when). No lease is
-held then, but by ``next_urls``, which gives all of them back.
+milliseconds. So the loop may run other tasks between judgements (``schedule.visit`` says when). No
+lease is held then, except by ``next_urls``, which restores all its leases.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lycosa.worker.visit import Visit
 
 
 class Leasing:
-    """One per worker."""
+    """Performs the steps of a visit from its first lease to robots.txt; one per worker."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Leasing:
         self._suspicion = suspicion
 
     async def take_url(self, visit: Visit, step: TakeUrl) -> UrlLeased | TurnOver:
-        """Leases the host's next URL."""
+        """Lease the host's next URL."""
         if not visit.passed:
             await self._refill(visit)
         visit.host.ran_errand = False
@@ -68,7 +68,7 @@ class Leasing:
         return UrlLeased(self._suspicion(lease.url) is Suspicion.HOPELESS)
 
     async def judge_budgets(self, visit: Visit, step: JudgeBudgets) -> BudgetsJudged:
-        """Whether nothing more may be fetched from the host now."""
+        """Judge whether the host or its site is over a budget."""
         refusal = self._intake.over_budget(visit.partition, visit.host)
         if refusal is None:
             return BudgetsJudged()
@@ -76,7 +76,7 @@ class Leasing:
         return BudgetsJudged(refusal.reason, detail, visit.host.record.parks)
 
     async def judge_robots(self, visit: Visit, step: JudgeRobots) -> RobotsJudged | RobotsUnread:
-        """What robots.txt of the URL's origin says."""
+        """Judge the leased URL by the robots.txt of its origin."""
         host, secure = visit.host, visit.is_secure
         state = self._robots.origin_state(visit.partition, host, secure, self._clock.time())
         if state is None:
@@ -95,13 +95,15 @@ class Leasing:
         return RobotsJudged(detail=_why(decision), is_costly=state.is_costly, judged=visit.passed)
 
     async def read_robots(self, visit: Visit, step: ReadRobots) -> UrlPassed:
-        """Reads the robots.txt of the URL's origin away from the loop."""
+        """Read the robots.txt of the URL's origin outside the loop."""
         await self._robots.load_origin(visit.partition, visit.host, visit.is_secure)
         return UrlPassed(visit.passed)
 
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:
-        """What the host's visit may request now: its first URL that is not ended without a request,
-        or its robots.txt before that.
+        """The URLs that a visit of the host may request now.
+
+        This is the first URL that does not end without a request, preceded by its robots.txt if
+        that has to be fetched.
         """
         partition, time, passed = (
             self._frontier.partitions[host.partition],
@@ -129,8 +131,9 @@ class Leasing:
                 partition.restore_lease(lease)
 
     async def _refill(self, visit: Visit) -> None:
-        """Reads the rows of the host's back queue that its next lease needs, away from the loop
-        when they are many.
+        """Read the rows of the host's back queue that its next lease needs.
+
+        Rows that are not in open writes are read in a thread, because they may be many.
         """
         keys, table = visit.host.queue.rows_wanted(), visit.partition.table
         if keys:
@@ -141,6 +144,6 @@ class Leasing:
 
 
 def _why(decision: RobotsDecision) -> str:
-    """Which line of which robots.txt disallows a URL."""
+    """The line of the robots.txt that disallows a URL."""
     line = decision.bound or f"line {decision.line}: {decision.rule}"
     return f"{line} (robots.txt {decision.version or decision.status})"

@@ -1,8 +1,8 @@
 """The settings that change while the crawl runs (``config.live``), as one worker follows them.
 
-A worker that takes over a shard starts with settings at least as new as those that the shard's last
-commit names: until it is told them it starts no visit. Each commit names the version that the
-worker follows, or waits for.
+A worker that takes over a shard needs settings at least as new as the version that the shard's last
+commit names. It starts no visit before it has received them. Each commit names the version that the
+worker follows or waits for.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from lycosa.worker.worker import Worker
 
 
 class AppliedSettings:
-    """One per worker. ``config`` is that of the start, ``committed`` the version that the shard's
-    last commit names.
+    """One per worker.
+
+    ``config`` is the configuration of the start, ``committed`` the version that the shard's last
+    commit names.
     """
 
     def __init__(
@@ -34,18 +36,19 @@ class AppliedSettings:
         return f"<AppliedSettings version={self.version} committed={self._committed}>"
 
     def expect(self) -> None:
-        """A coordinator will tell the settings: nothing is started before they are known."""
+        """Start nothing before the settings are known, because a coordinator will send them."""
         self._worker.lacks_settings = self.version < self._committed
 
     def follow(self, version: int, values: Mapping[str, str]) -> None:
-        """The coordinator's word: all live settings that differ from those of the start. An older
-        version than the one that is followed changes nothing.
+        """Follow the coordinator's settings: all live settings that differ from those of the start.
+
+        A version that is not newer than the current one is ignored.
         """
         if version <= self.version:
             return
         config = with_live(self._config, values)
         self._pacing.section = config.politeness
-        # What was stored under other settings may be longer than these allow, and stays.
+        # Waits stored under earlier settings may be longer than these allow, and remain valid.
         self._frontier.longest_wait_s = max(
             self._frontier.longest_wait_s, longest_wait(config.politeness)
         )

@@ -1,10 +1,10 @@
-"""Where the address table is that all crawls of a user on this machine share, so that together they
-press no address.
+"""The address table that all crawls of a user on this machine share.
 
-It is in memory that all processes of the machine see, in a folder that only this user can enter:
-``/dev/shm/lycosa-UID`` on Linux, else below the folder for temporary files. The variable
-``LYCOSA_RUNTIME_DIR`` names another folder. The name of the file carries the version of its layout,
-so that programs of different versions do not disturb each other.
+Together they respect the delay and the slots of each address. The table is in memory that all
+processes of the machine see, in a folder that only this user can enter: ``/dev/shm/lycosa-UID`` on
+Linux, else below the folder for temporary files. The variable ``LYCOSA_RUNTIME_DIR`` names another
+folder. The file name has the version of the layout, so that programs of different versions do not
+disturb each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NoMachineTable(Exception):
 
 
 def machine_table(section: PolitenessSection) -> Path:
-    """The file, which exists and can be opened. Raises ``NoMachineTable``."""
+    """The file of the table, which exists and can be opened. Raises ``NoMachineTable``."""
     folder = machine_folder()
     try:
         _make_private(folder)
@@ -41,7 +41,7 @@ def machine_table(section: PolitenessSection) -> Path:
 
 
 def open_machine_table(path: Path, section: PolitenessSection) -> AddressTable:
-    """The table of all crawls, for one process. Raises ``ValueError`` or ``OSError``."""
+    """Open the table of all crawls for one process. Raises ``ValueError`` or ``OSError``."""
     return AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS)
 
 
@@ -49,8 +49,8 @@ def machine_folder() -> Path:
     """The folder of this user."""
     if named := os.environ.get(MACHINE_TABLE_VARIABLE):
         return Path(named)
-    # Not XDG_RUNTIME_DIR: a crawl that cron starts has none, and would not find the table of one
-    # that was started by hand.
+    # Not XDG_RUNTIME_DIR: a crawl started by cron does not have it, and would not find the table
+    # of a crawl started by hand.
     base = (
         _SHARED_MEMORY
         if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
@@ -60,9 +60,7 @@ def machine_folder() -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    """The folder exists, is ours and no link, and nobody else can write there. Raises
-    ``OSError``.
-    """
+    """Make the folder. It must be ours, no link, and not writable by others. Raises ``OSError``."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:

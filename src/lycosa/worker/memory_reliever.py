@@ -1,6 +1,4 @@
-"""The steps of ``memory_relief``, done: what a worker gives back when the crawl's memory comes
-near its bound.
-"""
+"""Performs the steps of ``memory_relief`` when the crawl's memory is near its bound."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from lycosa.system.memory_relief import MemoryGuard, ReliefStep
 from lycosa.worker.assembly import Assembled, Ports
 from lycosa.worker.progress import memory_of
 
-_SMALLER = 4  # times, of the workbench
+_SMALLER = 4  # divides the capacity of the workbench
 
 
 class Recycled(Protocol):
-    """The parse child, seen from here."""
+    """The parse child as the reliever uses it."""
 
     @property
     def pid(self) -> int | None: ...
@@ -27,8 +25,10 @@ class Recycled(Protocol):
 
 
 class MemoryReliever:
-    """Of one worker. ``relieve`` is called with what the crawl's processes hold together; it acts,
-    and undoes it when that is far below.
+    """One per worker.
+
+    ``relieve`` is called with the memory of all processes of the crawl. It acts, and undoes its
+    acts when the memory is far below the bound.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class MemoryReliever:
         }
 
     def __repr__(self) -> str:
-        return f"<Reliever {self._guard!r}>"
+        return f"<MemoryReliever {self._guard!r}>"
 
     @property
     def relief(self) -> ReliefStep:
-        """The step that it is at."""
+        """The current step."""
         return self._guard.relief
 
     def memory(self) -> list[ProcessMemory]:
-        """What the worker and its parser hold."""
+        """The memory of the worker and its parser."""
         return memory_of(self._parser.pid)
 
     async def relieve(self, total: int) -> None:
-        """Acts on the crawl's memory, if it must."""
+        """Act on the crawl's memory, if necessary."""
         before = self._guard.relief
         mine = sum(each.own_bytes for each in self.memory())
         relief = self._guard.choose_step(self._clock.monotonic(), total, mine, self._worker.running)

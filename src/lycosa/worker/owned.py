@@ -1,7 +1,8 @@
 """What a worker owns, opened over its shard: partitions, frontier, crash counts, attempt log.
 
-After a crash the order matters: crashes are counted before a new attempt log is opened, and hosts
-are held back by the log that was read when the new one was there already.
+After a crash the order matters. Crashes are counted before a new attempt log is opened, because the
+unfinished requests of the old one show what was in flight. Hosts are held back when the new log is
+open.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Owned(msgspec.Struct, frozen=True):
 
 
 def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
-    """Over an open shard. Blocks."""
+    """Open what the worker owns, over an open shard. Blocks."""
     config, attempts = job.config, attempts_folder(job.folder)
     chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
     partitions = {
@@ -72,7 +73,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
     frontier = _frontier(job, partitions, clock, chance)
     log = AttemptLog(attempts, job.number, clock.wall(), clock.monotonic(), term=shard.term)
-    # After the log is open: a request without an end counts as one that lasted until then.
+    # After the log is open, because a request without an end counts as one that lasted until then.
     frontier.hold_back(_recent_hosts(job, clock))
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
 
@@ -115,16 +116,15 @@ def _frontier(
 
 
 def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
-    """Hosts contacted since shortly before the last commit, with the monotonic time from which they
-    may be fetched again.
+    """The earliest next fetch (monotonic) of hosts contacted since shortly before the last commit.
 
-    What came before is in the committed visit states. One whose request never ended waits the
-    longest ordinary delay from now, and so does every one after the machine itself went down.
+    Earlier contacts are in the committed visit states. A host whose request never ended waits the
+    longest ordinary delay from now. So does every host after a reboot of the machine.
     """
     now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
     since = min(job.last_commit or wall, wall - longest) - _COMMIT_MARGIN_S
-    # The state's times are of the wall clock, which may have been set forward since: what is recent
-    # by the other clock is held as well.
+    # The times of the state are of the wall clock, which may have been set forward since. So hosts
+    # that are recent by the monotonic clock are held as well.
     recent = Since(since, now - longest - _COMMIT_MARGIN_S, boot_id())
     held: dict[str, float] = {}
     for host, contact in last_contacts(attempts_folder(job.folder), recent).items():

@@ -1,4 +1,4 @@
-"""From URLs to the partitions that own their hosts, here or at another worker."""
+"""Finds the partition that owns a URL's host, here or at another worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lycosa.model.discovered import Discovered
 from lycosa.model.parsed import Link
 from lycosa.urls.identity import Canonicalizer, Sites, host_of, partition_of
 
-_HOSTS = 100_000  # whose owner is remembered
+_HOSTS = 100_000  # maximum number whose owner is cached
 
 
 class Addressing(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Addressing(msgspec.Struct, frozen=True):
 
 
 class UrlOwner:
-    """A partition, here or elsewhere, and the links of one page that are on their way to it."""
+    """A partition, here or elsewhere, and the links of one page that it is about to get."""
 
     __slots__ = ("links", "partition")
 
@@ -32,7 +32,7 @@ class UrlOwner:
 
 
 class Owners:
-    """One per worker. ``most`` bounds the hosts whose owner is remembered."""
+    """One per worker. ``most`` is the maximum number of hosts whose owner is cached."""
 
     def __init__(self, addressing: Addressing) -> None:
         self._addressing = addressing
@@ -44,7 +44,7 @@ class Owners:
         return f"<Owners hosts={len(self._by_host)} of {self.most}>"
 
     def shed(self) -> None:
-        """Lets go of what is only kept to save look-ups."""
+        """Drop what is kept only to save lookups."""
         self._by_host.clear()
 
     def partition_of_host(self, host: str) -> int:
@@ -66,8 +66,9 @@ class Owners:
         return owner
 
     def deal(self, links: Sequence[Link]) -> list[UrlOwner]:
-        """Gives each link to its owner; gives the owners that have some. The caller empties
-        them.
+        """Add each link to its owner; return the owners that have links.
+
+        The caller empties them.
         """
         known = self._by_host
         for link in links:

@@ -1,8 +1,8 @@
-"""The one place that decides how long a host rests after an exchange.
+"""Decides how long a host rests after an exchange; the only place that does.
 
-The rules are ``politeness.delay``'s; here they meet the host's visit state. A ``HostRest`` is made
-before a request and asked when it has ended; one that is never asked (the request was cancelled)
-leaves the host the longest ordinary delay.
+The rules are in ``politeness.delay``. This module applies them to the host's visit state. A
+``HostRest`` is made before a request and called when the request has ended. If it is never called,
+because the request was cancelled, the host rests for the longest ordinary delay.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lycosa.reasons import Reason
 
 
 class HostRest:
-    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic
-    clock, ``time_until`` in crawl time.
+    """The rest of one host after the exchange that is about to begin.
 
-    ``with``: the host has the rest when the block ends. ``on_asked`` is called when the host itself
-    asked for a longer one.
+    It ends at ``until`` on the monotonic clock and ``time_until`` in crawl time. When the ``with``
+    block ends, the host gets the rest. ``on_asked`` is called when the server asked for a longer
+    one.
     """
 
     def __init__(
@@ -54,16 +54,17 @@ class HostRest:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The host rests from now on, however its exchange ended."""
+        """Let the host rest from now on, however its exchange ended."""
         self._visit.rest(self.until, self.time_until, self._clock.monotonic())
 
     def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
-        """Takes the answer into the host's pace, which counts in crawl time; gives the delay in
-        seconds. ``wall`` is what a date in Retry-After is compared with; ``is_robots`` says that
-        the request was for robots.txt.
+        """Update the host's pace by the answer; return the delay in seconds.
+
+        ``wall`` is compared with a date in Retry-After. ``is_robots`` says that the request was for
+        robots.txt.
         """
         record, time = self._visit.record, self._clock.time()
-        # the host was asked for nothing, so it has nothing to rest from
+        # No request was sent, so the host needs no rest.
         if fetched.reason is Reason.LEASE_EXPIRED:
             self._ended = self.until, self.time_until = now, time
             self.is_asked = False
@@ -72,7 +73,7 @@ class HostRest:
             clamp(record.pace, self._section, time),
             in_seconds(fetched.header("retry-after"), wall),
         )
-        # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
+        # A refused HTTP/2 stream means the same as 503: the server is overloaded.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
         record.pace = pace_after_request(
             pace, self._section, status, asked, fetched.duration_s, time, is_robots=is_robots
@@ -81,11 +82,10 @@ class HostRest:
         return self.decide_delay()
 
     def decide_delay(self) -> float:
-        """The delay in seconds by the pace as it is now: again when the answer itself, a
-        robots.txt, asked for one.
+        """Decide the delay in seconds by the current pace.
 
-        Jitter is drawn anew, so a second decision only lengthens: the attempt log has the first one
-        already.
+        It is decided again when the answer, a robots.txt, has a Crawl-delay. The jitter is drawn
+        again, so a second decision only lengthens the rest: the attempt log already has the first.
         """
         delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
         self.until = max(self.until, self._ended[0] + delay.seconds)
@@ -106,13 +106,15 @@ class Pacing:
         self._clock = clock
         self._chance = chance
         self.was_asked = False
-        """A host has asked for a rest that the next owner of the shard could not know of, until
-        it is committed.
+        """Whether a host has asked for a rest that is not committed yet.
+
+        Until then the next owner of the shard would not know it.
         """
 
     def heed_crawl_delay(self, host: VisitState) -> None:
-        """The host's robots.txt became known some time after its last exchange: a Crawl-delay
-        counts from now.
+        """Apply a Crawl-delay that became known some time after the host's last exchange.
+
+        It counts from now.
         """
         record, section = host.record, self.section
         if record.pace.crawl_delay_s > section.delay_s:

@@ -1,6 +1,4 @@
-"""Turns of a host that are for a URL of its own: the request, and what its answer says of the
-host.
-"""
+"""The request for a URL of the host itself, and what its answer means for the host."""
 
 from __future__ import annotations
 
@@ -32,7 +30,8 @@ class PageTurns:
         with self._stages.pacing.rest_of(host) as rest:
             fetched = await sender.send_request(visit.request, rest, slot, visit.others)
         if fetched.reason is Reason.LEASE_EXPIRED:
-            return TurnOver()  # it is for the shard's owner to fetch, us if we are
+            # Another worker may own the shard now and fetch it. If not, the host has another turn.
+            return TurnOver()
         visit.answer = fetched
         is_failure = is_connection_failure(fetched.reason)
         host.note_answer(fetched.reason, fetched.status, fetched.address, is_failure)
@@ -54,14 +53,15 @@ class PageTurns:
             limits = _tightened(limits)
         partition = stages.frontier.partitions[lease.host.partition]
         is_unparsed = lease.host.host8 + lease.entry.url8 in partition.unparsed
-        # Of a body without links an answer without a body is of no use.
+        # A conditional request would bring no body, but a body that was never parsed is needed
+        # for its links.
         if history is None or history.status != 200 or is_unparsed:
             return FetchRequest(lease.url, address, kind, limits=limits)
         return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
 
 
 def _tightened(limits: Limits) -> Limits:
-    """For a URL that was in flight when the worker died, twice."""
+    """The limits for a URL that was in flight at two deaths of the worker."""
     return msgspec.structs.replace(
         limits,
         total_s=min(limits.total_s, 10.0),

@@ -1,9 +1,8 @@
-"""Documents on their way through the parser: how many may wait, and what happens when the parser is
-away.
+"""Bounds the documents that wait for the parser, and handles an unavailable parser.
 
-The host of a document was released before, so what waits here holds no fetch slot. It holds memory,
-and work that a kill would make necessary again, so both are bounded; and when no parser can be
-started nothing more is fetched for it after some seconds.
+The host of a document was released before, so a waiting document holds no fetch slot. It uses
+memory, and its work would be repeated after a crash, so number and bytes are bounded. When no
+parser could be started for some seconds, nothing more is fetched for it.
 """
 
 from __future__ import annotations
@@ -17,16 +16,14 @@ from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.ports import Parser
 
-# a second or two of the parser's work; each holds some 20 kB beside its body, as long as the parser
-# is what is slow
+# One or two seconds of the parser's work. While the parser is the slow part, each document takes
+# about 20 kB in addition to its body.
 _MOST = 1000
 _MOST_AWAY_S = 5.0
 
 
 class ParserQueue:
-    """One per worker. ``number`` documents are on their way; ``most_bytes`` bounds the bodies
-    that they hold in memory.
-    """
+    """One per worker. ``number`` documents wait; ``most_bytes`` bounds their bodies in memory."""
 
     def __init__(self, parser: Parser, most_bytes: int) -> None:
         self._parser = parser
@@ -36,29 +33,28 @@ class ParserQueue:
         self.number = 0
 
     def __repr__(self) -> str:
-        return f"<Parsing number={self.number} bytes={self._bytes} {self.health}>"
+        return f"<ParserQueue number={self.number} bytes={self._bytes} {self.health}>"
 
     @property
     def may_start(self) -> bool:
-        """Whether more may be fetched, for the parser to read."""
+        """Whether more may be fetched for the parser."""
         return self.number < _MOST and self._bytes < self._most_bytes and not self.lacks_parser
 
     @property
     def health(self) -> ParserHealth:
-        """What the parser says of itself."""
+        """The state of the parser."""
         return self._parser.health()
 
     @property
     def lacks_parser(self) -> bool:
-        """Whether the parser has been away for so long that nothing more is to be fetched for
-        it.
-        """
+        """Whether the parser has been unavailable for too long to fetch more for it."""
         return self.health.away_s > _MOST_AWAY_S
 
     @contextmanager
     def counted(self, fetched: Fetched) -> Iterator[None]:
-        """While a body is on its way from its fetch to its capture, which is the parser's part
-        and what other workers are asked.
+        """Count a body from its fetch to its capture.
+
+        Meanwhile it is parsed and other workers are asked.
         """
         size = len(fetched.body)
         self.number += 1
@@ -70,8 +66,9 @@ class ParserQueue:
             self._bytes -= size
 
     async def parse_body(self, fetched: Fetched, *, is_sitemap: bool) -> Parsed:
-        """What a body says. Waits as long as the parser is away; ``break_off`` cancels the task
-        that waits.
+        """Parse a body; wait while the parser is unavailable.
+
+        ``break_off`` cancels the waiting task.
         """
         task = cast("asyncio.Task[None]", asyncio.current_task())
         is_cut = bool(fetched.truncated)
@@ -91,8 +88,9 @@ class ParserQueue:
             self._waiting.discard(task)
 
     def break_off(self) -> None:
-        """Ends the visits that wait for the parser. Their leases are open, so their URLs stay
-        queued and are fetched by a later run.
+        """Cancel the visits that wait for the parser.
+
+        Their leases are open, so their URLs stay queued and are fetched by a later run.
         """
         for task in self._waiting:
             task.cancel()

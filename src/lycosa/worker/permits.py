@@ -1,5 +1,6 @@
-"""Permits for captures: ``--max-pages`` holds exactly, ``--max-bytes`` may be overrun by what is
-in flight.
+"""Permits for captures.
+
+``--max-pages`` holds exactly. ``--max-bytes`` may be exceeded by the responses in flight.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from lycosa.config.sections import LimitSection
 
 
 class Permits(Protocol):
-    """Whether another capture may be made. A permit that was taken ends in ``use_permit`` or
-    ``return_permit``.
+    """Whether another capture may be made.
+
+    A permit that was taken ends in ``use_permit`` or ``return_permit``.
     """
 
     def may_take(self) -> bool: ...
@@ -22,13 +24,13 @@ class Permits(Protocol):
 
 
 class GrantedPermits:
-    """Permits of one worker among several, which the coordinator tells as an absolute number: so
-    many captures in all.
+    """Permits of one worker among several, granted by the coordinator.
 
-    An absolute number can be told twice, or late, without becoming two permits. It grows only by a
-    permit of a greater serial, and shrinks only here (``return_unused``), after which the number of
-    the same serial is not followed again. ``captures`` is what the worker's partitions hold;
-    ``want`` is called when the worker has none left or gives some back.
+    A grant is an absolute number: the total of captures that the worker's partitions may have. So
+    it can be delivered twice or late without becoming two grants. It grows only by a grant with a
+    greater serial. It shrinks only here (``return_unused``), after which the grant with the same
+    serial is ignored. ``captures`` is the total at the start. ``want`` is called when the worker
+    has none left or returns some.
     """
 
     def __init__(self, section: LimitSection, captures: int, want: Callable[[], None]) -> None:
@@ -52,7 +54,7 @@ class GrantedPermits:
         return self.may - self._captures - self._open
 
     def may_take(self) -> bool:
-        """Whether ``take_permit`` would give one; asks for more when none is left."""
+        """Whether ``take_permit`` would succeed; asks for more when none is left."""
         if self._is_limited and self._left <= 0 and not self.is_waiting:
             self.is_waiting = True
             self._want()
@@ -76,21 +78,23 @@ class GrantedPermits:
             self._captures += 1
 
     def set_permit(self, serial: int, captures: int) -> None:
-        """The coordinator's word."""
+        """Apply a grant of the coordinator."""
         if serial > self.serial:
             self.serial, self.may = serial, captures
             self.is_waiting = self.is_waiting and self._left <= 0
 
     def return_unused(self) -> None:
-        """The worker has nothing to use them for."""
+        """Return the unused permits, because the worker has no use for them."""
         if self._is_limited and self._left > 0:
             self.may = self._captures + self._open
             self._want()
 
 
 class LocalPermits:
-    """One worker's permits. ``captures`` and ``body_bytes`` are what the crawl has; ``on_limit``
-    is called when nothing more is given.
+    """The permits of a worker that is alone.
+
+    ``captures`` and ``body_bytes`` are those of the crawl so far. ``on_limit`` is called when a
+    limit is reached.
     """
 
     def __init__(
@@ -106,8 +110,9 @@ class LocalPermits:
         return f"<LocalPermits captures={self._captures} open={self._open} bytes={self._bytes}>"
 
     def may_take(self) -> bool:
-        """Whether ``take_permit`` would give one. What is in flight may still fail and give its
-        permit back.
+        """Whether ``take_permit`` would succeed.
+
+        Captures in flight may still fail and return their permits.
         """
         if self._is_reached():
             self._on_limit()
@@ -115,18 +120,18 @@ class LocalPermits:
         return not self._section.max_pages or self._captures + self._open < self._section.max_pages
 
     def take_permit(self) -> bool:
-        """A permit for one capture; it ends in ``use_permit`` or ``return_permit``."""
+        """Take a permit for one capture; it ends in ``use_permit`` or ``return_permit``."""
         if not self.may_take():
             return False
         self._open += 1
         return True
 
     def return_permit(self) -> None:
-        """The permit was not needed: nothing was captured."""
+        """Return a permit: no capture was made."""
         self._open -= 1
 
     def use_permit(self, body_bytes: int) -> None:
-        """A capture was made."""
+        """Use up a permit: a capture was made."""
         self._open -= 1
         self._captures += 1
         self._bytes += body_bytes

@@ -1,14 +1,15 @@
-"""The order of the stages: what happens to a host that is ready, and to the URL it gives.
+"""The stages of a visit and their order.
 
-    acquire -> budgets -> robots.txt -> name, guard, address -> permit -> fetch
-            -> (host is given back) -> parse -> dedup -> store -> schedule -> admit -> frontier
+    acquire -> budgets -> robots.txt -> DNS lookup -> address slot -> permit -> fetch
+            -> (host released) -> parse -> dedup -> store -> schedule -> admit -> frontier
 
-What is decided on the way is ``schedule.visit``'s, a pure function from what happened to the next
-step. Here the steps are performed: each asks one stage, and tells what came of it. Nothing else
-knows this order, and the stages do not know each other. What a visit holds is ``worker.visit``'s.
+``schedule.visit.decide`` decides: it is a pure function from the last event to the next step. The
+pipeline performs the step with one stage and reports the result as the next event. Only this module
+knows which stage performs which step; the stages do not know each other. ``worker.visit`` keeps
+what a visit holds.
 
-From dedup on no commit is cut until all is done (``slicing``), so a commit sees a capture, the end
-of its lease and its outlinks together or not at all.
+From dedup on no commit is cut until the page is stored completely (``slicing``). So a commit
+contains a capture, the end of its lease and its outlinks together, or none of them.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class Pipeline:
-    """One per worker. Takes each host that ``Frontier.acquire`` gave through one exchange."""
+    """Takes hosts from ``Frontier.acquire`` through one exchange each; one per worker."""
 
     def __init__(
         self,
@@ -113,31 +114,34 @@ class Pipeline:
             AwaitAnswer: self._await_answer,
             **dict.fromkeys((Park, Snooze, Retire, Postpone), aside),
         }
-        """What performs each step, in the order of the stages."""
+        """The function that performs each step, in the order of the stages."""
         self.reparsing = stages.reparsing
         self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []
-        """URLs whose lease ended since the worker last took this list."""
+        """URLs whose lease ended since the last commit was cut."""
 
     @property
     def may_start(self) -> bool:
-        """Whether a visit could end in a capture, and the parser keeps up as far as memory asks for
-        it."""
+        """Whether a new visit may start.
+
+        The parser must keep up, within its memory, and a permit for a capture must be available.
+        """
         return self.parsing.may_start and self._permits.may_take()
 
     async def wait_until_stored(self) -> None:
-        """Waits until no page is taken in by half: then a commit may be cut, before anything else
-        is awaited.
+        """Wait until no page is partly stored.
+
+        A commit may then be cut, as long as nothing else is awaited before it.
         """
         await self._stages.slices.wait_until_done()
 
     @property
     def has_answer(self) -> bool:
-        """Whether any host answered anything in this run."""
+        """Whether any host sent a response in this run."""
         return self._stages.sender.has_answer
 
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:
-        """What the host's visit may request now."""
+        """The URLs that a visit of the host may request now."""
         if host.has_errands_turn(self._clock.monotonic()):
             return tuple(errand.url for errand in host.record.errands)
         return await self._stages.leasing.next_urls(host)
@@ -145,14 +149,17 @@ class Pipeline:
     # -- the visit
 
     def hold(self, host: VisitState) -> Visit:
-        """A visit of the host, for an ``async with`` block that gives it back."""
+        """A visit of the host, for an ``async with`` block that releases what the visit holds."""
         return Visit(host, self._stages.frontier, self._permits)
 
     async def run(self, visit: Visit) -> None:
-        """The steps of a visit, one after another."""
+        """Perform the steps of a visit, one after another, until it is over."""
         event: Event = self._turn(visit.host, bool(visit.host.record.questions))
         while True:
             step = decide(event, self._rules, self._clock.time())
+            # Release before the step, so that a long step such as parsing holds neither the host
+            # nor its address. The slot is separate because its release awaits: other processes may
+            # share the table of addresses.
             if visit.slot is not None and not step.keeps.slot:
                 await visit.give_back_slot()
             visit.keep(step.keeps)
@@ -198,10 +205,10 @@ class Pipeline:
         self._stages.errands.wait_for_answer(visit.host, question)
         return HostSetAside(False)
 
-    # -- what came of a page: the host is not needed any more
+    # -- the answer for a page: the host is not needed any more
 
     async def _examine(self, visit: Visit, step: TakeIn) -> BodyExamined:
-        """Everything about a body that takes time."""
+        """Perform the slow work on a body: parse it, and look up whether its content is known."""
         fetched, request, capturing = visit.answer, visit.request, self._stages.capturing
         assert fetched is not None and request is not None
         if fetched.status != 200 or not fetched.body_bytes:
@@ -225,8 +232,8 @@ class Pipeline:
         except InvalidUrl:
             return ""
 
-    # From here on no commit is cut, and nothing awaits but between the links of a page that has
-    # very many.
+    # From here to the end of the page no commit is cut. Nothing awaits, except between slices of
+    # a page that has very many links.
 
     async def _store(self, visit: Visit, step: StoreCapture) -> TurnOver:
         parsed = visit.body.parsed if visit.body is not None else None
@@ -236,7 +243,7 @@ class Pipeline:
         return TurnOver()
 
     def _capture(self, visit: Visit, step: StoreCapture) -> Iterator[None]:
-        """Stores the answer; gives the steps by which the page's links are to be taken in."""
+        """Store the answer; return the steps that take in the page's links."""
         lease, body, fetched = visit.lease, visit.body, self._count_answer(visit, is_capture=True)
         assert body is not None and visit.decision is not None
         visit.use_permit(fetched.body_bytes)
@@ -261,7 +268,7 @@ class Pipeline:
         return iter(())
 
     def _count_answer(self, visit: Visit, is_capture: bool) -> Fetched:
-        """Counts an answer against its host and its site; gives it."""
+        """Count the answer in the usage of its host and its site, and return it."""
         fetched, parsed = visit.answer, visit.body.parsed if visit.body is not None else None
         assert fetched is not None
         visit.partition.note_capture(

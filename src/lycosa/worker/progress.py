@@ -1,4 +1,4 @@
-"""What a worker says of itself: counts, and what it is waiting for."""
+"""The progress of a worker: counts, and what it waits for."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from lycosa.system.memory import held_by
 from lycosa.worker.worker import Worker
 
 _SLOWEST = 5
-_SHARE = 0.02  # of the loop's time that looking through all hosts may take
+_SHARE = 0.02  # of the loop's time, for looking through all hosts
 
 
 class ProgressReport:
-    """Makes ``Progress`` values for one worker; looking for the slowest hosts is bounded to a
-    share of the time.
+    """Makes ``Progress`` values for one worker.
+
+    Finding the slowest hosts is bounded to a share of the time.
     """
 
     def __init__(
@@ -92,9 +93,7 @@ class ProgressReport:
         )
 
     def _next_in_s(self, now: float) -> float:
-        """Until the next host is ready, or the next retry, sleeping or parked host is due; -1
-        when nothing ever is.
-        """
+        """Seconds until a host is ready or a retry or a waiting host is due; -1 if none is."""
         frontier, time = self._worker.frontier, self._clock.time()
         times = [
             float(due) - time
@@ -132,7 +131,7 @@ class ProgressReport:
 
 
 def _by_name(totals: Sequence[Counters]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """States, reasons and refusals of all partitions, by their names."""
+    """States, reasons and refusals of all partitions, by name."""
     states: dict[str, int] = {}
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
@@ -147,12 +146,11 @@ def _by_name(totals: Sequence[Counters]) -> tuple[dict[str, int], dict[str, int]
 
 
 def count_by_name(table: dict[str, int], name: str, number: int) -> None:
-    """Adds to one entry of a table of counts."""
     table[name] = table.get(name, 0) + number
 
 
 def memory_of(parser_pid: int | None) -> list[ProcessMemory]:
-    """What this worker and its parser hold, and the processor time that they have used."""
+    """Memory and CPU time of this worker and its parser."""
     found = [ProcessMemory("worker", *held_by(), cpu_s())]
     return (
         [*found, ProcessMemory("parser", *held_by(parser_pid), cpu_s(parser_pid))]

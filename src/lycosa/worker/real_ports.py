@@ -22,7 +22,7 @@ from lycosa.worker.job import WorkerJob
 
 
 def cache_of(plan: MemoryPlan) -> SharedCache:
-    """The tables' part of a worker's memory."""
+    """The block cache of the tables, by the worker's memory plan."""
     return SharedCache(plan.cache, min(plan.memtables, plan.cache // 2), plan.memtable)
 
 
@@ -32,7 +32,9 @@ def real_ports(
     reach: FaultPoint = lambda _: None,
     lease: ShardLease | None = None,
 ) -> Ports:
-    """``lease`` is that of the worker's shard; a crawl of one machine has none. Raises
+    """Make the ports.
+
+    ``lease`` is the lease of the worker's shard; a crawl on one machine has none. Raises
     ``ValueError`` when a setting of the fetcher or the resolver is not usable.
     """
     folder, config = job.folder, job.config
@@ -70,7 +72,7 @@ def child_parser(ports: Ports) -> ChildParser:
 
 
 def _cookies(folder: Path, section: FetchSection) -> CookieJars | None:
-    """Jars by the crawl's own sites, when the operator wants them."""
+    """Cookie jars by the crawl's sites, if the settings ask for them."""
     return (
         CookieJars(Sites(suffix_list(folder)).site_of, section.cookie_bytes)
         if section.cookies is Cookies.SITE

@@ -1,10 +1,9 @@
-"""The second phase of a start: bringing a crawl folder to its last commit, before any worker
-starts.
+"""The second phase of a start: brings a crawl folder to its last commit before any worker starts.
 
-It cuts and deletes what no commit names, so it comes after the first phase (``start_check``), which
-finds out whether a commit is missing. What is done is ``opening.bring_up`` over the files of the
-folder: of all its workers at a start, of one worker after it died. Partitions can be dealt to any
-number of workers afterwards, because no log is needed any more.
+It cuts and deletes what no commit names. So it comes after the first phase (``start_check``), which
+finds out whether a commit is missing. Both functions run ``opening.bring_up`` over the files of the
+folder: those of all workers at a start, or those of one worker after it died. After a start the
+partitions can be assigned to any number of workers, because no log is needed any more.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from lycosa.store import SegmentFiles
 
 
 def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int) -> Recovered:
-    """The whole crawl, before its ``workers`` workers start.
+    """Recover the whole crawl before its ``workers`` workers start. Blocks.
 
-    Blocks. Raises ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``, each before
-    anything is lost.
+    Raises ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``, each before anything is
+    lost.
     """
     snapshots = FolderSnapshots(folder, config, open_table, range(config.frontier.partitions))
     return bring_up(
@@ -41,11 +40,12 @@ def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int
 def recover_worker(
     folder: Path, config: Config, open_table: Opener, worker: int, owned: Sequence[int]
 ) -> Recovered:
-    """The part of one worker that died, while the others go on. Raises like ``recover_crawl``.
+    """Recover the part of one worker that died, while the others run.
 
-    What its partitions hold of earlier runs may be in other workers' logs, and was checked when the
-    run began. Its log may still name partitions that it owned in such a run and that are another's
-    now: they were brought up to date then, and are left alone.
+    Raises like ``recover_crawl``. Its partitions' data of earlier runs may be in other workers'
+    logs. That was checked when the run began. Its log may still name partitions that it owned in
+    such a run and that another worker owns now. They were brought up to date then, and are not
+    touched.
     """
     log = FileLog(CommitLog(log_folder(folder), worker), 0)
     return bring_up(

@@ -1,9 +1,8 @@
-"""Hosts that were given up by the operator's own decision, and what happens when the operator
-decides anew.
+"""Reopens hosts that were retired for a forbidden address, when the settings change.
 
-An address that may not be connected to is no outage: its host is given up at once and nothing but a
-change of settings can help. So each partition remembers the ranges that were allowed, and a run
-that allows others looks through its hosts, once.
+A forbidden address is no outage. Its host is retired at once, and only a change of settings can
+help. So each partition stores the ranges that were allowed, and a run that allows other ranges
+scans its hosts once.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ _ALLOWED_KEY = meta_key("allowed")
 
 
 def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now: float) -> int:
-    """Reopens hosts that were given up for an address that is ``allowed`` by now (CIDRs).
-    ``now`` is crawl time. Gives how many.
+    """Reopen hosts that were retired for an address that is now in ``allowed`` (CIDRs); count them.
+
+    ``now`` is crawl time.
     """
     wanted, guard = sorted(allowed), Guard(allowed)
     reopened = 0
@@ -31,8 +31,8 @@ def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now:
         before = partition.table.get(_ALLOWED_KEY)
         if (msgspec.msgpack.decode(before) if before is not None else []) == wanted:
             continue
-        # Found before anything is written: a scan of a table that has open writes is merged with
-        # them in memory, all of it.
+        # All are found before anything is written, because a scan of a table with open writes is
+        # merged with them in memory as a whole.
         for host8 in list(_forbidden(partition, guard)):
             host = partition.visits.find_host(host8)
             if host is not None:
@@ -43,7 +43,7 @@ def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now:
 
 
 def _forbidden(partition: Partition, guard: Guard) -> Iterator[bytes]:
-    """The hosts that were given up for an address that ``guard`` lets pass."""
+    """The hosts that were retired for an address that ``guard`` allows."""
     for key, value in partition.table.scan(b"H", prefix_end(b"H")):
         record = decode_visit(value)
         is_ours = record.state is HostState.RETIRED and record.reason is Reason.ADDRESS_FORBIDDEN

@@ -1,10 +1,9 @@
-"""Stored bodies that were never parsed, parsed from their WARC records, and their links handed in
-as if they had been found then.
+"""Parses stored bodies that were never parsed, and takes in their links.
 
-Each goes the way of a fetched page from the parser on: links to the intake with the depth and the
-page of that time, and the remark on the URL's record changed, both in one commit. What is already
-stored stays as it is, the row of the capture too. A body that cannot be read any more (its segment
-was taken away) is fetched again.
+A body is read from its WARC record and handled like a fetched page from the parser on. Its links go
+to the intake with the depth and the page of that time, and the remark in the URL's record changes,
+both in one commit. Stored data is not changed, including the row of the capture. A body that cannot
+be read any more, because its segment was deleted, is fetched again.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ _Key = tuple[Partition, bytes]
 
 
 class Reparsed(msgspec.Struct):
-    """What came of it: bodies parsed, links that they had, bodies that the parser did not get
-    through again, URLs to be fetched again.
-    """
+    """The result: bodies parsed, their links, bodies that failed again, URLs to fetch again."""
 
     parsed: int = 0
     links: int = 0
@@ -45,9 +42,7 @@ class Reparsed(msgspec.Struct):
 
 
 class Reparser:
-    """Of one worker, for the partitions that it owns. ``done`` counts what was achieved since it
-    was made.
-    """
+    """Reparses for the partitions of one worker. ``done`` counts its results."""
 
     def __init__(
         self,
@@ -69,10 +64,10 @@ class Reparser:
             partition.unparsed.adopt_older()
 
     def __repr__(self) -> str:
-        return f"<Reparsing {self.done}>"
+        return f"<Reparser {self.done}>"
 
     def waiting(self, reasons: Container[Reason] = INTERNAL_FAILURES) -> int:
-        """Bodies that wait to be parsed."""
+        """Number of bodies that wait to be parsed."""
         return sum(partition.unparsed.count(reasons) for partition in self._partitions.values())
 
     async def run(
@@ -80,8 +75,9 @@ class Reparser:
         may_go_on: Callable[[], Awaitable[bool]],
         reasons: Container[Reason] = INTERNAL_FAILURES,
     ) -> None:
-        """All that were not parsed for one of these reasons, once. ``may_go_on`` is awaited
-        before each few; it ends when that says no.
+        """Parse all bodies once that were not parsed for one of these reasons.
+
+        ``may_go_on`` is awaited before each batch; the run ends when it returns false.
         """
         keys = [
             (partition, url)
@@ -101,9 +97,9 @@ class Reparser:
             return
         record = await self._read(body)
         parsed = await self._parse(lease, record) if record is not None else None
-        # Nothing awaits from here on, so a commit holds all of it or nothing.
+        # Nothing awaits from here on, so a commit contains all of it or nothing.
         if partition.unparsed.get(url) != body or url in partition.leased:
-            return  # fetched meanwhile, or about to be: that parse counts
+            return  # it was fetched meanwhile, or is being fetched: that parse counts
         if parsed is None:
             partition.unparsed.fetch_again(url, self._clock.time())
             self.done.to_fetch += 1
@@ -114,7 +110,7 @@ class Reparser:
             self._take(key, lease, body, parsed)
 
     def _lease(self, key: _Key) -> Lease | None:
-        """What links are found by is a lease; this one was not handed out and is not given back."""
+        """A lease for the intake, which takes links of a lease. It was not handed out."""
         partition, url = key
         record, host = partition.find_record(url[:8], url[8:]), partition.visits.find_host(url[:8])
         if record is None or host is None or url in partition.leased:
@@ -141,8 +137,9 @@ class Reparser:
         )
 
     async def _read(self, body: UnparsedBody) -> StoredRecord | None:
-        """The record with the body, which is another URL's when that had the same one; ``None``
-        when it is not there.
+        """The record with the body, or ``None`` if it cannot be read.
+
+        It is another URL's record if that URL had the same body before.
         """
         record = await self._record(body.segment, body.offset)
         if record is None or record.fields.get("WARC-Type") != _REVISIT:

@@ -1,9 +1,8 @@
-"""Sends one request with everything that must stand before and after it: name, address slot,
-attempt log.
+"""Sends a request, with the address slot before it and its lines in the attempt log.
 
-Pages and robots.txt, redirect hops of robots.txt too, go through here, so there is one place where
-a request leaves the worker and none leaves without its line in the attempt log and a slot of its
-address.
+Pages and robots.txt files, including redirect targets of robots.txt, are requested here. It is the
+only place where a request leaves the worker. So no request is sent without its line in the attempt
+log and a slot of its address.
 """
 
 from __future__ import annotations
@@ -23,24 +22,27 @@ from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of, name_of
 
 DelayAfter = Callable[[Fetched, float, float, bool], float]
-"""Given an answer and when it ended (monotonic, wall): the effective delay of its host from then
-on, in seconds.
+"""Maps the end of a request to the effective delay of its host from then on, in seconds.
+
+Its arguments are the answer, the end (monotonic, then wall time) and whether it was for robots.txt.
 """
 
 _NEXT_ADDRESS = frozenset(
     {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
 )
 _LONGEST_REST_S = (
-    60.0  # before a second attempt of the same visit; beyond it the URL has its own retry
+    60.0  # before a second attempt in the same visit; after a longer rest the URL is retried later
 )
 _NO_LEASE_S = 1.0  # until a host has its turn again
-_LATE_S = 0.001  # from taking a slot to the request
+_LATE_S = 0.001  # maximum time from taking a slot to the request
 
 
 class Slot:
-    """A slot of an address, for one request. It is held from a ``take`` that gives 0 until
-    ``give_back``, or to the end of an ``async with`` block; giving back one that is not held does
-    nothing."""
+    """A slot of an address, for one request.
+
+    It is held from a ``take`` that returns 0 until ``give_back`` or the end of an ``async with``
+    block. Giving back a slot that is not held does nothing.
+    """
 
     __slots__ = ("_addresses", "_clock", "_lease", "_taken_at", "address", "is_held")
 
@@ -56,8 +58,10 @@ class Slot:
         return f"<Slot {self.address} {'held' if self.is_held else 'not held'}>"
 
     async def take(self) -> float:
-        """Takes the slot: 0, or the seconds to wait without one. None is taken without the lease on
-        the shard."""
+        """Take the slot; return 0, or the seconds to wait before the next try.
+
+        No slot is taken without the lease on the shard.
+        """
         now = self._clock.monotonic()
         if not self._lease.holds(now):
             return _NO_LEASE_S
@@ -67,11 +71,11 @@ class Slot:
         return wait
 
     async def begin(self) -> float | None:
-        """When the request leaves, which is now; ``None`` when the lease has run out.
+        """The start of the request, which is now; ``None`` when the lease has expired.
 
-        A process that was held up since the slot was taken (another thread had the interpreter, the
-        system ran others) takes its slot anew: another worker may have taken the next one, and its
-        request would follow ours too closely.
+        If the process was delayed since the slot was taken (by another thread or by other
+        processes), it takes a slot again. Another worker may have taken the next slot meanwhile,
+        and its request would follow ours too closely.
         """
         while (now := self._clock.monotonic()) - self._taken_at > _LATE_S:
             await self.give_back()
@@ -82,7 +86,7 @@ class Slot:
         return now if self._lease.holds(now) else None
 
     async def give_back(self) -> None:
-        """The request has ended, or none was sent."""
+        """Give back the slot: the request has ended, or none was sent."""
         if self.is_held:
             self.is_held = False
             await self._addresses.release_slot(self.address, self._clock.monotonic())
@@ -100,7 +104,7 @@ class Slot:
 
 
 class RequestSender:
-    """One per worker. ``limits`` bound every request that does not bring its own."""
+    """One per worker. ``limits`` bound every request that has no limits itself."""
 
     def __init__(
         self,
@@ -120,7 +124,7 @@ class RequestSender:
         self.limits = limits
         self._lease = lease
         self.in_flight = 0
-        self.has_answer = False  # somebody answered, with whatever status
+        self.has_answer = False  # some server has answered, with any status
         self._looking_up: set[asyncio.Task[None]] = set()
 
     async def resolve_host(self, host: str) -> Sequence[str]:
@@ -128,7 +132,7 @@ class RequestSender:
         return await self._resolver.resolve(name_of(host))
 
     def prefetch_addresses(self, host: str) -> None:
-        """Looks a name up before it is needed; what comes of it is in the resolver's cache."""
+        """Look up a name before it is needed; the result stays in the resolver's cache."""
         task = asyncio.get_running_loop().create_task(self._look_up(host))
         self._looking_up.add(task)
         task.add_done_callback(self._looking_up.discard)
@@ -144,16 +148,14 @@ class RequestSender:
     async def send_request(
         self, request: FetchRequest, rest: DelayAfter, slot: Slot, others: Sequence[str] = ()
     ) -> Fetched:
-        """Sends, with ``slot`` of ``request.address`` taken; it is given back when the answer has
-        ended.
+        """Send a request, with ``slot`` of ``request.address`` taken, and give the slot back.
 
-        ``rest`` is asked once per attempt, when it has ended, how long the host then rests. A
-        second attempt is made, after the host's rest as any other request and if the slot is free:
-        on a new connection when the server closed a kept one instead of answering, and to the first
-        of the ``others`` (further addresses of the host) when no connection comes about.
-
-        ``LEASE_EXPIRED`` means that nothing was sent, because the lease on the shard had run out by
-        then: no failure, of nobody.
+        ``rest`` is called once per attempt, when it has ended, and returns the host's delay. A
+        second attempt is made in two cases. If the server closed a kept connection instead of
+        answering, it uses a new connection. If no connection could be made, it goes to the first of
+        the ``others`` (further addresses of the host). It is made only after the host's rest, like
+        any other request, and only if a slot is free. ``LEASE_EXPIRED`` means that nothing was
+        sent, because the lease on the shard had expired; it does not count as a failure.
         """
         fetched, delay_s = await self._attempt(request, rest, slot)
         address = _address_of_second(fetched.reason, request.address, others)
@@ -188,9 +190,9 @@ class RequestSender:
             try:
                 fetched = await self._exchange(request, begun)
             except BaseException:
-                # Cancelled: the worker stops at once. The line says that we broke it off, so it is
-                # not taken for a crash. The host was asked for something all the same, and the next
-                # run keeps its rest.
+                # Cancelled, because the worker stops at once. The line in the log shows that we
+                # ended the request, so it is not taken for a crash. The host did get a request,
+                # so the next run keeps its rest.
                 broken = Fetched(
                     request.url,
                     Reason.INTERNAL,
@@ -206,7 +208,10 @@ class RequestSender:
         return fetched, self._ended(fetched, request, rest, number)
 
     async def _exchange(self, request: FetchRequest, begun: float) -> Fetched:
-        """The request and its answer; the address counts from when they really began."""
+        """Send the request and read its answer.
+
+        The table of addresses is given the time at which the request really began.
+        """
         await self._addresses.record_start(request.address, begun)
         fetched = await self._fetcher.fetch(request)
         began = self._clock.monotonic() - fetched.duration_s
@@ -217,7 +222,10 @@ class RequestSender:
     def _ended(
         self, fetched: Fetched, request: FetchRequest, rest: DelayAfter, number: int | None = None
     ) -> float:
-        """An attempt ended, the ``number``-th of the log if one began; gives the host's delay."""
+        """Record the end of an attempt; return the host's delay.
+
+        ``number`` is its number in the attempt log, if it began.
+        """
         now, wall = self._clock.monotonic(), self._clock.wall()
         delay_s = rest(fetched, now, wall, request.kind is FetchKind.ROBOTS)
         if number is not None:
@@ -227,8 +235,9 @@ class RequestSender:
         return delay_s
 
     async def _sleep(self, delay_s: float) -> None:
-        """At least ``delay_s``: a loop's timers may fire up to a millisecond early, which would be
-        a pause too short.
+        """Sleep for at least ``delay_s``.
+
+        The loop's timers may fire up to a millisecond early, which would make the pause too short.
         """
         until = self._clock.monotonic() + delay_s
         while (wait := until - self._clock.monotonic()) > 0:
@@ -249,9 +258,7 @@ class RequestSender:
 
 
 def _address_of_second(reason: Reason, first: str, others: Sequence[str]) -> str:
-    """Which address a second attempt would ask after an answer of the ``first``; empty when there
-    is no use in one.
-    """
+    """The address for a second attempt after an answer of ``first``; empty if none would help."""
     if reason is Reason.REQUEST_UNANSWERED:
         return first
     if reason in _NEXT_ADDRESS:

@@ -1,10 +1,10 @@
-"""robots.txt of the worker's hosts: what is stored, what it says, and how it is fetched.
+"""robots.txt of the worker's hosts: storing it, judging by it, fetching it.
 
-The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is
-stored per origin (scheme and host with port, RFC 9309 §2.3) and compiled matchers are kept for the
-origins in use. Long files are read and compiled away from the loop (``robots_reader``), so a
-caller asks ``origin_state`` first, and awaits ``load_origin`` when that says that the file is not
-ready. Where a file redirects to is ``errands``' to ask for.
+The decisions are in ``politeness``. This module connects them with the partition's table and the
+network. A file is stored per origin (scheme and host with port, RFC 9309 §2.3). Compiled matchers
+are kept for the origins in use. Long files are read and compiled outside the loop
+(``robots_reader``). So a caller asks ``origin_state`` first, and awaits ``load_origin`` when the
+file is not ready. ``errands`` follow redirects.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ from lycosa.worker.request_sender import RequestSender, Slot
 from lycosa.worker.robots_reader import Ready, RobotsReader, whole_body
 
 _MATCHERS = 20_000
-_RULES = 1_000_000  # about half a kilobyte each, rule and matcher
+_RULES = 1_000_000  # half a kilobyte each, with the matcher
 
 
 class OriginState(msgspec.Struct, frozen=True):
-    """What robots.txt says of one origin now: fetch it (``is_needed``), wait for it
-    (``wait_until``, crawl time), or decide by it.
+    """What robots.txt means for one origin now.
+
+    It has to be fetched (``is_needed``) or waited for (``wait_until``, crawl time), or it decides.
     """
 
     is_needed: bool
@@ -64,20 +65,23 @@ class OriginState(msgspec.Struct, frozen=True):
 
     @property
     def is_costly(self) -> bool:
-        """Whether a judgement may take milliseconds, so that the loop should have a turn after
-        each.
+        """Whether a judgement may take milliseconds.
+
+        Then the loop should run other tasks after each.
         """
         return self.matcher is not None and self.matcher.is_costly
 
     def decide(self, target: str) -> RobotsDecision:
-        """The verdict on a path and query."""
+        """The decision about a path and query."""
         assert self.record is not None and self.matcher is not None
         return decision(self.record, self.matcher.judge_target(target))
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What an answer means for an origin: the record, ready and as it is stored; the delay that
-    http and https of its host ask for; why the last request failed.
+    """What an answer means for an origin.
+
+    It has the record, ready and in its stored form; the Crawl-delay that applies to http and https
+    of its host; and why the last request failed.
     """
 
     ready: Ready
@@ -105,20 +109,21 @@ class Robots:
         self._clock = clock
         self._known: OrderedDict[bytes, Ready] = OrderedDict()
         self._rules = (
-            0  # of all known files: a hostile one has as many as ten thousand ordinary ones
+            0  # of all known files: a hostile file has as many as ten thousand ordinary ones
         )
         self.most_rules = _RULES
 
     def shed(self) -> None:
-        """Lets go of the files that it has ready; they are read again from the table."""
+        """Drop the files that are ready; they are read again from the table."""
         self._known.clear()
         self._rules = 0
 
     def origin_state(
         self, partition: Partition, host: VisitState, secure: bool, time: float
     ) -> OriginState | None:
-        """What is known of the origin at a crawl time; ``None`` when its file is long and not
-        ready: ``load_origin`` it first.
+        """What is known of the origin at a crawl time.
+
+        ``None`` when its file is long and not ready; then ``load_origin`` has to be awaited first.
         """
         key = robots_key(host.host8, secure)
         known = self._known.get(key)
@@ -139,7 +144,7 @@ class Robots:
     async def ready_state(
         self, partition: Partition, host: VisitState, secure: bool, time: float
     ) -> OriginState:
-        """``origin_state``, after the file was made ready where it has to be."""
+        """``origin_state``, after making the file ready if necessary."""
         while (state := self.origin_state(partition, host, secure, time)) is None:
             await self.load_origin(partition, host, secure)
         return state
@@ -147,8 +152,9 @@ class Robots:
     async def load_origin(
         self, partition: Partition, host: VisitState, secure: bool
     ) -> Ready | None:
-        """What is stored of the origin, ready to judge by; ``origin_state`` knows it when this
-        returns, until something else is awaited.
+        """Read what is stored of the origin.
+
+        ``origin_state`` has it ready when this returns, until something else is awaited.
         """
         key = robots_key(host.host8, secure)
         known = self._known.get(key)
@@ -158,8 +164,9 @@ class Robots:
         return known
 
     async def fetch_file(self, url: str, slot: Slot, rest: HostRest) -> Fetched:
-        """One request for a robots.txt, or for where one redirects to. ``slot`` is taken; ``rest``
-        decides the host's rest.
+        """Request a robots.txt, or the target of its redirect.
+
+        ``slot`` must be taken; ``rest`` decides the host's rest.
         """
         most = self._reader.section.max_bytes + 1
         request = self._sender.robots_request(url, slot.address, most)
@@ -168,9 +175,7 @@ class Robots:
     async def read_response(
         self, partition: Partition, host: VisitState, secure: bool, fetched: Fetched
     ) -> Learned:
-        """What the last response to a request for an origin's file means, all redirects
-        followed.
-        """
+        """What the last response means for an origin, after all redirects."""
         old = await self.load_origin(partition, host, secure)
         ready, stored = await self._reader.read_answer(
             fetched, old.record if old else None, self._clock.time()
@@ -178,7 +183,7 @@ class Robots:
         return await self._learned(partition, host, secure, ready, stored, fetched.reason)
 
     async def read_foreign(self, fetched: Fetched) -> tuple[RobotsRecord, bytes]:
-        """What the response to an errand means for those who asked; and how it is stored."""
+        """What the response to an errand means for the askers, and its stored form."""
         ready, stored = await self._reader.read_answer(fetched, None, self._clock.time())
         return ready.record, stored
 
@@ -190,8 +195,9 @@ class Robots:
         answer: RobotsAnswer,
         until: float = 0.0,
     ) -> Learned:
-        """What follows when there was no file at the end of the redirects; after a failure it is
-        asked for again no earlier than at ``until`` (crawl time).
+        """What it means for an origin that no file was found at the end of the redirects.
+
+        After a failure it is requested again no earlier than at ``until`` (crawl time).
         """
         old, time = await self.load_origin(partition, host, secure), self._clock.time()
         ready = self._reader.judge_failure(answer, old, time)
@@ -207,7 +213,7 @@ class Robots:
     async def adopted_file(
         self, partition: Partition, host: VisitState, secure: bool
     ) -> Learned | None:
-        """What ``adopt_file`` stored, if it is there still."""
+        """The file that ``adopt_file`` stored, if it is still there."""
         stored, ready = (
             partition.table.get(robots_key(host.host8, secure)),
             await self.load_origin(partition, host, secure),
@@ -221,14 +227,14 @@ class Robots:
     def adopt_file(
         self, partition: Partition, host: VisitState, secure: bool, stored: bytes
     ) -> None:
-        """Stores the file of another host as an origin's."""
+        """Store the file of another host as the file of an origin."""
         self._drop(robots_key(host.host8, secure))
         partition.table.put(robots_key(host.host8, secure), stored)
 
     def keep_learned(
         self, partition: Partition, host: VisitState, secure: bool, learned: Learned
     ) -> None:
-        """Remembers what was learnt."""
+        """Store what was learned about an origin, and update its host."""
         record = learned.ready.record
         host.record.last_error = record.error if record.failures else learned.reason
         partition.table.put(robots_key(host.host8, secure), learned.stored)
@@ -239,8 +245,9 @@ class Robots:
         partition.visits.mark_changed(host)
 
     def fresh_answer(self, partition: Partition, host: VisitState, url: str) -> bytes | None:
-        """What robots.txt at a URL of this host says, as it is stored, when it was fetched, may
-        be used still, and is ready.
+        """The stored form of the robots.txt at a URL of this host.
+
+        ``None`` unless it was fetched, has not expired and is ready.
         """
         secure = url.startswith("https:")
         if url != robots_url(host.name, secure):
@@ -259,8 +266,8 @@ class Robots:
         stored: bytes,
         reason: Reason,
     ) -> Learned:
-        # The delay is the host's, the file an origin's: where http and https ask for different
-        # ones, the longer holds.
+        # A file belongs to an origin, but the delay belongs to the host. If http and https ask for
+        # different delays, the longer one applies.
         other = await self.load_origin(partition, host, not secure)
         crawl_delay_s = max(
             ready.record.rules.crawl_delay_s, other.record.rules.crawl_delay_s if other else -1.0
@@ -268,7 +275,7 @@ class Robots:
         return Learned(ready, stored, crawl_delay_s, reason)
 
     def forget_origin(self, partition: Partition, host: VisitState, secure: bool) -> None:
-        """What was learnt of the origin does not count: nobody was asked."""
+        """Delete what was learned of the origin, because no request was sent."""
         partition.table.delete(robots_key(host.host8, secure))
         self._drop(robots_key(host.host8, secure))
 
@@ -288,7 +295,7 @@ class Robots:
 
 
 def robots_capture(fetched: Fetched) -> Capture:
-    """A response to be stored."""
+    """The capture of a response for robots.txt."""
     digest = hashlib.sha1(whole_body(fetched), usedforsecurity=False).digest()
     return Capture(
         fetched=fetched,

@@ -1,11 +1,10 @@
-"""From a robots.txt answer, or a stored record, to rules that are ready to judge by: on the loop
-when it is short, else in a thread.
+"""Reads a robots.txt answer or a stored record into compiled rules.
 
-A file of 512 kB takes 25 ms to read and 120 ms to compile, an ordinary one 0.15 ms, which is less
-than a hop to a thread and back is worth. A thread and not the parse child, because the rules have
-to be in this process: handing them over would cost more of the loop's time than a record read from
-the table does, and nothing in here can hang, since decoding, reading and compiling are each bounded
-by ``robots.max_bytes``.
+Short files are read on the loop, long ones in a thread. A file of 512 kB takes 25 ms to read and
+120 ms to compile. An ordinary file takes 0.15 ms, which is less than the way to a thread and back.
+It is a thread and not the parse child, because the rules have to be in this process: transferring
+them would take more of the loop's time than reading a record from the table. Nothing here can hang,
+since decoding, reading and compiling are each bounded by ``robots.max_bytes``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from lycosa.ports import Offload
 from lycosa.system.decode import decode_content
 
 SHORT_BYTES = 16_384
-"""A body, or a stored record, up to this is read on the loop: 3 ms at worst."""
+"""Maximum size of a body or a stored record that is read on the loop: at most 3 ms."""
 
 _MAX_RATIO = 1000
 _DECODER = msgspec.msgpack.Decoder(RobotsRecord)
@@ -31,8 +30,9 @@ _TIMES = ("fetched", "expires", "first_failure", "next_try")
 
 
 def earlier(stored: bytes, seconds: float) -> bytes:
-    """A stored record whose times are so much earlier, for an owner whose crawl time is behind
-    that of the one who wrote it.
+    """A stored record with all times moved back by ``seconds``.
+
+    It is for an owner whose crawl time is behind that of the writer.
     """
     record = _DECODER.decode(stored)
     moved = {name: max(time - seconds, 1.0) for name in _TIMES if (time := getattr(record, name))}
@@ -47,7 +47,7 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class RobotsReader:
-    """One per worker; ``product`` is the token by which robots.txt files call us."""
+    """One per worker; ``product`` is our product token in robots.txt files."""
 
     def __init__(self, section: RobotsSection, product: str, offload: Offload) -> None:
         self.section = section
@@ -57,9 +57,7 @@ class RobotsReader:
     async def read_answer(
         self, fetched: Fetched, old: RobotsRecord | None, time: float
     ) -> tuple[Ready, bytes]:
-        """What the end of a fetch at crawl time ``time`` means, when ``old`` was known before;
-        and what the table keeps of it.
-        """
+        """What an answer at crawl time ``time`` means after ``old``, and its stored form."""
         if len(fetched.body) > SHORT_BYTES or fetched.spool:
             return await self._offload.run(
                 lambda: self._ready(fetched, self._decoded(fetched), old, time)
@@ -70,7 +68,7 @@ class RobotsReader:
         return self._ready(fetched, body, old, time)
 
     def judge_failure(self, answer: RobotsAnswer, old: Ready | None, time: float) -> Ready:
-        """What an answer without a file means, when ``old`` was known before."""
+        """What an answer without a file means after ``old``."""
         record = after_fetch(old.record if old else None, answer, self._product, self.section, time)
         return Ready(
             record,
@@ -82,7 +80,7 @@ class RobotsReader:
         )
 
     async def load_record(self, stored: bytes) -> Ready:
-        """A record of the table."""
+        """Read a record of the table."""
         return (
             await self._offload.run(lambda: _load(stored))
             if len(stored) > SHORT_BYTES
@@ -90,7 +88,7 @@ class RobotsReader:
         )
 
     def load_short(self, stored: bytes) -> Ready | None:
-        """A record of the table at once, or ``None`` when that would take too long."""
+        """Read a record of the table at once; ``None`` when that would take too long."""
         return _load(stored) if len(stored) <= SHORT_BYTES else None
 
     def _decoded(self, fetched: Fetched) -> bytes:
@@ -111,8 +109,9 @@ class RobotsReader:
 
 
 def whole_body(fetched: Fetched) -> bytes:
-    """The body, also when it had to go to disk because large ones of others filled the memory
-    for bodies.
+    """The body, from memory or from disk.
+
+    It is on disk if large bodies filled the memory for bodies.
     """
     return Path(fetched.spool).read_bytes() if fetched.spool else fetched.body
 

@@ -1,8 +1,7 @@
-"""Turns of a host that are for robots.txt: its own file, or an errand for a host whose file
-redirects to it.
+"""The requests for robots.txt: a host's own file, or an errand for another host.
 
-A turn is one request. What the file means is ``robots``' to know, where a redirect leads
-``errands``' to ask.
+One turn of the host is one request. ``robots`` knows what the file means, and ``errands`` follow a
+redirect.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from lycosa.worker.visit import Visit
 
 
 class RobotsTurns:
-    """One per worker. ``settled`` is told the URLs whose request has ended."""
+    """One per worker. ``settled`` is called with the URLs whose request has ended."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class RobotsTurns:
     # -- the host's own file
 
     async def fetch_robots(self, visit: Visit) -> RobotsAnswered | TurnOver:
-        """Requests the file of an origin."""
+        """Request the file of an origin."""
         host, secure, robots = visit.host, visit.is_secure, self._stages.robots
         assert visit.slot is not None
         url, learned = robots_url(host.name, secure), None
@@ -68,8 +67,8 @@ class RobotsTurns:
                 )
                 rest.decide_delay()
         if learned is None:
-            # No await between the two: the record and the question to the target's host are in one
-            # commit.
+            # No await between the two, so that the record and the question to the target's host
+            # are in one commit.
             self._store(host, fetched)
             means = self._stages.errands.follow_redirect(host, secure, fetched)
             if means is None:
@@ -81,15 +80,13 @@ class RobotsTurns:
         return self._meaning(visit, learned, is_answered=fetched.status > 0)
 
     async def _take_in(self, visit: Visit, url: str, learned: Learned, fetched: Fetched) -> None:
-        kept = None if fetched.status in REDIRECTS else fetched  # a redirect is stored by now
+        kept = None if fetched.status in REDIRECTS else fetched  # a redirect is stored already
         start = partial(self._settle, visit, learned, kept)
         is_long = len(learned.sitemaps) > LINKS_AT_ONCE
         await self._stages.slices.take(url, start, is_long)
 
     def _settle(self, visit: Visit, learned: Learned, fetched: Fetched | None) -> Iterator[None]:
-        """Stores the response and what it means; gives the steps by which the sitemaps that the
-        file names are taken in.
-        """
+        """Store the response and what it means; return the steps that take in its sitemaps."""
         host, secure = visit.host, visit.is_secure
         if fetched is not None and fetched.status:
             self._store(host, fetched)
@@ -105,7 +102,7 @@ class RobotsTurns:
         host.record.failures = 0
 
     def _meaning(self, visit: Visit, learned: Learned, is_answered: bool) -> RobotsAnswered:
-        """What is known of the file now, as far as it concerns the host."""
+        """What the file means for the host now."""
         record, known = visit.host.record, learned.ready.record
         waits = robots_state(known, self._clock.time()) is RobotsState.WAIT
         error = record.last_error
@@ -121,13 +118,13 @@ class RobotsTurns:
         )
 
     def forget(self, visit: Visit) -> None:
-        """What was learned does not count: a host that is reopened is asked at once."""
+        """Delete what was learned, so that a reopened host is requested at once."""
         self._stages.robots.forget_origin(visit.partition, visit.host, visit.is_secure)
 
     # -- errands
 
     async def find_errand(self, visit: Visit, step: FindErrand) -> ErrandFound | TurnOver:
-        """The errand that needs a request, if one does."""
+        """Find the errand that needs a request, if there is one."""
         visit.host.ran_errand = True
         errand = visit.errand = await self._stages.errands.next_errand(visit.host)
         if errand is None:
@@ -135,14 +132,14 @@ class RobotsTurns:
         return ErrandFound(self._suspicion(errand.url) is Suspicion.HOPELESS)
 
     async def refuse_errand(self, visit: Visit, step: RefuseErrand) -> HostSetAside:
-        """Answers the errand without a request."""
+        """Answer the errand without a request."""
         assert visit.errand is not None
         answer = Answer((), visit.errand.url, reason=step.reason, detail=step.detail)
         self._stages.errands.answer_askers(visit.host, answer)
         return HostSetAside(False)
 
     async def run_errand(self, visit: Visit) -> TurnOver:
-        """One request for what another host's robots.txt redirects to."""
+        """Send one request for the target of another host's robots.txt redirect."""
         errand = visit.errand
         assert errand is not None and visit.slot is not None
         with self._stages.pacing.rest_of(visit.host) as rest:

@@ -1,4 +1,4 @@
-"""Puts a host aside as a step of its visit says: parked, given up, or made to wait."""
+"""Sets a host aside as a step of its visit says: parked, retired, snoozed or postponed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def set_aside(
     frontier: Frontier,
     clock: CrawlClock,
 ) -> None:
-    """The host waits, or is not visited any more."""
+    """Perform the step."""
     partition = frontier.partitions[host.partition]
     if isinstance(step, Snooze):
         snooze(partition, host, step.until, (step.reason, step.detail), clock)
@@ -27,7 +27,7 @@ def set_aside(
     else:
         until = clock.monotonic() + step.wait_s
         frontier.workbench.postpone_address(host.record.address, until)
-        # The host's own time too: a group that it leaves empty forgets the address's.
+        # The host's own time too, because an address without hosts in the workbench is forgotten.
         host.postpone(until)
 
 
@@ -38,9 +38,9 @@ def snooze(
     why: tuple[Reason, str],
     clock: CrawlClock,
 ) -> None:
-    """The host's own URLs wait until a crawl time, with the reason and its detail."""
+    """Let the host's own URLs wait until a crawl time, for a reason with its detail."""
     partition.aside.snooze(host, until, *why)
     time = (
         clock.time()
-    )  # first: what is late between the two reads makes the wait longer, not shorter
+    )  # read first: a delay between the two clocks makes the wait longer, not shorter
     host.next_time = max(host.next_time, clock.monotonic() + until - time)

@@ -1,9 +1,8 @@
-"""How each site stands: what it took of the crawl, which of its hosts were visited, and how many
-other sites link to it.
+"""The records of sites: their usage, their visited hosts, and how many other sites link to them.
 
-All of that is kept in the table of the partition that owns the site, written with the commit of
-what it counts, so a crash never counts twice. Who links is told by the discovered URLs themselves,
-known ones too: ``via`` is the page that a link was found on.
+They are in the table of the partition that owns the site and are written in the commit of what they
+count, so a crash never counts twice. The discovered URLs themselves show which site links: ``via``
+is the page with the link. That includes URLs that are known already.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from lycosa.model.usage import Usage
 from lycosa.seen.recent import RecentHashes
 from lycosa.urls.identity import hash8, host_of
 
-# of a linking and a linked host that are remembered, so that a repeated link costs no look-up
+# pairs of a linking and a linked host that are remembered, so that a repeated link costs no lookup
 _PAIRS = 50_000
 _NO_LINKS = frozenset({LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP, LinkKind.SITEMAP_FILE})
 _USAGE = msgspec.msgpack.Decoder(Usage)
 
 
 class SiteRecords:
-    """One per worker. Nothing about links is kept while ``budgets.pages_per_linking_site`` is 0."""
+    """One per worker. Links are not counted while ``budgets.pages_per_linking_site`` is 0."""
 
     def __init__(self, section: BudgetSection, site_of: Callable[[str], str]) -> None:
         self._section = section
@@ -43,13 +42,14 @@ class SiteRecords:
         self._noted = RecentHashes(_PAIRS)
 
     def __repr__(self) -> str:
-        return f"<Standing counts_links={self.counts_links} noted={self._noted!r}>"
+        return f"<SiteRecords counts_links={self.counts_links} noted={self._noted!r}>"
 
     # -- budgets
 
     def over_budget(self, partition: Partition, host: VisitState) -> Refusal | None:
-        """Whether a host whose turn has come may be visited; one that may takes its place among
-        its site's hosts.
+        """Why a host whose turn has come may not be visited, or ``None``.
+
+        A host that may be visited is counted among its site's hosts.
         """
         section, record = self._section, host.record
         site = self.usage(partition, host.name) if self._has_site_limit else Usage()
@@ -66,14 +66,14 @@ class SiteRecords:
         return refusal
 
     def usage(self, partition: Partition, host: str) -> Usage:
-        """What the host's site has taken."""
+        """The usage of the host's site."""
         value = partition.table.get(site_key(self._site_of(host)))
         return _USAGE.decode(value) if value is not None else Usage()
 
     def note_usage(
         self, partition: Partition, host: str, fetched: Fetched, is_capture: bool
     ) -> None:
-        """Counts an exchange against the host's site."""
+        """Count a request and its answer in the usage of the host's site."""
         before = self.usage(partition, host)
         pages, size, time_s = (
             before.pages + is_capture,
@@ -85,22 +85,21 @@ class SiteRecords:
     def _put(self, partition: Partition, host: str, usage: Usage) -> None:
         partition.table.put(site_key(self._site_of(host)), encode_record(usage))
 
-    # -- who links
+    # -- linking sites
 
     def is_news(self, source8: bytes, target8: bytes) -> bool:
-        """Whether a link between two hosts was not met lately, so that the target's owner should
-        hear of it although it knows the URL.
+        """Whether a link between two hosts was not seen recently.
+
+        Then it is sent to the target's owner although the URL is known.
         """
         return source8 != target8 and self._found.admit(source8 + target8)
 
     def forget(self, source8: bytes, target8: bytes) -> None:
-        """The link was refused, so its owner did not hear of it: the next one is news again."""
+        """Forget a refused link, so that the next one is news again: its owner did not get it."""
         self._found.forget(source8 + target8)
 
     def note_links(self, partition: Partition, batch: Iterable[Discovered]) -> None:
-        """URLs of this partition were found: the sites of the pages that they were found on link
-        to theirs.
-        """
+        """Note that the sites of the linking pages link to the sites of these URLs."""
         via, host, host8 = "", "", b""
         for found in batch:
             if not found.via or found.kind in _NO_LINKS:

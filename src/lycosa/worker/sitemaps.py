@@ -1,11 +1,11 @@
-"""Sitemaps of the worker's hosts: who vouches for them, what they may list, and how much of it.
+"""Sitemaps of the worker's hosts: which hosts vouch for them, and what and how much they may list.
 
-Two rows of the partition that owns a sitemap's host are kept, in the same commits as what they
-count: by sitemap the hosts whose robots.txt names it, and by host how many sitemaps it has brought
-and how many URLs these listed. An index passes the hosts that vouch for it on to what it lists, and
-a redirect to its target: they travel with the discovered URL, which another worker may own. A host
-can thus make us read a bounded number of files, however it nests them or changes them from one
-fetch to the next.
+Two rows are kept in the partition that owns a sitemap's host, in the same commits as what they
+count. By sitemap: the hosts whose robots.txt names it. By host: how many sitemaps it has
+contributed and how many URLs they listed. An index passes the hosts that vouch for it on to the
+sitemaps that it lists, and a redirect to its target. They travel with the discovered URL, which
+another worker may own. So a host can make us read only a bounded number of files, however it nests
+them or changes them between fetches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of, target_of
 
 MOST_VOUCHING = 100
-"""Hosts that are remembered for one sitemap; more name one only to make the row long."""
+"""Maximum number of hosts remembered for one sitemap. More would only make the row long."""
 
 _LISTED = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
 _FROM_SITEMAPS = frozenset({LinkKind.SITEMAP_FILE, LinkKind.REDIRECT})
@@ -33,7 +33,7 @@ _HOSTS = msgspec.msgpack.Decoder(list[str])
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the sitemaps of one host brought: files, and URLs listed in them."""
+    """What the sitemaps of one host contributed: files, and URLs listed in them."""
 
     files: int = 0
     urls: int = 0
@@ -43,7 +43,9 @@ _COUNTS = msgspec.msgpack.Decoder(Counts)
 
 
 class Listing:
-    """What one sitemap may list: who vouches for it, how many more URLs its host may bring, and
+    """What one sitemap may list.
+
+    It knows the hosts that vouch for the sitemap, how many more URLs its host may contribute, and
     how many it has listed so far.
     """
 
@@ -63,9 +65,7 @@ class Listing:
         self.listed = 0
 
     def take_links(self, links: Sequence[Link]) -> tuple[list[Link], dict[Reason, int]]:
-        """Of the next links those that may be followed, and how many are refused for which
-        reason.
-        """
+        """Those of the next links that may be followed, and how many were refused, by reason."""
         if self._is_too_deep:
             return [], {Reason.SITEMAP_LIMIT: len(links)}
         refused = {Reason.SITEMAP_FOREIGN: 0, Reason.SITEMAP_LIMIT: 0}
@@ -92,8 +92,9 @@ class Sitemaps:
         self._section = section
 
     def sitemaps_named(self, lines: Sequence[str]) -> Sequence[str]:
-        """Of the Sitemap lines of a robots.txt those that are followed; where there is none, the
-        usual place if that is asked for.
+        """Those Sitemap lines of a robots.txt that are followed.
+
+        Without any, this is the usual place if the settings ask for it.
         """
         if not self._section.follow:
             return ()
@@ -102,7 +103,7 @@ class Sitemaps:
         )
 
     def note_sitemaps(self, partition: Partition, batch: Iterable[Discovered]) -> None:
-        """Sitemaps of this partition were found: remembers who vouches for them."""
+        """Store which hosts vouch for sitemaps of this partition."""
         for found in batch:
             if found.kind is LinkKind.SITEMAP_FILE and target_of(found.via) == "/robots.txt":
                 self._vouch(partition, found.url8, [host_of(found.via)])
@@ -115,9 +116,10 @@ class Sitemaps:
         files: list[Discovered],
         discover: Callable[[list[Discovered]], list[bool]],
     ) -> int:
-        """Gives sitemaps of one host to ``discover``, which tells those that are new, until the
-        host has brought as many as it may; gives how many were left out. An index that is read
-        again lists mostly known ones, which count no more.
+        """Discover sitemaps of one host up to its maximum; return how many were left out.
+
+        ``discover`` returns which of its URLs are new. Only new ones count, because an index that
+        is read again lists mostly known sitemaps.
         """
         host8 = files[0].host8
         while files:
@@ -133,8 +135,9 @@ class Sitemaps:
         return len(files)
 
     def vouching_hosts(self, partition: Partition, lease: Lease) -> tuple[str, ...]:
-        """The hosts that vouch for a sitemap, which it passes on to what it lists or redirects
-        to; none for other URLs.
+        """The hosts that vouch for a sitemap; none for other URLs.
+
+        A sitemap passes them on to what it lists or redirects to.
         """
         return (
             tuple(self._vouching(partition, lease.entry.url8))
@@ -150,7 +153,7 @@ class Sitemaps:
         )
 
     def listing_of(self, partition: Partition, lease: Lease, parsed: Parsed) -> Listing:
-        """What a sitemap lists, to be judged some links at a time."""
+        """The listing of a sitemap, which judges its links a slice at a time."""
         record = lease.record
         if (
             parsed.is_sitemap_index
@@ -159,7 +162,7 @@ class Sitemaps:
         ):
             return Listing(lease.url, frozenset(), 0, is_too_deep=True)
         vouching = frozenset(self._vouching(partition, lease.entry.url8))
-        # What is fetched again lists mostly what is known; only its first reading counts.
+        # A sitemap that is fetched again lists mostly known URLs, so only its first reading counts.
         is_first = record.history is None or record.history.fetches <= 1
         counts = self._counts(partition, lease.host.host8)
         return Listing(
@@ -170,7 +173,7 @@ class Sitemaps:
         )
 
     def note_listed(self, partition: Partition, host8: bytes, listing: Listing) -> None:
-        """Counts what a sitemap listed against its host, when all of it was judged."""
+        """Count the URLs that a sitemap listed against its host, when all of them were judged."""
         if listing.is_counted and listing.listed:
             counts = self._counts(partition, host8)
             partition.table.put(
@@ -179,9 +182,7 @@ class Sitemaps:
             )
 
     def _vouching(self, partition: Partition, url8: bytes) -> list[str]:
-        """The hosts whose robots.txt names a sitemap of this partition, or an index that lists
-        it.
-        """
+        """The hosts whose robots.txt names a sitemap, or an index that lists it."""
         value = partition.table.get(sitemap_key(url8))
         return _HOSTS.decode(value) if value is not None else []
 

@@ -1,9 +1,8 @@
-"""Work of the loop that is too long for one step, done in slices: others have their turn between
-two, and no commit is cut.
+"""Divides long work on the loop into slices.
 
-A commit must see the end of a lease and all outlinks of its page, or neither. So a commit waits for
-the page that is being taken in, and a second page with very many links waits for the first; nothing
-else does.
+Other tasks run between two slices, but no commit is cut. A commit must contain the end of a lease
+and all outlinks of its page, or neither. So a commit waits for the page that is being taken in. A
+second page with very many links waits for the first. Nothing else waits.
 """
 
 from __future__ import annotations
@@ -27,15 +26,16 @@ class Slices:
         return f"<Slices {'open' if self._lock.locked() else 'none open'}>"
 
     async def take(self, url: str, start: Callable[[], Iterator[None]], is_long: bool) -> None:
-        """``run`` for what is long, ``run_at_once`` for anything else."""
+        """Use ``run`` for long work and ``run_at_once`` for anything else."""
         if is_long:
             await self.run(url, start)
         else:
             self.run_at_once(url, start)
 
     async def run(self, url: str, start: Callable[[], Iterator[None]]) -> None:
-        """Calls ``start`` and takes all steps of what it gives, however this ends, since the work
-        is not to be left half done: when it is cancelled the rest follows at once.
+        """Call ``start`` and take all steps that it returns.
+
+        The work is never left half done: on cancellation the remaining steps are taken at once.
         """
         async with self._lock:
             self._settling.begin_storing(url)
@@ -53,13 +53,13 @@ class Slices:
                 self._settling.end_storing()
 
     def run_at_once(self, url: str, start: Callable[[], Iterator[None]]) -> None:
-        """The same in one step, for what is short."""
+        """Do short work in one step."""
         self._settling.begin_storing(url)
         for _ in start():
             pass
         self._settling.end_storing()
 
     async def wait_until_done(self) -> None:
-        """Waits until nothing is half done; until something else is awaited that stays so."""
+        """Wait until no work is half done. This holds until something else is awaited."""
         await self._lock.acquire()
         self._lock.release()

@@ -1,4 +1,4 @@
-"""The stages of one worker, by name, for those who ask them in turn."""
+"""The stages of one worker as one value, for the parts that run them in turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lycosa.worker.slicing import Slices
 
 
 class Stages(msgspec.Struct, frozen=True):
-    """In the order in which they are asked."""
+    """The stages of a worker."""
 
     frontier: Frontier
     robots: Robots

@@ -1,10 +1,11 @@
-"""What one visit holds and has learned: the host, the lease of a URL, a slot of the host's address,
-a permit for a capture.
+"""What one visit holds, and what its steps have found out so far.
 
-All four are taken through a ``Visit`` and given back by it: before each step what the step does not
-keep (``schedule.steps.Keeps``), and at the end of the ``async with`` block whatever is left, so a
-visit that raises or is cancelled leaves nothing behind. The lease goes back before the host, which
-then lines up by the URLs that it has.
+A visit can hold four things: the host, the lease of a URL, a slot of the host's address, and a
+permit for a capture. All four are taken through a ``Visit``, which also releases them. Before each
+step it releases what the step does not keep (``schedule.steps.Keeps``), and at the end of the
+``async with`` block everything that is left. So a visit that raises or is cancelled leaves nothing
+behind. The lease is released before the host, because the host's next turn depends on the URLs that
+it has.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ _NOTHING = Keeps(host=False)
 
 
 class Visit:
-    """One visit of ``host``, which the frontier gave. The fields below ``slot`` are what the steps
-    so far found out for those that follow."""
+    """One visit of ``host``, which the frontier gave.
+
+    The fields after ``slot`` are results of earlier steps, for the steps that follow.
+    """
 
     __slots__ = (
         "_frontier", "_has_host", "_has_permit", "_lease", "_permits", "answer", "body", "decision",
@@ -46,8 +49,8 @@ class Visit:
         self._lease: Lease | None = None
         self.slot: Slot | None = None
         self.others: Sequence[str] = ()  # further addresses of the host
-        self.passed = 0  # URLs that were leased
-        self.is_secure = False  # whether robots.txt of https is asked
+        self.passed = 0  # number of URLs leased so far
+        self.is_secure = False  # whether the robots.txt of the https origin applies
         self.decision: RobotsDecision | None = None
         self.errand: Errand | None = None
         self.request: FetchRequest | None = None
@@ -68,39 +71,38 @@ class Visit:
     # -- taking
 
     def take_url(self) -> Lease | None:
-        """Leases the host's next URL, if it has one."""
+        """Lease the host's next URL; ``None`` if it has none."""
         self.passed += 1
         self._lease = self.partition.lease_next(self.host)
         return self._lease
 
     def take_permit(self) -> bool:
-        """Takes a permit for a capture, if there is one."""
+        """Take a permit for a capture; return whether there was one."""
         self._has_permit = self._permits.take_permit()
         return self._has_permit
 
     @property
     def lease(self) -> Lease:
-        """The lease, which is held."""
         assert self._lease is not None
         return self._lease
 
     # -- using up
 
     def end_lease(self, done: Completed) -> str:
-        """The lease ends with what came of the URL, which is given."""
+        """Complete the lease with the result for its URL; return the URL."""
         lease, self._lease = self.lease, None
         self.partition.complete_lease(lease, done)
         return lease.url
 
     def use_permit(self, body_bytes: int) -> None:
-        """A capture was made."""
+        """Use up the permit: a capture was made."""
         self._has_permit = False
         self._permits.use_permit(body_bytes)
 
     # -- giving back
 
     def keep(self, kept: Keeps) -> None:
-        """Gives back all that is not kept, but for a slot."""
+        """Release everything that is not in ``kept``, except the slot."""
         if self._lease is not None and not kept.lease:
             lease, self._lease = self._lease, None
             self.partition.restore_lease(lease)
@@ -112,7 +114,10 @@ class Visit:
             self._frontier.give_back(self.host)
 
     async def give_back_slot(self) -> None:
-        """Gives the slot back, if it is held still; the addresses may be another process's."""
+        """Release the slot if it is held.
+
+        It awaits, because another process may have the table of addresses.
+        """
         if self.slot is not None:
             slot, self.slot = self.slot, None
             await slot.give_back()

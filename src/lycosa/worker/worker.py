@@ -1,8 +1,8 @@
 """A worker: one loop that owns partitions and takes their hosts through the pipeline.
 
-The loop starts visits while there are free slots and hosts that are ready, wakes what is due, has
-what came of it committed about every second (``committer``), and ends when nothing is left, a
-limit is reached or it is told to stop.
+The loop starts visits while slots are free and hosts are ready. It wakes hosts that are due, and
+has the results committed about every second (``committer``). It ends when no work is left, a limit
+is reached or it is stopped.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from lycosa.worker.visit import Visit
 _IDLE_S = 1.0
 _CAREFUL_S = 60.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
-_DISK_S = 1.0  # between looks at the room that the disk has
+_DISK_S = 1.0  # between checks of the disk's free space
 
 
 class Worker:
-    """Runs until nothing is left, a limit is reached or it is told to stop."""
+    """Runs until no work is left, a limit is reached or it is stopped."""
 
     def __init__(
         self,
@@ -61,25 +61,23 @@ class Worker:
         self._stop: End | None = None
         self._failure: BaseException | None = None
         self._is_paused = False
-        self._has_more = False  # hosts may be ready that were not started yet
-        self.expects_more = (
-            False  # seeds are still being given, so an empty frontier is not the end
-        )
+        self._has_more = False  # more hosts may be ready than were started
+        self.expects_more = False  # more seeds may come, so an empty frontier is not the end
         self.is_alone = (
-            True  # it ends by itself; with others, it is told when all have nothing left
+            True  # it ends by itself; among several workers the coordinator detects the end
         )
         self.is_idle = False
-        # nothing was ever captured, nobody answered, and all that waits are hosts out of reach
+        # There is no capture, no server answered, and no waiting host could be reached.
         self.reaches_nobody = False
         self._has_visited = False  # in this run
         self._careful_until = 0.0
-        # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
+        # The disk has less than ``store.min_free_bytes``: no visit is started until it has more.
         self.lacks_room = False
-        self.has_lease = True  # of its partitions; without it nothing new is started
-        self.recalled = 0  # waits that ended because their stored time could not be
-        # by the settings, and by the memory that there is
+        self.has_lease = True  # on its shard; without it no visit is started
+        self.recalled = 0  # waits that ended because their stored time was impossible
+        # by the settings, and by the available memory
         self._slots = self._slots_by_memory = config.fetch.slots
-        self.lacks_settings = False  # those that the last commit names: nothing new is started
+        self.lacks_settings = False  # those that the last commit names: no visit is started
         self._looked_at_disk = -_DISK_S
 
     def __repr__(self) -> str:
@@ -87,26 +85,26 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """Visits going on."""
+        """Number of visits and reparse runs in progress."""
         return len(self._running)
 
     @property
     def parser_health(self) -> ParserHealth:
-        """What the parser says of itself."""
+        """The state of the parser."""
         return self._pipeline.parsing.health
 
     @property
     def reparsing(self) -> Reparser:
-        """Stored bodies that were never parsed."""
+        """The reparser of stored bodies that were never parsed."""
         return self._pipeline.reparsing
 
     def stop(self, end: End = End.STOPPED) -> None:
-        """Starts no new visit; what is in flight is finished and committed."""
+        """Start no new visit; finish and commit what is in flight."""
         self._stop = self._stop or end
         self._news.set()
 
     def pause(self) -> None:
-        """Starts no new visit until ``resume``; what is in flight goes on."""
+        """Start no new visit until ``resume``; finish what is in flight."""
         self._is_paused = True
 
     def resume(self) -> None:
@@ -114,12 +112,12 @@ class Worker:
         self._news.set()
 
     def fetch_at_most(self, visits: int) -> None:
-        """So many requests at once from now on; 0 is a pause, as when memory is short."""
+        """Bound the number of requests in flight by memory; 0 is a pause."""
         self._slots_by_memory = visits
         self._news.set()
 
     def use_slots(self, slots: int) -> None:
-        """So many requests at once by the settings; never more than at the start."""
+        """Bound the number of requests in flight by the settings, at most to that of the start."""
         self._slots = min(slots, self._config.fetch.slots)
         self._news.set()
 
@@ -128,35 +126,39 @@ class Worker:
         return min(self._slots, self._slots_by_memory)
 
     def break_off(self) -> None:
-        """Ends what is in flight at once; its URLs stay queued."""
+        """Cancel what is in flight at once; its URLs stay queued."""
         self.stop()
         for task in self._running:
             task.cancel()
 
     def start_carefully(self, begin: float) -> None:
-        """The partitions' workers died again and again without a commit: until a minute after
-        ``begin`` (monotonic) one request leaves at a time, and the log has its name before.
+        """Start carefully, because the shard's workers died repeatedly without a commit.
+
+        Until a minute after ``begin`` (monotonic) requests are sent one at a time, each named in
+        the log before.
         """
         self._careful_until = begin + _CAREFUL_S
 
     def fail(self, error: BaseException) -> None:
-        """Something that the run depends on cannot go on: ``run`` raises this."""
+        """Make ``run`` raise ``error``, because something that the run depends on has failed."""
         self._failure = self._failure or error
         self._news.set()
 
     def wake(self) -> None:
-        """Something outside changed: look again."""
+        """Look for work again, because something outside has changed."""
         self._news.set()
 
     # -- the loop
 
     async def run(self) -> End:
-        """Until the end; everything is committed then, and the open segment closed. Raises what
-        a stage or the disk raised.
+        """Run until the end. Everything is then committed and the open segment closed.
+
+        Raises the error of a stage or of the disk.
         """
         try:
             if self._books.crashes.has_news:
-                # a page that kills workers before their first commit would never be found out
+                # Otherwise a page that kills workers before their first commit would never be
+                # found.
                 await self.committer.commit()
             if self._pipeline.reparsing.waiting():
                 self._reparse = self._begin(self._pipeline.reparsing.run(self._may_reparse))
@@ -167,7 +169,7 @@ class Worker:
                     self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED
                 )
                 if self._pipeline.parsing.lacks_parser:
-                    # a stop does not wait until the system has a process to give
+                    # A stop does not wait until the system can start a parser.
                     self._pipeline.parsing.break_off()
                     if self._reparse is not None:
                         self._reparse.cancel()
@@ -181,11 +183,11 @@ class Worker:
             await self.committer.close()
 
     def _step(self) -> End | None:
-        """Starts what can start; gives the end when there is one."""
+        """Start what can start; return the end when it is reached."""
         self._news.clear()
         self._raise_failure()
-        # In this order: what is late between the two makes a host that waits by crawl time wait
-        # longer, not shorter.
+        # In this order, because a delay between the two clocks then makes a host that waits by
+        # crawl time wait longer, not shorter.
         time, now = self._clock.time(), self._clock.monotonic()
         self.has_lease = self._books.lease.holds(now)
         if now - self._looked_at_disk >= _DISK_S:
@@ -199,6 +201,8 @@ class Worker:
         self._has_more = self._start_visits(now, time)
         if not self._solo_waiting:
             self.committer.start_when_due(now)
+        # A worker that waits for more seeds or for a resource has not finished, although nothing
+        # runs.
         is_free = (
             self.has_lease
             and self._most_running > 0
@@ -219,8 +223,9 @@ class Worker:
         return End.FINISHED if self.is_alone and (self.is_idle or self.reaches_nobody) else None
 
     def _start_visits(self, now: float, time: float) -> bool:
-        """Starts what can start, some at a time, since all of them run in the loop's next turn;
-        says whether there may be more.
+        """Start visits, a limited number in one turn of the loop; return whether there may be more.
+
+        The limit keeps the next turn of the loop short, in which all of them run.
         """
         for _ in range(_STARTED_AT_ONCE):
             host = self.frontier.acquire(now, time) if self._may_start else None
@@ -233,7 +238,7 @@ class Worker:
     def _may_start(self) -> bool:
         has_slot = len(self._running) - self._pipeline.parsing.number < self._most_running
         if self.committer.is_behind:
-            return False  # commits are slower than fetching: what waits for them is bounded
+            return False  # commits are slower than fetching; this bounds what waits for them
         return (
             has_slot
             and self.has_lease
@@ -243,11 +248,13 @@ class Worker:
         )
 
     def _is_finished(self, now: float, time: float, wait: float) -> bool:
-        """Nothing is leased, no host will be ready within ``wait`` and nothing will be due
-        within ``finish_wait``.
+        """Whether no work is left.
+
+        No host will be ready within ``wait``, and no URL or host will be due within
+        ``finish_wait_s``.
         """
         if any(partition.counters.asking for partition in self.frontier.partitions.values()):
-            return False  # an answer will come, or its deadline
+            return False  # an answer or its deadline will come
         ready = self.frontier.next_time()
         if self.frontier.waiting_in_front() and (ready is None or ready > now):
             return False
@@ -256,9 +263,11 @@ class Worker:
         return self.frontier.next_due() > time + self._config.frontier.finish_wait_s
 
     def _reaches_anybody(self) -> bool:
-        """False when nothing was ever fetched, nobody answered in this run and no host that waits
-        could be reached: the operator should hear of that now. A run that asked nobody yet knows
-        nothing about that.
+        """Whether the run has reached any server, or may still do so.
+
+        False when the crawl has no capture, no server answered in this run and every waiting host
+        was unreachable. Then the operator should know at once. A run without a visit so far returns
+        true.
         """
         if not self._has_visited or self._pipeline.has_answer:
             return True
@@ -269,7 +278,7 @@ class Worker:
         )
 
     async def _pause(self) -> None:
-        """Until something happens or becomes due."""
+        """Wait until something happens or becomes due."""
         now, time = self._clock.monotonic(), self._clock.time()
         times = [_IDLE_S, self._config.store.commit_s]
         ready = self.frontier.next_time()
@@ -303,8 +312,9 @@ class Worker:
         self._news.set()
 
     async def _may_reparse(self) -> bool:
-        """Whether more stored bodies may be parsed; waits while there is no room for what comes
-        of it.
+        """Whether to continue parsing stored bodies.
+
+        Waits while the disk or the next commit has no room for the results.
         """
         while self._stop is None and (
             self.committer.is_behind or self.lacks_room or self._is_paused
@@ -325,17 +335,17 @@ class Worker:
         return self._careful_until > 0 and self._clock.monotonic() < self._careful_until
 
     async def _is_suspect(self, host: VisitState) -> bool:
-        """Whether the host's next URL, or its robots.txt, was in flight when the worker last
-        died.
-        """
+        """Whether the host's next URL or its robots.txt was in flight when the worker last died."""
         return any(
             self._books.crashes.suspicion_of(url) is not Suspicion.NONE
             for url in await self._pipeline.next_urls(host)
         )
 
     async def _visit_alone(self, visit: Visit) -> None:
-        """With nothing else in flight and its end committed: if the worker dies now, it is known
-        who killed it. In a careful start the log knows it, for whoever owns the shard then.
+        """Run a visit with no other in flight, and commit its end.
+
+        If the worker dies meanwhile, the cause is known. In a careful start the URLs are also in
+        the log, for the shard's next owner.
         """
         self._solo_waiting += 1
         try:

@@ -1,1 +1,1 @@
-"""The audit: what a crawl folder promises, compared with what it holds."""
+"""The audit: the guarantees of a crawl folder, compared with its content."""

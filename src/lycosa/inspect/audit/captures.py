@@ -1,10 +1,10 @@
 """An index of all captures that fits in memory: two hashes of eight bytes for each.
 
-One tells the same capture made twice (URL and fetch number), the other is where it stands (and
-segment, and offset). A URL's record names exactly that place, so a record is checked by one binary
-search, without reading the WARC again. Two of n captures share a hash by chance with odds of about
-n^2 / 2^65, which would hide one breach or show one that is none: with 100 million captures in one
-audit of 3,700.
+One identifies the capture (URL and fetch number), to find a capture made twice. The other
+identifies its place (with segment and offset). A URL's record names exactly that place, so a record
+is checked by one binary search, without reading the WARC again. The probability that two of n
+captures share a hash by chance is about n^2 / 2^65. That would hide one breach or report a false
+one: with 100 million captures in one audit of 3,700.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Keys = NDArray[np.uint64]
 
 
 class CaptureIndex:
-    """``add_capture`` all, then ask."""
+    """Add all captures with ``add_capture`` before any query."""
 
     def __init__(self) -> None:
         self._captures = array("Q")
@@ -35,12 +35,12 @@ class CaptureIndex:
         return len(self._places)
 
     def add_capture(self, url: str, number: int, segment: str, offset: int) -> None:
-        """A capture; ``segment`` as a ``Location`` names it."""
+        """Add a capture; ``segment`` as a ``Location`` names it."""
         self._captures.append(capture_key(url, number))
         self._places.append(place_key(url, number, segment, offset))
 
     def repeated_captures(self) -> set[int]:
-        """``capture_key`` of those that were added twice."""
+        """``capture_key`` of captures that were added twice."""
         keys = (
             np.sort(np.frombuffer(self._captures, dtype=np.uint64))
             if self._captures
@@ -66,13 +66,14 @@ class CaptureIndex:
 
 
 def once_check() -> Check:
-    """That no capture stands twice; to be filled in by ``find_repeated``."""
+    """The check that no capture is stored twice; ``find_repeated`` fills it in."""
     return Check("once", "captures: no URL has the same fetch twice")
 
 
 def find_repeated(check: Check, index: CaptureIndex, rows: Iterable[JournalRow]) -> None:
-    """Tells of captures that stand twice. ``rows`` are all rows again; they are only read where
-    there are such captures.
+    """Report captures that are stored twice.
+
+    ``rows`` are all rows again; they are read only when there are such captures.
     """
     check.checked = len(index)
     if not (repeated := index.repeated_captures()):
@@ -80,16 +81,16 @@ def find_repeated(check: Check, index: CaptureIndex, rows: Iterable[JournalRow])
     for row in rows:
         if row.kind is not FetchKind.ROBOTS and capture_key(row.url, row.fetch_number) in repeated:
             check.add_breach(
-                f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte"
+                f"{row.url}, fetch {row.fetch_number}, is stored in {row.segment} at byte"
                 f" {row.offset} and elsewhere"
             )
 
 
 def capture_key(url: str, number: int) -> int:
-    """What tells captures apart."""
+    """The hash that identifies a capture."""
     return xxh3_64_intdigest(f"{number} {url}".encode())
 
 
 def place_key(url: str, number: int, segment: str, offset: int) -> int:
-    """A capture and where it stands."""
+    """The hash that identifies a capture and its place."""
     return xxh3_64_intdigest(f"{number} {segment} {offset} {url}".encode())

@@ -1,10 +1,9 @@
-"""Derived files of closed segments (CDXJ, pages, links, text) against the journal that they were
-built from, row by row.
+"""Derived files of closed segments (CDXJ, pages, links, text) against their journal, row by row.
 
-What each should hold is computed again from the rows and compared in the order of the file; nothing
-is taken from the file that could make a missing row look right. A kind of the table in
-``store.derived`` that has no check of its own here is built again into a temporary folder and
-compared line by line.
+The content of each file is computed again from the rows and compared in the order of the file; no
+value of the file is used that could make a missing row look right. A kind in the table of
+``store.derived`` that has no check here is built again into a temporary folder and compared line by
+line.
 """
 
 from __future__ import annotations
@@ -39,8 +38,9 @@ class _FileCheck(Protocol):
 
 
 class DerivedChecks:
-    """Checks the derived files of one closed segment after the other. ``begin_segment``, ``row``
-    for all of its rows, ``end``.
+    """Checks the derived files of closed segments, one segment after the other.
+
+    Call ``begin_segment``, ``check_row`` for all of its rows, then ``end_segment``.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class DerivedChecks:
         return list(self._checks.values())
 
     def begin_segment(self, folder: Path, segment: Segment) -> None:
-        """Takes a segment; an open one has no derived files."""
+        """Start a segment; an open one has no derived files."""
         self._files = []
         if not segment.is_closed:
             return
@@ -69,21 +69,21 @@ class DerivedChecks:
                 self._files.append(begin(check, path, segment.header))
 
     def check_row(self, row: JournalRow) -> None:
-        """One more capture of the segment."""
+        """Check one capture of the segment."""
         for file in self._files:
             file.row(row)
 
     def end_segment(self) -> None:
-        """All rows were given: what the files still hold is too much."""
+        """Check the ends of the files, after all rows: more content there is a breach."""
         for file in self._files:
             file.end()
 
     def check_strangers(self, folder: Path, found: list[Segment]) -> None:
-        """Files that belong to no segment, or to one that has no such file: readers of the folder
-        would take their rows for captures.
+        """Find files that belong to no segment, or to one that has no such file.
 
-        The segments are listed after the files: a file is derived when its segment has its final
-        names, so a running crawl has none that is missing there.
+        Readers of the folder would treat their rows as captures. The segments are listed after the
+        files: a file is derived when its segment has its final names, so a running crawl has no
+        derived file whose segment is missing from the list.
         """
         headers = {segment.name: segment.header for segment in found}
         for kind, number in self._elsewhere.items():
@@ -109,7 +109,7 @@ class DerivedChecks:
 
 
 class _LinesCheck:
-    """A file of lines against the one that the same rows make now."""
+    """Compares a file of lines with one that is made now from the same rows."""
 
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
         self._check, self._path = check, path
@@ -126,7 +126,7 @@ class _LinesCheck:
             self._compare(wanted, found)
 
     def _compare(self, wanted: Iterator[bytes], found: Iterator[bytes]) -> None:
-        """The first difference is told: all that follows it would differ too."""
+        """Report only the first difference: all lines after it would differ too."""
         lines, first, ends_after = 0, "", -1
         for number, (line, other) in enumerate(zip_longest(wanted, found), 1):
             lines += line is not None
@@ -138,14 +138,14 @@ class _LinesCheck:
                 should = line[:200].decode(errors="replace").rstrip() if line else "its end"
                 first = f", line {number}: should be {should}"
         self._check.checked += lines
-        if ends_after >= 0:  # told with the number of lines, which is known by now
+        if ends_after >= 0:  # reported with the number of lines, which is known now
             first = f" ends after {ends_after} lines of {lines}"
         if first:
             self._check.add_breach(self._path.name + first)
 
 
 class _PagesCheck:
-    """Every column of ``pages/``, some hundred rows at a time."""
+    """Compares every column of ``pages/``, a few hundred rows at a time."""
 
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
         self._table = TableCheck(check, path, _PAGES_NEEDED)
@@ -174,7 +174,7 @@ class _PagesCheck:
 
 
 class _LinksCheck:
-    """Every column of ``links/``; a page has many rows there or none."""
+    """Compares every column of ``links/``, where a page has any number of rows."""
 
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
         self._table = TableCheck(check, path, _LINKS_NEEDED)
@@ -201,8 +201,10 @@ class _LinksCheck:
 
 
 class _TextCheck:
-    """The text of each record of ``text/`` and whose it is. The other fields of its header are not
-    compared: an earlier version may have written them in another way.
+    """Compares the text of each record of ``text/`` and its URL.
+
+    Other fields of the header are not compared: an earlier version may have written them in another
+    form.
     """
 
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
@@ -219,11 +221,11 @@ class _TextCheck:
             f"WARC-Target-URI: {row.url}\r\n".encode() in head
             and rest == row.text.encode("utf-8", "replace") + b"\r\n\r\n"
         )
-        self._check.expect(is_same, f"the text record of {row.url} is missing or another")
+        self._check.expect(is_same, f"the text record of {row.url} is missing or differs")
 
     def end(self) -> None:
         left = self._next()
-        self._check.expect(left is None, f"{self._segment}: text records that no row has")
+        self._check.expect(left is None, f"{self._segment}: text records without a row")
 
     def _next(self) -> bytes | None:
         try:

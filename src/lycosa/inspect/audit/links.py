@@ -1,13 +1,12 @@
-"""The second source: stored HTML parsed again, and every outlink that the rules admit must have a
-record.
+"""Stored HTML parsed again: every outlink that the rules admit must have a record.
 
-The frontier's counts can balance although a link was never handed to it; this looks from the other
-end. A link without a record is judged by the saved settings with the seeds of that time; only one
-that would be admitted is a breach. What still waits in an outbox for its owner counts as known.
-Beside a running crawl a parcel may have left the sender's table and not yet be in the receiver's,
-as they were read one after the other: what has no record is looked for in a second reading, by
-which it has arrived. Documents that the parse child did not survive are not parsed here, where
-nobody would kill us.
+This is the second source of links: the frontier's counts can balance although a link never reached
+it. A link without a record is checked by the saved settings with the seeds of that time; only a
+link that would be admitted is a breach. A link that still waits in an outbox for its owner counts
+as known. The tables of a running crawl are read one after the other, so a parcel may have left the
+sender's table and not yet be in the receiver's. Links without a record are therefore looked up
+again in a second reading, after the parcel has arrived. Documents that crashed the parse child are
+not parsed here, because they could crash the audit.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from lycosa.store.reading import RecordError, StoredRecord
 from lycosa.store.rows import JournalRow
 from lycosa.urls.identity import InvalidUrl, hash8, host_of, partition_of
 
-_KNOWN = 300_000  # keys remembered as present: a site's pages link to the same few pages
+_KNOWN = 300_000  # keys remembered as present: the pages of a site link to the same few pages
 _OWNERS = 100_000
 _NOT_PARSED = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT, Reason.INTERNAL})
 _MOST_DOUBTFUL = 100_000
 
 
 class LinkCheck:
-    """``check_row`` for captures whose record was read."""
+    """Call ``check_row`` for captures whose record was read."""
 
     def __init__(
         self, reader: CrawlReader, saved: SavedSettings, views: Mapping[int, TableView]
@@ -62,11 +61,11 @@ class LinkCheck:
         self._under_way: set[bytes] | None = None
         self._doubtful: list[
             tuple[bytes, str, str]
-        ] = []  # links without a record: key, URL, what is to be said
+        ] = []  # links without a record: key, URL, message
         self.pages = 0
 
     def check_row(self, row: JournalRow, record: StoredRecord) -> None:
-        """One capture."""
+        """Check the links of one capture."""
         if row.kind is FetchKind.ROBOTS:
             return
         answer = Fetched(
@@ -96,8 +95,8 @@ class LinkCheck:
         body = record.body if not row.revisit else self._body_of(row.original)
         if body is None:
             self.check.add_note(
-                "some duplicates were not parsed: the capture that has their body was replaced by a"
-                " later one"
+                "some duplicates were not parsed: a later capture replaced the one that has their"
+                " body"
             )
             return
         self.pages += 1
@@ -115,8 +114,8 @@ class LinkCheck:
         if parsed.directives.nofollow:
             return
         for link in parsed.links:
-            # What a sitemap may list depends on who named it then, and on how much its host had
-            # brought: only the sure is checked.
+            # What a sitemap may list depends on who named it at that time, and on the number of
+            # URLs that its host had: only certain cases are checked.
             if link.kind is not LinkKind.SITEMAP_FILE and (
                 link.kind is not LinkKind.SITEMAP or may_list(row.url, link.url, ())
             ):
@@ -164,7 +163,7 @@ class LinkCheck:
             self.check.add_breach(told)
 
     def finish_check(self, again: Callable[[], CrawlReader] | None) -> None:
-        """After the last row. ``again`` reads the crawl once more, if it is running."""
+        """Finish after the last row. ``again`` reads the crawl once more, if it is running."""
         if again is not None and self._doubtful:
             reader = again()
             waiting = _waiting(reader.partition_views())
@@ -195,15 +194,13 @@ class LinkCheck:
         return owner
 
     def _outboxes(self) -> set[bytes]:
-        """What was found and is on its way to its owner."""
+        """URLs that are on their way to their owner."""
         if self._under_way is None:
             self._under_way = _waiting(self._views.values())
         return self._under_way
 
     def _body_of(self, original: Original | None) -> bytes | None:
-        """The body of the capture that a revisit points at, if it is still the last one of its
-        URL.
-        """
+        """The body of the capture that a revisit points at, if that is the last one of its URL."""
         if original is None:
             return None
         host = host_of(original.url)
@@ -216,7 +213,7 @@ class LinkCheck:
         try:
             stored = self._reader.source.read_record(history.segment, history.offset)
         except (RecordError, OSError):
-            return None  # another check says so
+            return None  # another check reports it
         return stored.body if stored.fields.get("WARC-Type") == "response" else None
 
 

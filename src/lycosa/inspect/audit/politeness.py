@@ -1,9 +1,8 @@
-"""Politeness from the attempt log: every pause of every host, every start at every address, across
-restarts too.
+"""Politeness by the attempt log: every pause of every host and every start at every address.
 
-The log names with each attempt the delay that its host was then owed. Of an attempt that a crash
-cut off the end is not known; it counts as running until its worker's next start, and the host is
-owed the plain delay of the settings from then on.
+Pauses are checked across restarts too. The log has with each attempt the delay that was required
+for its host. The end of an attempt that a crash interrupted is unknown; it counts as running until
+the next start of its worker, and from then on the host requires the plain delay of the settings.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from lycosa.folder.names import attempts_folder
 from lycosa.inspect.audit.report import Check, HostPace, OnAuditProgress
 from lycosa.reasons import Reason
 
-_TICK_S = 2e-6  # times in the log are cut to microseconds, each of the two
-# Between taking an address's slot and the line in the log a busy loop may pass a little time, for
-# one request more than for the next.
+_TICK_S = 2e-6  # times in the log are truncated to microseconds, both of them
+# Between taking an address's slot and writing the log line, a busy loop may lose some time, for one
+# request more than for the next.
 _ADDRESS_TOLERANCE_S = 0.005
 _NO_CONNECTION = frozenset(
     {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
@@ -28,12 +27,12 @@ _STEP = 20_000
 
 
 class PolitenessChecks:
-    """The checks of the attempt log; ``run`` reads it once. Memory: 16 bytes an attempt, and one
-    attempt a host.
+    """The checks of the attempt log; ``run`` reads it once.
 
-    Of a running crawl ``until`` bounds what is judged to requests that began before that wall time
-    (seconds): the logs of its workers are read one after the other, and a request that is open in
-    one may have ended before the last of another began.
+    Memory is 16 bytes an attempt, and one attempt a host. For a running crawl, ``until`` limits the
+    checks to requests that began before that wall time (seconds). The logs of its workers are read
+    one after the other, so a request that is open in one may have ended before the last request of
+    another began.
     """
 
     def __init__(
@@ -45,11 +44,11 @@ class PolitenessChecks:
     ) -> None:
         self.hosts = Check(
             "host pauses",
-            "pauses between two requests to one host, against the delay that the host was owed",
+            "pauses between two requests to one host, against the required delay",
         )
         self.addresses = Check(
             "addresses",
-            "addresses: least time between two starts, requests at once, against the settings",
+            "addresses: time between two starts and simultaneous requests, against the settings",
         )
         self.paces: dict[str, HostPace] = {}
         self._section = section
@@ -63,7 +62,7 @@ class PolitenessChecks:
         return [self.hosts, self.addresses]
 
     def run(self, folder: Path) -> None:
-        """Reads all attempt logs of a crawl folder."""
+        """Read all attempt logs of a crawl folder."""
         attempts: Iterable[Attempt] = read_attempts(attempts_folder(folder), self._note_damage)
         if self._until is not None:
             attempts = (attempt for attempt in attempts if attempt.started_wall < self._until)
@@ -73,18 +72,19 @@ class PolitenessChecks:
             delay, slots = self._section.address_delay_s, self._section.address_slots
             self.addresses.expect(
                 use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
-                f"{told}: two starts {use.least_gap_s:.6f} s apart, {delay:g} s are set",
+                f"{told}: two starts {use.least_gap_s:.6f} s apart; the setting is {delay:g} s",
             )
             self.addresses.expect(
-                use.most_at_once <= slots, f"{told}: {use.most_at_once} at once, {slots} are set"
+                use.most_at_once <= slots,
+                f"{told}: {use.most_at_once} at once; the setting is {slots}",
             )
         self._tell()
 
     def _tell(self) -> None:
         if self._second_addresses:
             self.hosts.add_note(
-                f"{self._second_addresses} requests went to a second address of a host at once, the"
-                " first had given no connection"
+                f"{self._second_addresses} requests went to a second address of a host without a"
+                " pause, because the first gave no connection"
             )
         for name, lines in self._damaged.items():
             self.hosts.add_note(
@@ -96,7 +96,7 @@ class PolitenessChecks:
                 )
 
     def _each(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
-        """Passes the attempts on, and judges the pauses between them on the way."""
+        """Yield the attempts, and check the pauses between them."""
         passed: list[Attempt] = []
 
         def tapped() -> Iterator[Attempt]:
@@ -144,9 +144,7 @@ class PolitenessChecks:
 
 
 def _is_second_address(previous: Attempt, following: Attempt) -> bool:
-    """No connection came about, so nobody was pressed, and the same URL was tried at another
-    address.
-    """
+    """Whether the same URL was tried at another address after no connection, so without load."""
     return (
         previous.outcome in _NO_CONNECTION
         and previous.url == following.url
@@ -155,7 +153,7 @@ def _is_second_address(previous: Attempt, following: Attempt) -> bool:
 
 
 def _is_cancelled(attempt: Attempt) -> bool:
-    """Broken off by us: its line carries no delay."""
+    """Whether the crawler cancelled the request: its line has no delay."""
     return attempt.outcome is Reason.INTERNAL and not attempt.status
 
 

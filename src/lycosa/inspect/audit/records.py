@@ -1,4 +1,4 @@
-"""WARC records against the rows that describe them: place, names, dates, digests computed anew."""
+"""WARC records against the rows that describe them: place, names, dates and recomputed digests."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from lycosa.store.warc import bracketed, warc_date
 
 
 class RecordChecks:
-    """Checks the WARC file of one segment after the other."""
+    """Checks the WARC files of segments, one after the other."""
 
     def __init__(self, check: Check) -> None:
         self.check = check
         self._at = 0
 
     def begin_segment(self, segment: Segment) -> None:
-        """The first record is the warcinfo, which the journal's head describes."""
+        """Start a segment. The first record is the warcinfo, which the journal's head describes."""
         self._segment = segment
         self._at = segment.header.warcinfo_length
 
     def check_place(self, row: JournalRow) -> None:
-        """Records stand one behind the other; what no row describes must still be whole records
-        (names that were resolved).
+        """Check that records follow each other.
+
+        Bytes without a row must be complete records too (DNS answers).
         """
         start = row.offset - row.request_length
         if start > self._at and not self._is_filled(self._at, start):
             self.check.add_breach(
                 f"{self._segment.warc.name}, bytes {self._at} to {start}: neither a capture nor"
-                " other whole records"
+                " other complete records"
             )
         elif start < self._at:
             self.check.add_breach(
@@ -44,17 +45,17 @@ class RecordChecks:
         self._at = max(self._at, row.offset + row.length + row.metadata_length)
 
     def end_segment(self) -> None:
-        """The committed file ends where the last record does."""
+        """Check that the committed file ends with its last record."""
         committed = self._segment.warc_length
         self.check.expect(
             self._at == committed
             or (self._at < committed and self._is_filled(self._at, committed)),
-            f"{self._segment.warc.name}: its records end at byte {self._at}, committed are"
-            f" {committed}",
+            f"{self._segment.warc.name}: its records end at byte {self._at}, but {committed}"
+            " bytes are committed",
         )
 
     def read_record(self, folder_of: Segment, row: JournalRow) -> StoredRecord | None:
-        """The main record of a capture, checked; ``None`` when there is none to be read."""
+        """The main record of a capture, checked; ``None`` when it is missing."""
         folder = folder_of.warc.parent.parent
         self.check.checked += 1
         try:
@@ -112,7 +113,7 @@ class RecordChecks:
             wanted["WARC-Payload-Digest"] = _digest(record.body)
             if row.digest != wanted["WARC-Payload-Digest"]:
                 self.check.add_breach(
-                    f"{row.url}: the journal's digest {row.digest} is not that of the stored body"
+                    f"{row.url}: the stored body does not have the journal's digest {row.digest}"
                 )
         self._fields(row, record, wanted)
 
@@ -131,7 +132,7 @@ class RecordChecks:
             if found != value:
                 self.check.add_breach(
                     f"{row.url}, {row.segment}, byte {row.offset}: {name} is {found or 'missing'},"
-                    f" wanted {value}"
+                    f" expected {value}"
                 )
 
 

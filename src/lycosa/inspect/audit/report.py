@@ -1,6 +1,4 @@
-"""What an audit says: for each check what was looked at, how often, and the first breaches
-found.
-"""
+"""The result of an audit: for each check what was compared, how often, and its first breaches."""
 
 from __future__ import annotations
 
@@ -11,12 +9,13 @@ import msgspec
 SHOWN = 10
 
 OnAuditProgress = Callable[[str, int, int], None]
-"""Told now and then: what is being done, how much of it is done, of how much (0 = unknown)."""
+"""Called from time to time with the present work, the amount done, and the total (0 = unknown)."""
 
 
 class Check(msgspec.Struct):
-    """One promise held against the disk. ``checked`` counts what ``what`` speaks of; ``first``
-    has at most ten breaches.
+    """One guarantee checked against the disk.
+
+    ``checked`` counts what ``what`` names; ``first`` has at most ten breaches.
     """
 
     name: str
@@ -27,26 +26,28 @@ class Check(msgspec.Struct):
     notes: list[str] = []
 
     def add_breach(self, text: str) -> None:
-        """The promise does not hold here."""
+        """Record a breach."""
         self.breaches += 1
         if len(self.first) < SHOWN:
             self.first.append(text)
 
     def expect(self, holds: bool, text: str) -> None:
-        """Counts one thing checked, and a breach when it does not hold."""
+        """Count one comparison, and a breach when it fails."""
         self.checked += 1
         if not holds:
             self.add_breach(text)
 
     def add_note(self, text: str) -> None:
-        """What a reader should know of this check, once."""
+        """Add a note for the reader, once."""
         if text not in self.notes and len(self.notes) < SHOWN:
             self.notes.append(text)
 
 
 class HostPace(msgspec.Struct, frozen=True):
-    """One host in the attempt log: requests, the shortest pause and the delay that was due
-    there, the shortest of pause minus delay.
+    """One host in the attempt log.
+
+    It has the number of requests and the shortest pause with its required delay, by the difference
+    of the two.
     """
 
     host: str
@@ -77,5 +78,5 @@ class AuditReport(msgspec.Struct, kw_only=True):
         return sum(check.breaches for check in self.checks)
 
     def first_breaches(self) -> list[str]:
-        """The first ten of all, each with the name of its check."""
+        """The first ten breaches of all checks, each with the name of its check."""
         return [f"{check.name}: {text}" for check in self.checks for text in check.first][:SHOWN]

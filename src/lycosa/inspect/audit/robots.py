@@ -1,9 +1,8 @@
-"""Robots decisions judged again: the stored robots.txt of the version that a capture names,
-compiled anew, must give the same verdict.
+"""Robots decisions checked again: the robots.txt that a capture names must give the same verdict.
 
-A version is the SHA-1 of the decoded file, so the file that is read back is surely the one that
-decided. Only where versions stand is remembered, about 200 bytes for each; compiled files are kept
-for the last thousand.
+A version is the SHA-1 of the decoded file, so the file that is read back is certainly the one that
+decided. Only the places of versions are kept in memory, about 200 bytes each; compiled files are
+kept for the last thousand.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _MOST_DEFERRED = 100_000
 
 
 class RobotsAudit:
-    """``check_row`` for every capture, robots.txt among them with its record; ``finish_check``
-    at the end.
-    """
+    """Call ``check_row`` for every capture, then ``finish_check``; robots.txt needs its record."""
 
     def __init__(self, reader: CrawlReader, config: Config, is_live: bool = False) -> None:
-        self.check = Check("robots", "captures: robots.txt, read back from the WARC, judged again")
+        self.check = Check(
+            "robots", "captures: robots.txt, read back from the WARC, decides the same"
+        )
         self._source, self._is_live = reader.source, is_live
         self._product = config.agent.product
         self._max_bytes = config.robots.max_bytes
@@ -45,7 +44,7 @@ class RobotsAudit:
         self._has_unread = False
 
     def check_row(self, row: JournalRow, record: StoredRecord | None) -> None:
-        """One capture."""
+        """Check one capture."""
         if row.kind is FetchKind.ROBOTS:
             if 200 <= row.status < 300 and not row.revisit and record is None:
                 self._has_unread = True  # the check of records says why
@@ -55,8 +54,9 @@ class RobotsAudit:
             self._decision(row.url, row.robots)
 
     def finish_check(self) -> None:
-        """Judges what named a file that had not been met then: workers' segments are not in one
-        order.
+        """Check the captures whose robots.txt came later.
+
+        The segments of several workers have no common order.
         """
         for url, decision in self._deferred:
             self._judge(url, decision)
@@ -71,7 +71,7 @@ class RobotsAudit:
             self._deferred.append((url, decision))
         else:
             self.check.add_note(
-                "some captures were not judged: too many name files that come later in the segments"
+                "some captures were not checked: too many name files that are later in the segments"
             )
 
     def _judge(self, url: str, decision: RobotsDecision) -> None:
@@ -82,14 +82,14 @@ class RobotsAudit:
         if not decision.version:
             if decision.status == 429 or decision.status >= 500 or 200 <= decision.status < 300:
                 self.check.add_breach(
-                    f"{url}: decided by an answer with status {decision.status}, which allows"
-                    " nothing"
+                    f"{url}: decided by an answer with status {decision.status}, which disallows"
+                    " everything"
                 )
             return
         location = self._files.get(decision.version)
         if location is None and self._is_live:
             self.check.add_note(
-                "some captures were not judged: their robots.txt was stored after the audit began,"
+                "some captures were not checked: their robots.txt was stored after the audit began,"
                 " by another worker"
             )
             return
@@ -100,7 +100,7 @@ class RobotsAudit:
             return
         if location is None:
             self.check.add_breach(
-                f"{url}: decided by robots.txt {decision.version}, which is in no WARC record"
+                f"{url}: decided by robots.txt {decision.version}, which no WARC record has"
             )
             return
         rules, matcher = self._load(decision.version, location)
@@ -109,7 +109,7 @@ class RobotsAudit:
         again = (verdict.allowed, verdict.line, verdict.rule, rules.group)
         if told != again:
             self.check.add_breach(
-                f"{url}: robots.txt {decision.version} was read as {_words(*told)}, and now reads"
+                f"{url}: robots.txt {decision.version} gave {_words(*told)}, and now gives"
                 f" {_words(*again)}"
             )
 

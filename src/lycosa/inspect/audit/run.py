@@ -1,16 +1,16 @@
-"""The audit: a crawl's promises recounted from its folder alone.
+"""The audit: a crawl's guarantees checked from its folder alone.
 
-Six questions, each answered from another side than the one that wrote the state: do the records,
-queues and counters agree; was every fetched document parsed; does every link of the stored pages
-have a record; was any host or address pressed; would the stored robots.txt files decide the same
-again; do WARC, journal and the files derived from it hold the same captures, each once. Nothing is
-written, and only what is committed is looked at, so a crawl that was killed is audited as it lies.
+Each of six questions is answered from another source than the code that wrote the state. Do
+records, queues and counters agree? Was every fetched document parsed? Does every link of the stored
+pages have a record? Did every host and address get its delay? Would the stored robots.txt files
+decide the same again? Do WARC, journal and derived files have the same captures, each once? Nothing
+is written, and only committed data is read, so a crawl that was killed is audited as it is.
 
-**Beside a running crawl** the logs and tables of several workers are read one after the other, so a
-later one may be ahead of an earlier one. What only holds at rest is left out; segments and requests
-that began after the audit did are not looked at; a link that has no record is looked for once more
-at the end, because its parcel may have been between two workers. When a crawl starts while its
-folder is audited at rest, the audit begins again.
+**With a running crawl** the logs and tables of several workers are read one after the other, so a
+later one may be ahead of an earlier one. Checks that hold only for a stopped crawl are left out.
+Segments and requests that began after the start of the audit are skipped. A link without a record
+is looked up once more at the end, because its parcel may have been between two workers. When a
+crawl starts while its folder is audited, the audit begins again.
 
 Memory is bounded by 16 bytes a capture, 16 an attempt and 8 for each URL waiting at one host;
 everything else streams.
@@ -52,7 +52,9 @@ _STEP = 500
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
-    """``sample`` bounds how many captures have their records read and parsed again (0 = all);
+    """Options of an audit.
+
+    ``sample`` is the number of captures whose records are read and parsed again (0 = all);
     ``hosts`` lists every host's pauses.
     """
 
@@ -68,11 +70,11 @@ def audit(
     options: AuditOptions = _DEFAULTS,
     progress: OnAuditProgress = lambda what, done, total: None,
 ) -> AuditReport:
-    """Checks everything. Blocks: about 1.3 ms for each capture whose record is read and parsed
-    again, 0.25 ms for each other one.
+    """Run all checks and return the report.
 
-    Raises what ``FolderView`` and ``load_saved_settings`` raise when the folder cannot be looked at
-    at all; all else becomes a breach.
+    Blocks: about 1.3 ms for each capture whose record is read and parsed again, 0.25 ms for each
+    other one. Raises what ``FolderView`` and ``load_saved_settings`` raise when the folder cannot
+    be read at all; every other fault becomes a breach.
     """
     started = time.monotonic()
     is_live = is_running(folder)
@@ -86,7 +88,7 @@ def audit(
             if is_live or not is_running(folder):
                 report.elapsed_s = time.monotonic() - started
                 return report
-        is_live = True  # it started meanwhile, so what was found may be half of what it was doing
+        is_live = True  # the crawl started meanwhile, so the results may be of two different states
 
 
 def _audit(
@@ -100,7 +102,7 @@ def _audit(
 
 
 class _Audit:
-    """One audit under way: the views of all partitions stay open for its duration."""
+    """One audit in progress: the views of all partitions stay open until its end."""
 
     def __init__(
         self, folder: Path, is_live: bool, options: AuditOptions, progress: OnAuditProgress
@@ -140,11 +142,11 @@ class _Audit:
     # -- captures
 
     def captures(self) -> None:
-        """Every segment: rows, records, derived files; and from them links and robots decisions."""
+        """Check every segment: rows, records, derived files, links and robots decisions."""
         records = RecordChecks(
             Check(
                 "warc",
-                "WARC records against the journal: place, names, dates, digests computed anew",
+                "WARC records against the journal: place, names, dates, recomputed digests",
             )
         )
         derived = DerivedChecks()
@@ -175,7 +177,7 @@ class _Audit:
                     links.check_row(unparsed.as_parsed(row), record)
             records.end_segment()
             derived.end_segment()
-        # What can be said only when all rows were seen.
+        # Checks that need all rows.
         derived.check_strangers(self._folder, self._segments)
         robots.finish_check()
         links.finish_check(self._again if self.report.is_running else None)
@@ -195,9 +197,7 @@ class _Audit:
             check.expect(False, str(error))
 
     def _is_wanted(self, row: JournalRow) -> bool:
-        """Whether its record is read: every robots.txt, and the same share of all others each
-        time.
-        """
+        """Whether the record is read: every robots.txt, and always the same share of all others."""
         return (
             row.kind is FetchKind.ROBOTS
             or zlib.crc32(row.record_id.encode()) < self.report.share * 2**32
@@ -217,7 +217,7 @@ class _Audit:
     # -- state
 
     def state(self) -> None:
-        """Every partition, and URL-seen when nobody writes to it."""
+        """Check every partition, and URL-seen when the crawl does not run."""
         lengths = committed_lengths(self._segments) if self.report.is_running else None
         checks = StateChecks(self._index, lengths, self._progress)
         seen = Check("url-seen", "URLs with a record against URL-seen, both ways")
@@ -226,7 +226,7 @@ class _Audit:
             if not self.report.is_running:
                 check_seen(seen, self._folder, view)
         if self.report.is_running:
-            seen.add_note("left out: the crawl is running, its file and memory are not at rest")
+            seen.add_note("left out: the crawl is running and changes its file and memory")
         else:
             made, held = checks.fetches, len(self._index)
             checks.records.expect(
@@ -239,26 +239,23 @@ class _Audit:
         ]
 
     def _logs(self) -> Check:
-        """Whether logs and tables fit together: without its log a state is older and otherwise
-        in order.
-        """
+        """Check logs against tables: a state without its log is older, and otherwise consistent."""
         check = Check(
             "commit log",
-            "tables against the commit logs: none holds a commit that is behind the end of all"
-            " logs",
+            "tables against the commit logs: no table has a commit later than the end of all logs",
         )
         newest = self._source.seen.last.newest
         for number in self._views:
             flushed = self._source.flushed(number)
             held = f"partition {number} holds commit {flushed.sequence} of run {flushed.term}"
             ends = f"the logs end at {newest.sequence} of {newest.term}"
-            check.expect(flushed <= newest, f"{held}, {ends}: a log lost its end, or is gone")
+            check.expect(flushed <= newest, f"{held}, {ends}: a log lost its end or is missing")
         return check
 
     # -- politeness
 
     def politeness(self) -> None:
-        """The attempt logs."""
+        """Check the attempt logs."""
         checks = PolitenessChecks(
             self._saved.config.politeness,
             self._options.hosts,
@@ -274,5 +271,5 @@ def _note_links(links: LinkCheck, is_recorded: bool) -> None:
     links.check.add_note(f"{links.pages} pages parsed again")
     if not is_recorded:
         links.check.add_note(
-            "the folder has no settings.json, so the default settings were judged by"
+            "the folder has no settings.json, so the checks used the default settings"
         )

@@ -1,9 +1,9 @@
-"""URL-seen against the records: a URL that it holds and no record has would never be crawled, one
-that it lacks would be crawled twice.
+"""URL-seen against the records, both ways.
 
-The file may be behind the table when a worker was killed: the next start brings it up from the
-commit log, or makes it again when the log does not reach back. What it lacks then must be in the
-log. Only the sorted file can be read for what it holds; a Bloom filter cannot.
+A URL in URL-seen without a record would never be crawled; a record missing from it would be crawled
+twice. The file may be behind the table when a worker was killed: the next start completes it from
+the commit log, or rebuilds it when the log does not reach back. URLs that it lacks then must be in
+the log. Only the sorted file can be read back; a Bloom filter cannot.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ _BATCH = 50_000
 
 
 def check_seen(check: Check, folder: Path, view: TableView) -> None:
-    """Checks one partition's file. The crawl must not be running."""
+    """Check one partition's file. The crawl must not be running."""
     path = seen_path(folder, view.number)
     try:
         header, payload = map_hash_file(path, MAGIC, VERSION)
     except FileNotFoundError:
         check.add_note(
-            "a partition without a sorted file (a Bloom filter, or never saved) is made again from"
+            "a partition without a sorted file (a Bloom filter, or never saved) is rebuilt from"
             " the table at the next start"
         )
         return
     except HashFileDamaged as error:
-        check.add_note(f"{error}; the next start makes it again from the table")
+        check.add_note(f"{error}; the next start rebuilds it from the table")
         return
     known: Hashes = payload[: 8 * header.count].view("<u8")
     if header.stamp > stamp_of(view.mark):
         check.expect(
-            False, f"partition {view.number}: {path.name} holds commits that its table does not"
+            False, f"partition {view.number}: {path.name} has commits that its table lacks"
         )
         return
     late = _logged_since(folder, view.number, header.stamp)
     if header.stamp < stamp_of(view.mark) and late is None:
         check.add_note(
-            f"{path.name} is behind its table and the log does not reach back; the next start makes"
-            " it again"
+            f"{path.name} is behind its table and the log does not reach back; the next start"
+            " rebuilds it"
         )
         return
     _compare(check, view, known, late if late is not None else _NONE)
@@ -76,8 +76,8 @@ def _compare(check: Check, view: TableView, known: Hashes, late: Hashes) -> None
     lost_for_ever = len(known) - found
     check.expect(
         lost_for_ever <= 0,
-        f"partition {view.number}: URL-seen holds {lost_for_ever} URLs without a record, never to"
-        " be crawled",
+        f"partition {view.number}: URL-seen has {lost_for_ever} URLs without a record, which would"
+        " never be crawled",
     )
 
 
@@ -93,9 +93,7 @@ def _hashes(view: TableView) -> Iterator[Hashes]:
 
 
 def _logged_since(folder: Path, partition: int, stamp: int) -> Hashes | None:
-    """URLs that commits after ``stamp`` wrote, by the logs; ``None`` when these do not reach
-    back to it.
-    """
+    """URLs that commits after ``stamp`` wrote; ``None`` when the logs do not reach back to it."""
     url8s: list[bytes] = []
     reach = 0
     first: dict[int, int] = {}

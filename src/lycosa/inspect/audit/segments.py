@@ -1,7 +1,7 @@
-"""The segments of a crawl as far as they are committed, and a second reading of their WARC files.
+"""The committed part of a crawl's segments, and a second reading of their WARC files.
 
-What lies beyond the committed length of an open file was never promised to anyone and is not looked
-at; a file that ends before it has lost something.
+Bytes beyond the committed length of an open file are not guaranteed and not read. A file that is
+shorter than committed has lost data.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _CHUNK = 1 << 20
 class Segment(msgspec.Struct, frozen=True):
     """One segment: committed lengths of its WARC and journal, ``None`` for the whole file.
 
-    ``is_closed`` says that it has its final names and that all of it is looked at, so that its
-    derived files can be compared. ``warc`` and ``journal`` are to be opened by
-    ``layout.open_segment_file``: a running crawl may close the segment at any time.
+    ``is_closed`` says that it has its final names and is read to its end, so that its derived files
+    can be compared. Open ``warc`` and ``journal`` with ``layout.open_segment_file``, because a
+    running crawl may close the segment at any time.
     """
 
     name: str
@@ -47,13 +47,12 @@ class Segment(msgspec.Struct, frozen=True):
 def segments(
     folder: Path, lengths: Mapping[str, int], check: Check, closed: Set[str] | None = None
 ) -> list[Segment]:
-    """All segments with committed captures, oldest first. Files that lack what was committed are
-    breaches of ``check``.
+    """All segments with committed captures, oldest first; missing committed bytes are breaches.
 
     ``lengths`` are those of the last commit that was read. For a running crawl ``closed`` names the
-    segments that were closed *before* the commit logs were read. Of the others only those that
-    ``lengths`` names are looked at: one that began since holds captures that the state, as it was
-    read, does not know, and would look like a breach.
+    segments that were closed *before* the commit logs were read. Of the others only those in
+    ``lengths`` are returned: a segment that began since has captures that the state, as it was
+    read, lacks, and they would look like breaches.
     """
     committed = {layout.stem_of(name) for name in lengths}
     names = committed | (
@@ -66,7 +65,7 @@ def segments(
 
 
 def committed_lengths(found: list[Segment]) -> dict[str, int]:
-    """By the name that a ``Location`` has: how far each segment's WARC is known."""
+    """The committed length of each segment's WARC, by its name in a ``Location``."""
     return {layout.warc_name(segment.name): segment.warc_length for segment in found}
 
 
@@ -78,7 +77,7 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
         path = folder / layout.file_name(kind, name)
         committed = lengths.get(layout.file_name(kind, name) + layout.OPEN)
         if committed is None and not (is_closed or is_closing):
-            return None  # made for a commit that never came
+            return None  # made for a commit that was never written
         try:
             with layout.open_segment_file(path) as file:
                 size = file.seek(0, os.SEEK_END)
@@ -86,12 +85,13 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
             check.expect(
                 False,
                 f"{path.relative_to(folder)} is"
-                f" missing{f', {committed} bytes of it were committed' if committed else ''}",
+                f" missing{f'; {committed} bytes of it were committed' if committed else ''}",
             )
             return None
         if committed is not None and size < committed:
             check.expect(
-                False, f"{path.relative_to(folder)} has {size} bytes, {committed} were committed"
+                False,
+                f"{path.relative_to(folder)} has {size} bytes, but {committed} were committed",
             )
         paths[kind] = path
         known[kind] = size if committed is None else min(size, committed)
@@ -114,8 +114,9 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
 
 
 def members(path: Path) -> Iterator[bytes]:
-    """The content of each gzip member of a file. Raises ``zlib.error`` or ``EOFError`` where one
-    is broken or cut.
+    """The content of each gzip member of a file.
+
+    Raises ``zlib.error`` or ``EOFError`` where one is damaged or truncated.
     """
     with path.open("rb") as file:
         left = b""
@@ -133,7 +134,7 @@ def members(path: Path) -> Iterator[bytes]:
 
 
 def is_records(data: bytes) -> bool:
-    """Whether some bytes of a WARC file are whole records, one gzip member each."""
+    """Whether these bytes of a WARC file are complete records, one gzip member each."""
     while data:
         unpacker = zlib.decompressobj(_GZIP)
         try:

@@ -1,8 +1,7 @@
-"""The state recounted: records, queues, visit states, counters and URL-seen of each partition held
-against each other.
+"""The state recounted: records, queues, visit states, counters and URL-seen compared.
 
-Keys of one host stand side by side under every prefix, so records, queue and visit state of a host
-are read in step, host by host, in one pass over the table. Memory is eight bytes for each URL that
+Keys of one host are adjacent under every prefix, so records, queue and visit state of a host are
+read together, host by host, in one pass over the table. Memory is eight bytes for each URL that
 waits at one host.
 """
 
@@ -50,8 +49,8 @@ class StateChecks:
         )
         self.queues = Check(
             "queues",
-            "waiting URLs: each is in its host's back queue or has a due time, and queues hold"
-            " nothing else",
+            "waiting URLs: each is in its host's back queue or has a due time, and queues have"
+            " no others",
         )
         self.due = Check(
             "due",
@@ -67,7 +66,7 @@ class StateChecks:
             "fetched URLs: the capture that the record names is in a journal at that place",
         )
         self._captures = captures
-        # lengths of files, when the crawl runs: records may be ahead of what was read of the
+        # lengths of files, for a running crawl: records may be ahead of what was read of the
         # journals
         self._committed = committed
         self._progress = progress
@@ -79,7 +78,7 @@ class StateChecks:
         return [self.counters, self.queues, self.due, self.hosts, self.records]
 
     def check_partition(self, view: TableView, total: int) -> None:
-        """Checks one partition."""
+        """Check one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
         asking = 0
@@ -88,9 +87,9 @@ class StateChecks:
             if host.visit is not None:
                 hosts[host.visit.state] += 1
                 asking += sum(not question.is_late for question in host.visit.questions)
-        self._ask()  # the last captures that records name, fewer than a batch
-        # From here on the counters, which the crawl keeps up with each change, against the sums of
-        # the records, which were read one by one.
+        self._ask()  # captures that records name, less than one batch
+        # From here on the counters, which the crawl updates with each change, are compared with the
+        # sums of the records that were read.
         counters = view.counters()
         recounted = sum(states.values())
         where = f"partition {view.number}"
@@ -122,13 +121,13 @@ class StateChecks:
         self._schedules(view)
 
     def note_record(self, total: int) -> None:
-        """One more record."""
+        """Count a record."""
         self.seen += 1
         if self.seen % _STEP == 0:
             self._progress("records", self.seen, total)
 
     def note_fetched(self, url: str, record: UrlRecord) -> None:
-        """A record with a history, or one that should have one."""
+        """Check a record that has a history or should have one."""
         history = record.history
         if history is None or not history.fetches:
             if record.state in _SETTLED:
@@ -161,12 +160,12 @@ class StateChecks:
                 told = record.due_at if record is not None else "nothing"
                 self.due.expect(
                     told == due_at,
-                    f"URL {url[8:].hex()} is due at {due_at}, its record says {told}",
+                    f"URL {url[8:].hex()} is due at {due_at}, but its record has {told}",
                 )
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(
                 view.host_record(key[5:]) is not None,
-                f"host {key[5:].hex()} is parked or sleeps and is unknown",
+                f"host {key[5:].hex()} is scheduled as parked or sleeping but has no visit state",
             )
         for prefix in (b"F", b"W"):
             for key, host8 in view.scan(prefix, prefix_end(prefix)):
@@ -175,18 +174,19 @@ class StateChecks:
     def _place(
         self, host: VisitRecord | None, host8: bytes, address: str, band: int, seq: int
     ) -> None:
-        """A host stands in a front queue, or in the line of an address."""
+        """Check a host's place in a front queue or in the line of an address."""
         queue = f"the line of {address}" if address else "front queue"
         self.hosts.expect(
             host is not None and (host.line, host.front) == (address, (band, seq)),
-            f"host {host.host if host else host8.hex()} stands in {queue} {(band, seq)}, its"
-            f" visit state says {host and host.front}",
+            f"host {host.host if host else host8.hex()} is in {queue} {(band, seq)}, but its"
+            f" visit state has {host and host.front}",
         )
 
 
 class _Host:
-    """One host's part of a table: its visit state, and its records and queue entries to be read
-    once, in this order.
+    """One host's part of a table.
+
+    Its visit state, then its records and queue entries, each to be read once in this order.
     """
 
     def __init__(self, host8: bytes, host: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
@@ -194,7 +194,7 @@ class _Host:
 
 
 class _HostCheck:
-    """Holds one host's records, queue and visit state against each other."""
+    """Compares one host's records, queue and visit state."""
 
     def __init__(
         self, checks: StateChecks, view: TableView, host: _Host, states: dict[UrlState, int]
@@ -215,7 +215,7 @@ class _HostCheck:
         self._compare(self._parked, parked, "its parked band")
         if self._visit is None:
             self._checks.hosts.expect(
-                False, f"host {self._host.host8.hex()} has URLs and no visit state"
+                False, f"host {self._host.host8.hex()} has URLs but no visit state"
             )
         else:
             self._counts(self._visit, len(queued), len(parked))
@@ -231,12 +231,12 @@ class _HostCheck:
         self._checks.note_fetched(url, record)
         self._checks.due.expect(
             not record.due_at or self._is_scheduled(record.due_at, self._host.host8 + url8),
-            f"{url} is due at {record.due_at} and is not in the schedule",
+            f"{url} is due at {record.due_at} but is not in the schedule",
         )
         if self._visit is not None:
             self._checks.queues.expect(
                 hash8(url) == url8,
-                f"the record of URL {url8.hex()} says {url}, which has another hash",
+                f"the record of URL {url8.hex()} has {url}, which has another hash",
             )
         if record.state is UrlState.PARKED:
             self._parked.append(int.from_bytes(url8, "big"))
@@ -246,7 +246,7 @@ class _HostCheck:
             self._waiting.append(int.from_bytes(url8, "big"))
 
     def _is_scheduled(self, due_at: int, url: bytes) -> bool:
-        """By its own row, or by one that it shares with others of its second."""
+        """Whether a row of the schedule has it, its own or one shared with others of a second."""
         start = due_key(due_at)
         if self._view.get(start + url) is not None:
             return True
@@ -265,7 +265,7 @@ class _HostCheck:
             lane = lanes.get(band)
             self._checks.queues.expect(
                 lane is not None and lane.cursor <= seq < lane.next,
-                f"{self._name}: row {band}/{seq} lies outside its lane"
+                f"{self._name}: row {band}/{seq} is outside its lane"
                 f" {lane and (lane.cursor, lane.next)}, so it would never be leased",
             )
         return queued, parked
@@ -277,13 +277,11 @@ class _HostCheck:
         if len(wanted) == len(found) and (wanted == found).all():
             return
         for lost in np.setdiff1d(wanted, found).tolist():
-            check.add_breach(f"{self._name}: URL {lost:016x} waits and is not in {where}")
+            check.add_breach(f"{self._name}: URL {lost:016x} waits but is not in {where}")
         for odd in np.setdiff1d(found, wanted).tolist():
-            check.add_breach(
-                f"{self._name}: {where} holds URL {odd:016x}, which does not wait there"
-            )
+            check.add_breach(f"{self._name}: {where} has URL {odd:016x}, which does not wait there")
         for twice in np.unique(found[1:][found[1:] == found[:-1]]).tolist():
-            check.add_breach(f"{self._name}: {where} holds URL {twice:016x} twice")
+            check.add_breach(f"{self._name}: {where} has URL {twice:016x} twice")
 
     def _counts(self, host: VisitRecord, queued: int, parked: int) -> None:
         check, name = self._checks.hosts, self._name
@@ -300,8 +298,8 @@ class _HostCheck:
             " records"
         )
         check.expect(host.retrying == self._retrying, told)
-        # A host with work must stand where the frontier will come upon it again: a front queue, or
-        # the schedule of those that sleep. While it is parked or retired it need not.
+        # A host with work must be where the frontier will find it again: in a front queue or in the
+        # schedule of sleeping hosts. A parked or retired host need not be there.
         may_wait = host.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
         if (queued and may_wait) or host.errands:
             is_asleep = (
@@ -314,19 +312,19 @@ class _HostCheck:
             )
             check.expect(
                 in_front or is_asleep,
-                f"{name}: {queued} URLs and {len(host.errands)} errands wait and the host is in no"
-                " front queue and does not sleep, so nothing would fetch them",
+                f"{name}: {queued} URLs and {len(host.errands)} errands wait, but the host is in no"
+                " front queue and does not sleep, so they would never be fetched",
             )
         if host.state is HostState.PARKED:
             check.expect(
                 self._view.get(parked_key(host.parked_until, self._host.host8)) is not None,
-                f"{name} is parked until {host.parked_until} and is not in the schedule, so it"
+                f"{name} is parked until {host.parked_until} but is not in the schedule, so it"
                 " would stay parked",
             )
 
 
 class _Stream:
-    """A scan, taken host by host."""
+    """A scan that is read host by host."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
@@ -338,14 +336,14 @@ class _Stream:
         return self._next[0][1:9] if self._next else None
 
     def take_host(self, host8: bytes) -> Pairs:
-        """The pairs of a host."""
+        """Read the pairs of a host."""
         while self._next is not None and self._next[0][1:9] == host8:
             pair, self._next = self._next, next(self._pairs, None)
             yield pair
 
 
 def _hosts(view: TableView) -> Iterator[_Host]:
-    """Every host that any of the three prefixes knows."""
+    """Every host under any of the three prefixes."""
     visits, urls, queue = (
         _Stream(view.scan(prefix, prefix_end(prefix))) for prefix in (b"H", b"U", b"Q")
     )

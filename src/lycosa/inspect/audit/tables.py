@@ -1,6 +1,4 @@
-"""A derived Parquet file against the rows that its segment's journal gives, a number of rows at
-a time.
-"""
+"""A derived Parquet file against the rows of its segment's journal, a batch at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ _UNREADABLE = (pa.ArrowException, OSError)
 
 
 class TableCheck:
-    """Compares one file, from its beginning to its end: ``compare_rows`` with what the next rows
-    should be, ``end_file`` when there are no more.
+    """Compares one file from start to end.
 
-    A table gets new columns at its end only. One that an earlier version wrote therefore lacks the
-    last columns, which is noted and no breach; the first ``needed`` columns every version wrote. A
-    difference is told once for each column.
+    Call ``compare_rows`` with the expected rows, then ``end_file``. A table gets new columns only
+    at its end. A file of an earlier version lacks the last columns, which is noted and no breach;
+    the first ``needed`` columns are in every version. A difference is reported once for each
+    column.
     """
 
     def __init__(self, check: Check, path: Path, needed: int) -> None:
@@ -34,9 +32,7 @@ class TableCheck:
         self._told: set[str] = set()
 
     def compare_rows(self, wanted: pa.Table, label: str) -> None:
-        """The next rows of the file against those; ``label`` names the column that tells a
-        reader which row it is.
-        """
+        """Compare the next rows of the file; ``label`` names the column that identifies a row."""
         self._check.checked += wanted.num_rows
         if self._is_broken:
             return None
@@ -53,7 +49,7 @@ class TableCheck:
         return None
 
     def end_file(self) -> None:
-        """All rows were compared: what the file still holds is too much."""
+        """Check that the file has no more rows."""
         if self._is_broken:
             return None
         left = 0
@@ -73,7 +69,7 @@ class TableCheck:
             and len(wanted) - len(missing) >= self._needed
         ):
             self._check.add_note(
-                f"{self._name} lacks {', '.join(missing)}: it was written before there was such a"
+                f"{self._name} lacks {', '.join(missing)}: the version that wrote it had no such"
                 " column"
             )
             return
@@ -87,7 +83,7 @@ class TableCheck:
             found = found.cast(wanted.type)
         except _UNREADABLE:
             return self._tell(
-                column, f"column {column} holds {found.type}, wanted is {wanted.type}"
+                column, f"column {column} has type {found.type}, expected {wanted.type}"
             )
         if wanted.equals(found):
             return None
@@ -95,10 +91,10 @@ class TableCheck:
         at, (one, other) = next(
             ((at, pair) for at, pair in enumerate(pairs) if pair[0] != pair[1]), (0, (None, None))
         )
-        return self._tell(column, f"{column} of {labels[at]} is {other}, by the journal {one}")
+        return self._tell(column, f"{column} of {labels[at]} is {other}, but {one} in the journal")
 
     def _take(self, rows: int) -> pa.Table:
-        """The next rows; fewer at the end. Raises ``pa.ArrowException`` or ``OSError``."""
+        """Read the next rows; fewer at the end. Raises ``pa.ArrowException`` or ``OSError``."""
         if self._batches is None:
             file = pq.ParquetFile(self._path)
             self._batches = file.iter_batches(batch_size=BATCH_ROWS)
@@ -110,7 +106,7 @@ class TableCheck:
         return taken
 
     def _give_up(self, what: str) -> None:
-        """The rest of the file cannot be compared."""
+        """Report that the rest of the file cannot be compared."""
         self._is_broken = True
         self._check.add_breach(f"{self._name} {what}")
 
@@ -121,7 +117,7 @@ class TableCheck:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    """One array, dictionaries decoded."""
+    """One array with dictionaries decoded."""
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)

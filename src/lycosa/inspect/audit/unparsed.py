@@ -1,10 +1,9 @@
-"""Fetched documents that were never parsed: their links are missing, and nothing in the frontier's
-counts would show it.
+"""Fetched documents that were never parsed: their links are missing, and no count would show it.
 
-The journal says which captures were stored without a parse. One is settled when it was parsed later
+The journal has which captures were stored without a parse. One is settled when it was parsed later
 from its record (the URL's record does not name the fault any more) or when a later fetch of its URL
-was parsed (nothing waits for that URL). Documents that two parse children in a row did not survive
-are explained by their reason: they are listed and are no breach.
+was parsed (nothing waits for that URL). Documents that ended two parse children in a row are
+explained by their reason: they are listed and are no breach.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ _SHOWN = 3
 
 
 class UnparsedCheck:
-    """``check_row`` for every capture, then ``finish_check``."""
+    """Call ``check_row`` for every capture, then ``finish_check``."""
 
     def __init__(self, reader: CrawlReader, views: Mapping[int, TableView]) -> None:
         self.check = Check(
-            "parsed", "fetched documents: each was parsed, or its record says why not"
+            "parsed", "fetched documents: each was parsed, or its record has the reason why not"
         )
         self._reader, self._views = reader, views
         self._explained: Counter[Reason] = Counter()
         self._first: dict[Reason, list[str]] = {reason: [] for reason in _EXPLAINED}
 
     def check_row(self, row: JournalRow) -> None:
-        """One capture."""
+        """Check one capture."""
         if row.kind is FetchKind.ROBOTS or row.status != 200 or not row.body_bytes:
             return
         self.check.checked += 1
@@ -47,24 +46,25 @@ class UnparsedCheck:
             self._explain(row)
         elif _is_unparsed(row) and self._is_open(row):
             self.check.add_breach(
-                f"{row.url}, fetch {row.fetch_number}, was stored and not parsed, so its links are"
-                " not known: lycosa reparse"
+                f"{row.url}, fetch {row.fetch_number}, was stored but not parsed, so its links are"
+                " unknown: run lycosa reparse"
             )
 
     def as_parsed(self, row: JournalRow) -> JournalRow:
-        """The row as it would be had its document been parsed at once, when it was later: then
-        its links can be checked too.
+        """The row as it would be if its document, parsed later, had been parsed at once.
+
+        So its links can be checked too.
         """
         if _is_unparsed(row) and not self._is_open(row):
             return msgspec.structs.replace(row, parse_reason=Reason.NONE)
         return row
 
     def finish_check(self) -> None:
-        """What is explained."""
+        """Note the documents with an explanation."""
         for reason, number in self._explained.items():
             first = ", ".join(self._first[reason])
             self.check.add_note(
-                f"{number} {reason.label} ({reason.meaning}); lycosa reparse --killed tries again:"
+                f"{number} {reason.label} ({reason.meaning}); lycosa reparse --killed retries:"
                 f" {first}"
             )
 
@@ -76,7 +76,7 @@ class UnparsedCheck:
             self._first[row.parse_reason].append(row.url)
 
     def _is_open(self, row: JournalRow) -> bool:
-        """Whether the links of the document are still not known."""
+        """Whether the links of the document are still unknown."""
         host8, url8 = hash8(row.host), hash8(row.url)
         view = self._views[self._reader.partition_of(row.url)]
         if view.get(unparsed_key(host8, url8)) is not None:
@@ -88,8 +88,9 @@ class UnparsedCheck:
 
 
 def _is_unparsed(row: JournalRow) -> bool:
-    """The crawler failed at it, or it is HTML that no parser had: what was parsed has a detected
-    type.
+    """Whether the crawler failed to parse it, or it is HTML that no parser received.
+
+    A parsed document has a detected type.
     """
     if row.parse_reason is Reason.NONE:
         return row.media_type in _HTML and not row.media_type_detected

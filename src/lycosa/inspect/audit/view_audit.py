@@ -1,8 +1,7 @@
-"""What of the audit any view of a crawl allows: the state recounted, and the captures against it.
+"""The part of the audit that any view of a crawl allows: state recounted, captures compared.
 
-A whole audit (``run``) reads a crawl's folder: attempt logs, WARC records one by one, derived
-files, URL-seen. A worker that runs and a snapshot have none of these, so what needs them is left
-out and said to be.
+A whole audit (``run``) reads a crawl's folder: attempt logs, WARC records, derived files, URL-seen.
+A running worker and a snapshot have none of these, so those checks are left out and reported so.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _LEFT_OUT = {
 def audit_view(
     view: CrawlView, progress: OnAuditProgress = lambda what, done, total: None
 ) -> AuditReport:
-    """Recounts the partitions of a view. Blocks: about 0.1 ms for each URL.
+    """Recount the partitions of a view. Blocks: about 0.1 ms for each URL.
 
-    Where the owner may go on meanwhile the journals may hold more captures than the state names;
-    they never hold fewer. Raises what the view raises when its tables cannot be read; all else
-    becomes a breach.
+    When the owner continues meanwhile, the journals may have more captures than the state, never
+    fewer. Raises what the view raises when its tables cannot be read; every other fault becomes a
+    breach.
     """
     with ExitStack() as stack:
         reader = CrawlReader(view)
@@ -78,7 +77,7 @@ def audit_view(
 
 
 def _rows(view: CrawlView, check: Check) -> Iterator[JournalRow]:
-    """Every committed row; journals that cannot be read are breaches."""
+    """Every committed row; unreadable journals are breaches."""
     for segment in view.list_segments():
         try:
             if segment.journal_length is None:

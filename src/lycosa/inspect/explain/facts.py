@@ -1,4 +1,4 @@
-"""The form of an answer, and the facts and words that answers share."""
+"""The form of an answer, and the facts and texts that all answers share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One fact: a stable key, its value for programs, and its words for people."""
+    """One fact: a stable key, its value for programs, and its text for users."""
 
     key: str
     value: Any
@@ -41,17 +41,17 @@ class Explanation(msgspec.Struct, kw_only=True):
     facts: list[Fact] = []
 
     def set_verdict(self, verdict: str, headline: str) -> Explanation:
-        """Sets the answer."""
+        """Set verdict and headline."""
         self.verdict, self.headline = verdict, headline
         return self
 
     def add_fact(self, key: str, value: Any, text: str = "") -> None:
-        """Adds a fact; one that is empty is left out."""
+        """Add a fact, unless it is empty."""
         if value not in ("", None):
             self.facts.append(Fact(key, value, text or str(value)))
 
     def to_json(self) -> dict[str, Any]:
-        """Stable keys; ``facts`` by their key."""
+        """The answer with stable keys; ``facts`` by their key."""
         return {
             "asked": self.asked,
             "url": self.url,
@@ -63,7 +63,7 @@ class Explanation(msgspec.Struct, kw_only=True):
 
 
 def robots_now(view: TableView, host8: bytes, url: str) -> RobotsDecision | None:
-    """What the robots.txt that is stored for the URL's origin says; ``None`` when none was read."""
+    """The verdict of the robots.txt stored for the URL's origin; ``None`` when none was read."""
     value = view.get(robots_key(host8, scheme_of(url) == "https"))
     if value is None:
         return None
@@ -76,7 +76,7 @@ def robots_now(view: TableView, host8: bytes, url: str) -> RobotsDecision | None
 
 
 def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: float) -> None:
-    """How the URL's host stands."""
+    """Add the state of the URL's host."""
     answer.add_fact("host", host.host)
     answer.add_fact("host_state", host.state.label)
     if host.state is HostState.SNOOZED or host.next_at > now:
@@ -92,8 +92,9 @@ def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: floa
 
 
 def why_host(host: VisitRecord) -> str:
-    """Why a host waits or was given up, empty when there is no reason. What is wrong with its
-    robots.txt says all by itself.
+    """Why a host waits or was retired; empty when there is no reason.
+
+    A fault of its robots.txt is a complete reason by itself.
     """
     if host.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) and host.detail:
         return host.detail
@@ -101,14 +102,14 @@ def why_host(host: VisitRecord) -> str:
 
 
 def owed(host: VisitRecord, config: Config, now: float) -> Delay:
-    """The delay that the host is owed now, without jitter, and who asks for it."""
+    """The delay that the host requires now, without jitter, and its source."""
     return delay_s(
         host.pace, msgspec.structs.replace(config.politeness, jitter=0.0), now, random.Random(0)
     )
 
 
 def steady_delay(host: VisitRecord, config: Config) -> float:
-    """Seconds between two requests to a host when nothing unusual happens, jitter at its mean."""
+    """Seconds between two requests to a host without faults or back-off, jitter at its mean."""
     pace = msgspec.structs.replace(host.pace, backoffs=0, retry_at=0.0)
     section = config.politeness
     plain = delay_s(
@@ -118,12 +119,12 @@ def steady_delay(host: VisitRecord, config: Config) -> float:
 
 
 def when(wall: float) -> str:
-    """A wall time for people."""
+    """A wall time as text."""
     return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span(seconds: float) -> str:
-    """A duration for people: its two largest units."""
+    """A duration as text: its two largest units."""
     if seconds < 1:
         return "less than a second"
     parts = []
@@ -150,7 +151,7 @@ def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
     answer.add_fact(
         "robots_bound",
         found.bound,
-        f"{found.bound}; a URL that cannot be judged counts as disallowed",
+        f"{found.bound}; a URL that cannot be checked counts as disallowed",
     )
 
 

@@ -1,4 +1,4 @@
-"""Explains a URL that has a record: one answer for each state that it can be in."""
+"""Explains a URL that has a record: one answer for each of its possible states."""
 
 from __future__ import annotations
 
@@ -92,39 +92,39 @@ class KnownUrl:
 
     def _waiting(self) -> None:
         place = place_in_queue(self._view, self._entry.host8, self._entry.url8)
-        again = " to be fetched again" if self._record.history else ""
+        again = " to be refetched" if self._record.history else ""
         state = self._visit.state
         if place is None:
             self._answer.set_verdict(
-                "queued", f"It waits{again}, but its host's queue does not hold it; run the audit."
+                "queued",
+                f"It waits{again}, but its host's queue does not contain it; run lycosa audit.",
             )
             return
-        # At the soonest: all that stands before it is taken to succeed at once, and none to be
-        # disallowed or retried.
+        # The minimum: all URLs before it succeed at once, and none is disallowed or retried.
         steady = steady_delay(self._visit, self._config)
         wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady
         self._answer.add_fact(
             "queue_before",
             place.before,
-            f"{place.before:,} of {place.waiting:,} waiting URLs of the host stand before it",
+            f"{place.before:,} of {place.waiting:,} waiting URLs of the host are before it",
         )
         self._answer.add_fact("queue_waiting", place.waiting)
-        self._answer.add_fact("queue_band", place.band, f"{place.band} (0 is the best)")
+        self._answer.add_fact("queue_band", place.band, f"{place.band} (0 is the highest)")
         self._answer.add_fact(
             "estimate_s",
             round(wait_s, 1),
-            f"{span(wait_s)} at the soonest, at {steady:g} s a request",
+            f"at least {span(wait_s)}, at {steady:g} s a request",
         )
         self._answer.add_fact("host_delay_s", steady)
         if state is HostState.SNOOZED:
             headline = (
-                f"It waits{again}: its host rests until {when(self._visit.next_at)};"
+                f"It waits{again}: its host pauses until {when(self._visit.next_at)};"
                 f" {why_host(self._visit)}."
             )
         else:
             headline = (
-                f"It waits{again}: {place.before:,} URLs of its host come first, which takes"
-                f" {span(wait_s)} at the soonest."
+                f"It waits{again}: {place.before:,} URLs of its host are before it, which takes"
+                f" at least {span(wait_s)}."
             )
         self._answer.set_verdict("queued", headline)
 
@@ -132,7 +132,7 @@ class KnownUrl:
         record, host = self._record, self._visit
         if record.state is UrlState.PARKED:
             refusal = over_discovery(self._config.budgets, host.usage)
-            value = refusal.value if refusal else "within it by now"
+            value = refusal.value if refusal else "now within the budget"
             self._answer.set_verdict("parked", f"It is parked: {record.reason.meaning} ({value}).")
             reason_facts(self._answer, record.reason, record.detail)
             self._answer.add_fact("rule", "budgets.discovery_per_page")
@@ -160,7 +160,7 @@ class KnownUrl:
     def _retired(self) -> None:
         host = self._visit
         self._answer.set_verdict(
-            "retired", f"Its host was given up: {why_host(host)}; give it as a seed to try again."
+            "retired", f"Its host was retired: {why_host(host)}; give the URL as a seed to retry."
         )
         reason_facts(self._answer, host.reason, host.detail)
         host_facts(self._answer, host, self._config, self._now)
@@ -203,11 +203,11 @@ class KnownUrl:
         other = self._reader.find_url(history.duplicate_of)
         theirs = other.record.history.simhash if other and other.record.history else 0
         distance = (theirs ^ history.simhash).bit_count() if theirs else None
-        told = f"{distance} bits of 64 differ" if distance is not None else "within three bits"
+        told = f"{distance} of 64 bits differ" if distance is not None else "within three bits"
         self._answer.set_verdict(
             "near_duplicate",
-            f"It was fetched on {stamp}; its text is nearly that of {history.duplicate_of}"
-            f" ({told}).",
+            f"It was fetched on {stamp}; its text is almost the same as that of"
+            f" {history.duplicate_of} ({told}).",
         )
         self._answer.add_fact("near_duplicate_of", history.duplicate_of)
         self._answer.add_fact("distance_bits", distance)
@@ -218,14 +218,14 @@ class KnownUrl:
         if history.redirect_to == self._entry.url:
             to, end = "itself", ": a loop"
         elif is_loop:
-            to, end = history.redirect_to, ", and from there in a loop: no document is at its end"
+            to, end = history.redirect_to, ", and from there in a loop that ends at no document"
         else:
             to, end = history.redirect_to, f", which ends as {states[-1]}" if states else ""
         self._answer.set_verdict(
             "redirected",
             f"It redirects to {to} (status {history.status}, on {when(history.fetched_at)}){end}.",
         )
-        self._answer.add_fact("redirect_loop", is_loop or None, "the redirects lead in a circle")
+        self._answer.add_fact("redirect_loop", is_loop or None, "the redirects are a loop")
         self._answer.add_fact("redirect_to", history.redirect_to)
         self._answer.add_fact(
             "chain",
@@ -237,9 +237,7 @@ class KnownUrl:
             self._answer.add_fact("refetch_at", self._record.due_at, when(self._record.due_at))
 
     def _chain(self, url: str) -> tuple[list[str], list[str], bool]:
-        """The redirects from ``url`` on, the states of their URLs, and whether they come back to
-        one that was there before.
-        """
+        """The redirects from ``url`` on, the states of their URLs, and whether they form a loop."""
         urls: list[str] = []
         states: list[str] = []
         seen = {self._entry.url}
@@ -279,7 +277,7 @@ class KnownUrl:
                 self._answer.add_fact(
                     "robots_now",
                     "allowed",
-                    "the file that is stored by now allows it; give it as a seed to try again",
+                    "the robots.txt stored since then allows it; give the URL as a seed to retry",
                 )
 
     # -- facts
@@ -302,7 +300,7 @@ class KnownUrl:
         answer.add_fact("warc", path)
         answer.add_fact("offset", history.offset)
         if stored is None:
-            answer.add_fact("warc_problem", "the record cannot be read there; run the audit")
+            answer.add_fact("warc_problem", "the record cannot be read there; run lycosa audit")
         else:
             self._stored(stored)
         answer.add_fact("changes", history.changes or None, f"changed {history.changes} times")

@@ -1,6 +1,4 @@
-"""Where explain looks beyond a URL's record: the WARC, the attempt log, the pages that link to
-it, its host's queue.
-"""
+"""Lookups beyond a URL's record: in the WARC, attempt log, linking pages and its host's queue."""
 
 from __future__ import annotations
 
@@ -29,8 +27,10 @@ _SHOWN = 10
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A capture found in its WARC: path relative to the crawl folder, the response or revisit
-    record, and what its metadata record says.
+    """A capture in its WARC.
+
+    It has the path relative to the crawl folder, the response or revisit record, and the fields of
+    its metadata record.
     """
 
     path: str
@@ -41,8 +41,9 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """One request in the attempt log; ``outcome`` is ``None`` when it never ended. Times are
-    seconds since 1970.
+    """One request in the attempt log.
+
+    ``outcome`` is ``None`` when it never ended. Times are seconds since 1970.
     """
 
     began: float
@@ -53,7 +54,7 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class FoundOn(msgspec.Struct, frozen=True):
-    """A link: the page, the kind of link, its anchor, whether it is marked nofollow."""
+    """A link: the page, the kind of link, its anchor, and whether it is marked nofollow."""
 
     page: str
     kind: str
@@ -62,8 +63,9 @@ class FoundOn(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """What a search for links to a URL found; ``gap`` says in words where it could not look,
-    empty when it looked everywhere.
+    """The result of a search for links to a URL.
+
+    ``gap`` describes where the search could not look; empty when it was complete.
     """
 
     link: FoundOn | None = None
@@ -71,9 +73,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class QueuePlace(msgspec.Struct, frozen=True):
-    """Where a URL waits in its host's back queue: how many stand before it, how many wait in
-    all.
-    """
+    """Place of a URL in its host's back queue: URLs before it, and URLs waiting in total."""
 
     band: int
     before: int
@@ -81,13 +81,13 @@ class QueuePlace(msgspec.Struct, frozen=True):
 
 
 def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | None:
-    """The capture at a place, or ``None`` when its segment or record is gone."""
+    """The capture at a place, or ``None`` when its segment or record is missing."""
     name = layout.stem_of(segment)
     try:
         record = source.read_record(segment, offset)
         beside = source.read_record(segment, offset + record.length)
-        # Commits name open segments, and for a moment those that are being closed: only these are
-        # looked for.
+        # Commits name open segments, and for a moment segments that are being closed: only these
+        # are searched for.
         is_named = layout.file_name(layout.WARC, name) + layout.OPEN in source.seen.last.lengths
         is_open = is_named and any(
             each.name == name and not each.is_closed for each in source.list_segments()
@@ -103,21 +103,22 @@ def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | Non
 
 
 def tries_of(folder: Path, url: str) -> list[Tried]:
-    """The last requests for a URL, oldest first. Reads all attempt logs, lines of other URLs by
-    their ends alone.
+    """The last requests for a URL, oldest first.
+
+    Reads all attempt logs; of the lines of other URLs it reads only the ends.
     """
     tail = b"\t" + url.encode() + b"\n"
     found: dict[tuple[int, str, int], Tried] = {}
     for worker, paths in attempt_files_of(attempts_folder(folder)).items():
         waiting: dict[bytes, tuple[int, str, int]] = {}
         for path in paths:
-            # dropped meanwhile; the audit tells of damage
+            # dropped meanwhile; the audit reports damage
             with (
                 suppress(FileNotFoundError, *ATTEMPT_LOG_DAMAGE),
                 open_file(path) as file,
             ):
                 for line in file:
-                    with suppress(ValueError, IndexError):  # a line that a kill tore
+                    with suppress(ValueError, IndexError):  # a line that a kill cut
                         if line.startswith(b"B\t") and line.endswith(tail):
                             _begun(worker, path, line, found, waiting)
                         elif waiting and line.startswith(b"E\t"):
@@ -126,8 +127,10 @@ def tries_of(folder: Path, url: str) -> list[Tried]:
 
 
 def found_on(reader: CrawlReader, url: str) -> Search:
-    """A committed page that links to a URL: in the tables of links where there is a folder with
-    them, and in the journals of segments that have none (yet).
+    """A committed page that links to a URL.
+
+    Searches the tables of links where a folder has them, and the journals of segments without such
+    a table.
     """
     searched = set()
     folder = reader.origin.folder
@@ -187,7 +190,7 @@ def _link(row: JournalRow, at: int) -> FoundOn:
 
 
 def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> QueuePlace | None:
-    """Walks the host's back queue."""
+    """Walk the host's back queue."""
     place, waiting = None, 0
     prefix = b"Q" + host8
     for key, value in view.scan(prefix, prefix + b"\xff" * 8):

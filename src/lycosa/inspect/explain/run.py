@@ -1,8 +1,8 @@
-"""Why a URL stands where it stands: one answer in one sentence, and the facts behind it.
+"""The state of a URL and the reason for it: an answer in one sentence, and the facts behind it.
 
-The answer is taken from what the owner of the URL decided and wrote down. What was refused by a
-pure rule left no trace but a count, so such a URL, and one that was never found, is judged again,
-by the settings, seeds and robots.txt that the crawl has now.
+The answer is what the owner of the URL decided and stored. A refusal by a pure rule left only a
+count. So a URL that was refused by one, or never found, is checked again by the crawl's present
+settings, seeds and robots.txt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_SCHEME = re.compile(
 
 
 def explain(reader: CrawlReader, saved: SavedSettings, asked: str, now: float) -> Explanation:
-    """Answers for a URL in any spelling, or for a ``urlHash``; ``now`` is wall time in seconds."""
+    """The answer for a URL in any spelling or a ``urlHash``; ``now`` is wall time in seconds."""
     answer = Explanation(asked=asked)
     if _HASH.fullmatch(asked):
         entry = _by_hash(reader, bytes.fromhex(asked))
@@ -51,7 +51,7 @@ def explain(reader: CrawlReader, saved: SavedSettings, asked: str, now: float) -
 
 
 def _by_hash(reader: CrawlReader, url8: bytes) -> UrlEntry | None:
-    """Looks through all keys: a record's key begins with its host."""
+    """Search all keys, because a record's key begins with its host."""
     for view in reader.partition_views():
         for key, _ in view.scan(b"U", prefix_end(b"U")):
             if key[9:] == url8:

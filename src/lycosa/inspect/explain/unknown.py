@@ -1,5 +1,6 @@
-"""Explains a URL that has no record: by which rule its links were refused, or what would become
-of it if it were found now.
+"""Explains a URL that has no record.
+
+Either a rule refused its links, or the answer is what would happen if it were found now.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from lycosa.urls.identity import hash8, host_of, join_url, scheme_of, target_of
 
 
 class UnknownUrl:
-    """Explains a URL that has no record: what would become of it."""
+    """Explains a URL that has no record."""
 
     def __init__(
         self,
@@ -75,16 +76,14 @@ class UnknownUrl:
         return self._state_rules(link)
 
     def _as_found(self, link: FoundOn | None) -> tuple[int, LinkKind]:
-        """The depth and kind that the URL had when it was found; one link from a seed when it
-        never was.
-        """
+        """Depth and kind of the URL when it was found; one link from a seed when it never was."""
         if link is None:
             return 1, LinkKind.A
         source = self._reader.find_url(link.page)
         return (source.record.depth if source else 0) + 1, LinkKind[link.kind.upper()]
 
     def _by_sitemap(self, link: FoundOn | None, kind: LinkKind) -> Refusal | None:
-        """What a sitemap lists and no other rule is against."""
+        """Explain a URL that a sitemap lists and that no other rule refuses."""
         if link is None or kind not in (LinkKind.SITEMAP, LinkKind.SITEMAP_FILE):
             return None
         with self._reader.partition_view(self._reader.partition_of(link.page)) as view:
@@ -104,8 +103,8 @@ class UnknownUrl:
         return Refusal(Reason.SITEMAP_FOREIGN, "sitemaps.org, cross submits", f"{link.page}{named}")
 
     def _state_rules(self, link: FoundOn | None) -> Explanation:
-        # In the order in which the crawler would ask: robots.txt, the host, budgets. The first that
-        # is against it is the answer.
+        # In the order of the crawler's checks: robots.txt, the host, budgets. The first refusal is
+        # the answer.
         answer, host = self._answer, self._view.host_record(self._host8)
         verdict = robots_now(self._view, self._host8, self._url)
         if verdict is not None:
@@ -120,14 +119,14 @@ class UnknownUrl:
             answer.add_fact("host_known", False, "no URL of this host is known")
             return answer.set_verdict(
                 "never_seen",
-                f"{self._never}; if it were found, it would be crawled as far as its host's"
-                " robots.txt allows.",
+                f"{self._never}; if it were found, it would be crawled if its host's robots.txt"
+                " allows it.",
             )
         host = visit_in_wall_time(host, self._reader.ahead_s(self._now))
         host_facts(answer, host, self._saved.config, self._now)
         if host.state is HostState.RETIRED:
             return answer.set_verdict(
-                "never_seen", f"{self._never}, and its host was given up: {why_host(host)}."
+                "never_seen", f"{self._never}, and its host was retired: {why_host(host)}."
             )
         section = self._saved.config.budgets
         site = site_budget(self._view, self._reader.sites.site_of(host.host))
@@ -142,20 +141,20 @@ class UnknownUrl:
                 f" ({budget.value}).",
             )
         self._variant()
-        # A link without a record and without a reason is a contradiction, which the audit looks at.
+        # A link without a record and without a reason is a contradiction, which the audit checks.
         if link is not None:
             return answer.set_verdict(
                 "never_seen",
-                f"{link.page} links to it and it has no record, although no rule is against it; run"
-                " the audit.",
+                f"{link.page} links to it, but it has no record although no rule refuses it; run"
+                " lycosa audit.",
             )
-        known = "" if verdict is not None else ", as far as its host's robots.txt allows"
+        known = "" if verdict is not None else ", if its host's robots.txt allows it"
         return answer.set_verdict(
             "never_seen", f"{self._never}; if it were found, it would be crawled{known}."
         )
 
     def _variant(self) -> None:
-        """The same address by the other scheme."""
+        """The same URL with the other scheme."""
         other = join_url(
             "http" if scheme_of(self._url) == "https" else "https",
             host_of(self._url),
@@ -167,8 +166,8 @@ class UnknownUrl:
 
 
 def _never(search: Search, keeps_links: bool) -> str:
-    """That no page links to it, as far as that can be known."""
-    gap = search.gap or ("" if keeps_links else "links are not kept, see store.links")
+    """That no page links to it, as far as the search could look."""
+    gap = search.gap or ("" if keeps_links else "links are not stored, see store.links")
     return (
         f"No link to it was found, but the search is not complete ({gap})"
         if gap
@@ -177,8 +176,9 @@ def _never(search: Search, keeps_links: bool) -> str:
 
 
 def stage_of(refusal: Refusal) -> str:
-    """Which set of rules refused it. By the rule, since numbers of reasons say nothing about
-    where they come from.
+    """The set of rules that refused it.
+
+    It is found by the rule, because the numbers of reasons do not show their origin.
     """
     return "trap" if refusal.rule.startswith("traps.") else "scope"
 
