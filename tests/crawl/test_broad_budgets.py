@@ -57,7 +57,7 @@ def linking(crawl: VirtualCrawl, site: str) -> int:
 
 
 def captured(crawl: VirtualCrawl, host: str) -> int:
-    return host_states(crawl)[host].usage.pages
+    return host_states(crawl)[host].usage.captures
 
 
 STAR = BudgetSection(site_pages=4, pages_per_linking_site=3, park_s=300.0)
@@ -163,7 +163,7 @@ def test_a_parked_host_is_looked_at_again_at_doubling_intervals_that_begin_anew_
     parked_at = crawl.now = host_states(crawl)["a.example"].parked_until - VIRTUAL_EPOCH + 1.0
     crawl.run()
     host = host_states(crawl)["a.example"]
-    assert (host.usage.pages, host.state, host.parks) == (7, HostState.PARKED, 1)
+    assert (host.usage.captures, host.state, host.parks) == (7, HostState.PARKED, 1)
     assert 998 <= host.parked_until - VIRTUAL_EPOCH - parked_at <= 1030
 
 
@@ -200,7 +200,7 @@ def test_crashes_neither_lose_nor_double_what_linking_sites_earn(seed: int, tmp_
         assert linking_sites(record) == 12
         assert (
             sum(
-                host.usage.pages
+                host.usage.captures
                 for table in opened
                 for host in hosts_of(table).values()
                 if host.host == "a.example"
@@ -229,7 +229,7 @@ def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(
     crawl.run([hosts[0], B])
     states = host_states(crawl)
     visited = {
-        name for name, host in states.items() if name.endswith("a.example") and host.usage.pages
+        name for name, host in states.items() if name.endswith("a.example") and host.usage.captures
     }
     assert len(visited) == 3 and "h0.a.example" in visited
     assert {url.split("/")[2] for url in crawl.log.urls()} == visited | {"b.test"}
@@ -243,7 +243,9 @@ def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(
     crawl.now += 90_000
     crawl.run()
     assert (
-        sum(host.usage.pages > 0 for name, host in host_states(crawl).items() if name != "b.test")
+        sum(
+            host.usage.captures > 0 for name, host in host_states(crawl).items() if name != "b.test"
+        )
         == 5
     )
     crawl.config = quick_config()

@@ -209,7 +209,7 @@ def test_links_from_sites_of_other_workers_earn_pages_too(tmp_path: Path) -> Non
     run_workers(crawl, 2, ["http://big.example/", *names])
     crawl.now += 10_000
     run_workers(crawl, 3, [])
-    assert host_states(crawl)["big.example"].usage.pages == 3 + 10 * 2
+    assert host_states(crawl)["big.example"].usage.captures == 3 + 10 * 2
     assert are_balanced(crawl).count_in(UrlState.PARKED) == 31 - 23
 
 

@@ -14,7 +14,7 @@ from lycosa.reasons import Reason
 from lycosa.schedule.visit import park_s
 from lycosa.urls.identity import hash8
 
-USED = Usage(pages=100, bytes=5_000_000, time_s=60.0, discovered=0)
+USED = Usage(captures=100, bytes=5_000_000, time_s=60.0, discovered=0)
 
 
 def test_no_limit_is_the_default() -> None:
@@ -59,17 +59,17 @@ def test_below_the_limit_fetching_goes_on() -> None:
 
 def test_host_and_site_are_counted_apart() -> None:
     section = BudgetSection(host_pages=50)
-    assert over_budget(section, Usage(pages=49), Usage(pages=500)) is None
+    assert over_budget(section, Usage(captures=49), Usage(captures=500)) is None
 
 
 def test_new_urls_are_limited_by_the_pages_that_brought_them() -> None:
     section = BudgetSection(discovery_per_page=1000)
-    assert over_discovery(section, Usage(pages=0, discovered=10_000)) is None
-    assert over_discovery(section, Usage(pages=5, discovered=15_000)) is None
-    refusal = over_discovery(section, Usage(pages=5, discovered=15_001))
+    assert over_discovery(section, Usage(captures=0, discovered=10_000)) is None
+    assert over_discovery(section, Usage(captures=5, discovered=15_000)) is None
+    refusal = over_discovery(section, Usage(captures=5, discovered=15_001))
     assert refusal is not None
     assert refusal.reason is Reason.DISCOVERY_RATE
-    assert "15001 URLs from 5 pages" in refusal.value
+    assert "15001 URLs from 5 captures" in refusal.value
     assert over_discovery(BudgetSection(discovery_per_page=0), Usage(discovered=10**9)) is None
 
 
@@ -143,13 +143,13 @@ def test_the_count_never_falls_when_one_more_site_links(trial: int) -> None:
 def test_a_site_may_have_more_pages_for_each_other_site_that_links_to_it() -> None:
     section = BudgetSection(site_pages=10, pages_per_linking_site=5)
     assert [site_pages_of(section, linked_by(number)) for number in (0, 1, 3)] == [10, 15, 25]
-    refusal = over_budget(section, Usage(pages=3), Usage(pages=25), linked_by(3))
+    refusal = over_budget(section, Usage(captures=3), Usage(captures=25), linked_by(3))
     assert refusal is not None and refusal.reason is Reason.SITE_PAGE_BUDGET
     assert (refusal.rule, refusal.value) == (
         "budgets.site_pages",
         "25 of 25 (10 and 5 for each of 3 linking sites)",
     )
-    assert over_budget(section, Usage(pages=3), Usage(pages=25), linked_by(4)) is None
+    assert over_budget(section, Usage(captures=3), Usage(captures=25), linked_by(4)) is None
 
 
 def test_what_linking_sites_add_has_a_bound_that_never_takes_anything_away() -> None:
@@ -161,7 +161,7 @@ def test_what_linking_sites_add_has_a_bound_that_never_takes_anything_away() -> 
         30,
         30,
     ]
-    refusal = over_budget(section, Usage(), Usage(pages=30), linked_by(80))
+    refusal = over_budget(section, Usage(), Usage(captures=30), linked_by(80))
     assert (
         refusal is not None
         and "each of about " in refusal.value
@@ -181,7 +181,7 @@ def test_a_site_without_a_limit_stays_without_one() -> None:
     )
     assert (
         over_budget(
-            BudgetSection(pages_per_linking_site=5), Usage(), Usage(pages=10**9), linked_by(3)
+            BudgetSection(pages_per_linking_site=5), Usage(), Usage(captures=10**9), linked_by(3)
         )
         is None
     )
@@ -189,7 +189,7 @@ def test_a_site_without_a_limit_stays_without_one() -> None:
 
 def test_one_more_host_of_a_site_at_its_bound_waits_and_those_that_have_a_place_go_on() -> None:
     section = BudgetSection(site_hosts=2)
-    site = Usage(pages=7, hosts=2)
+    site = Usage(captures=7, hosts=2)
     refusal = over_budget(section, Usage(), site, has_place=False)
     assert refusal is not None
     assert (refusal.reason, refusal.rule, refusal.value) == (
@@ -200,5 +200,5 @@ def test_one_more_host_of_a_site_at_its_bound_waits_and_those_that_have_a_place_
     assert over_budget(section, Usage(), site, has_place=True) is None
     assert over_budget(section, Usage(), Usage(hosts=1), has_place=False) is None
     # it was crawled before the bound was set
-    assert over_budget(section, Usage(pages=1), site, has_place=False) is None
+    assert over_budget(section, Usage(captures=1), site, has_place=False) is None
     assert over_budget(BudgetSection(), Usage(), site, has_place=False) is None

@@ -312,4 +312,4 @@ def test_what_a_site_took_is_the_sum_over_its_hosts() -> None:
             partition, host, Fetched(A, Reason.NONE, body_bytes=10, duration_s=0.5), capture
         )
     usage = bench.intake.site_usage(partition, "other.a.example")
-    assert (usage.pages, usage.bytes, usage.time_s) == (1, 20, 1.0)
+    assert (usage.captures, usage.bytes, usage.time_s) == (1, 20, 1.0)

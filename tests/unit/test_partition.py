@@ -60,7 +60,7 @@ def open_partition(store: MemoryKeyValue, limit: int = DISCOVERIES, number: int 
     known = {int.from_bytes(key[9:], "big") for key, _ in store.scan(b"U", prefix_end(b"U"))}
 
     def over_discovery(usage: Usage) -> bool:
-        return usage.discovered > limit + usage.pages
+        return usage.discovered > limit + usage.captures
 
     return Partition(number, Overlay(store), SetSeen(known), SECTION, FrontierRules(over_discovery))  # type: ignore[arg-type]
 

@@ -60,7 +60,7 @@ def facts(answer: Explanation) -> dict[str, Any]:
 def line(
     host: str, waiting: int = 0, parked: int = 0, wait_s: float = 0.0, errors: int = 0
 ) -> HostLine:
-    return HostLine(host, "ready", waiting, parked, 0, 1.0, wait_s, 0.0, "", "", errors)
+    return HostLine(host, "ready", waiting, parked, 0, 0, 1.0, wait_s, 0.0, "", "", errors)
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,26 @@ def over_budget(
     ``has_place`` says that the host is one of those that ``site_hosts`` allows for its site; a host
     that has already given pages needs no place.
     """
-    if section.site_hosts and not has_place and not host.pages and site.hosts >= section.site_hosts:
+    if (
+        section.site_hosts
+        and not has_place
+        and not host.captures
+        and site.hosts >= section.site_hosts
+    ):
         return Refusal(
             Reason.SITE_HOST_BUDGET, "budgets.site_hosts", f"{site.hosts} of {section.site_hosts}"
         )
-    if section.site_pages and site.pages >= section.site_pages:
+    if section.site_pages and site.captures >= section.site_pages:
         # computed only here, because estimating the number of linking sites is expensive
         most = site_pages_of(section, linking)
-        if site.pages >= most:
+        if site.captures >= most:
             return Refusal(
                 Reason.SITE_PAGE_BUDGET,
                 "budgets.site_pages",
-                f"{site.pages} of {most}{_earned(section, linking)}",
+                f"{site.captures} of {most}{_earned(section, linking)}",
             )
     checks = (
-        (Reason.HOST_PAGE_BUDGET, "budgets.host_pages", host.pages, section.host_pages),
+        (Reason.HOST_PAGE_BUDGET, "budgets.host_pages", host.captures, section.host_pages),
         (Reason.HOST_BYTE_BUDGET, "budgets.host_bytes", host.bytes, section.host_bytes),
         (Reason.SITE_BYTE_BUDGET, "budgets.site_bytes", site.bytes, section.site_bytes),
         (Reason.HOST_TIME_BUDGET, "budgets.host_time_s", host.time_s, section.host_time_s),
@@ -83,11 +88,11 @@ def over_discovery(section: BudgetSection, host: Usage) -> Refusal | None:
 
     It may bring 10,000, and ``discovery_per_page`` more for each page.
     """
-    limit = FREE_DISCOVERIES + section.discovery_per_page * host.pages
+    limit = FREE_DISCOVERIES + section.discovery_per_page * host.captures
     if section.discovery_per_page and host.discovered > limit:
         return Refusal(
             Reason.DISCOVERY_RATE,
             "budgets.discovery_per_page",
-            f"{host.discovered} URLs from {host.pages} pages, {limit} allowed",
+            f"{host.discovered} URLs from {host.captures} captures, {limit} allowed",
         )
     return None

@@ -263,7 +263,7 @@ def _print_hosts(status: CrawlStatus) -> None:
             x.state,
             human_count(x.waiting),
             human_count(x.parked),
-            human_count(x.pages),
+            human_count(x.captures),
             human_count(x.errors),
             human_duration(x.wait_s),
             human_duration(x.needs_s),
@@ -272,7 +272,7 @@ def _print_hosts(status: CrawlStatus) -> None:
         for x in status.hosts
     )
     emit_table(
-        ("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"),
+        ("host", "state", "waiting", "parked", "captures", "errors", "next in", "needs", "why"),
         rows,
     )
 
@@ -286,8 +286,8 @@ def _print_sites(status: CrawlStatus) -> None:
             human_count(x.hosts_parked),
             human_count(x.waiting),
             human_count(x.parked),
-            human_count(x.pages),
-            human_count(x.most_pages) if x.most_pages else "no limit",
+            human_count(x.captures),
+            human_count(x.most_captures) if x.most_captures else "no limit",
             human_count(x.linking_sites),
             human_count(x.errors),
             human_duration(x.wait_s),
@@ -300,7 +300,7 @@ def _print_sites(status: CrawlStatus) -> None:
         "of them parked",
         "waiting",
         "parked",
-        "pages",
+        "captures",
         "of",
         "linking sites",
         "errors",

@@ -107,15 +107,15 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Maximum that one host or site may take. 0 is no limit. A URL over a budget is parked, not
     dropped."""
 
-    host_pages: Annotated[int, setting("Maximum number of pages of one host.", ge=0)] = 0
-    site_pages: Annotated[int, setting("Maximum number of pages of one site.", ge=0)] = 0
+    host_pages: Annotated[int, setting("Maximum number of captures of one host.", ge=0)] = 0
+    site_pages: Annotated[int, setting("Maximum number of captures of one site.", ge=0)] = 0
     host_bytes: Annotated[int, setting("Maximum number of body bytes of one host.", ge=0)] = 0
     site_bytes: Annotated[int, setting("Maximum number of body bytes of one site.", ge=0)] = 0
     host_time_s: Annotated[float, setting("Maximum time spent fetching from one host.", ge=0)] = 0.0
     discovery_per_page: Annotated[
         int,
         setting(
-            "New URLs of a host for each page fetched from it, in addition to the "
+            "New URLs of a host for each of its captures, in addition to the "
             "first 10,000; the others are parked.",
             ge=0,
         ),
@@ -126,13 +126,14 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     pages_per_linking_site: Annotated[
         int,
         setting(
-            "Pages of a site in addition to site_pages, for each distinct other "
+            "Captures of a site in addition to site_pages, for each distinct other "
             "site that links to it; 0 adds none.",
             ge=0,
         ),
     ] = 0
     site_pages_max: Annotated[
-        int, setting("Maximum of the pages of one site, with those that linking sites add.", ge=0)
+        int,
+        setting("Maximum of the captures of one site, with those that linking sites add.", ge=0),
     ] = 0
     site_hosts: Annotated[
         int, setting("Maximum number of hosts (subdomains) of one site that are visited.", ge=0)

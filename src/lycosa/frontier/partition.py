@@ -266,7 +266,7 @@ class Partition:
         """Count a request in the host's usage. A capture resets the parking time."""
         usage = host.record.usage
         host.record.usage = Usage(
-            usage.pages + is_capture,
+            usage.captures + is_capture,
             usage.bytes + body_bytes,
             usage.time_s + duration_s,
             usage.discovered,

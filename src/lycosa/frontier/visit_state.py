@@ -245,7 +245,7 @@ class VisitState:
         """Count one more URL found on it."""
         usage = self.record.usage
         self.record.usage = Usage(
-            usage.pages, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts
+            usage.captures, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts
         )
 
 

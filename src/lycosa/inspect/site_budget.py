@@ -46,8 +46,8 @@ def site_facts(answer: Explanation, found: SiteBudget, section: BudgetSection) -
         answer.add_fact("site", found.site)
         answer.add_fact(
             "site_pages",
-            found.usage.pages,
-            f"{found.usage.pages:,} of at most {most:,} of its site",
+            found.usage.captures,
+            f"{found.usage.captures:,} of at most {most:,} of its site",
         )
         answer.add_fact("site_pages_most", most)
     if section.pages_per_linking_site:

@@ -107,7 +107,7 @@ HOST_COLUMNS: list[StateColumn] = [
     ("parked", _INT, lambda _, e: e.record.parked),
     ("next_at", _TIME, lambda r, e: _time(_wall(r, e.record.next_at))),
     ("parked_until", _TIME, lambda r, e: _time(_wall(r, e.record.parked_until))),
-    ("captures", _INT, lambda _, e: e.record.usage.pages),
+    ("captures", _INT, lambda _, e: e.record.usage.captures),
     ("bytes", _LONG, lambda _, e: e.record.usage.bytes),
     ("time_s", _REAL, lambda _, e: e.record.usage.time_s),
     ("discovered", _LONG, lambda _, e: e.record.usage.discovered),

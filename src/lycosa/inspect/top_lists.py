@@ -33,13 +33,15 @@ class HostLine(msgspec.Struct, frozen=True):
     """One host.
 
     ``wait_s`` is the time until its next request, ``needs_s`` the minimum time to fetch its queue.
-    ``errors`` counts failed requests and failed DNS lookups.
+    ``errors`` counts failed requests and failed DNS lookups. ``pages`` is the old name of
+    ``captures``, kept for programs that read the JSON.
     """
 
     host: str
     state: str
     waiting: int
     parked: int
+    captures: int
     pages: int
     delay_s: float
     wait_s: float
@@ -52,8 +54,10 @@ class HostLine(msgspec.Struct, frozen=True):
 class SiteLine(msgspec.Struct, frozen=True):
     """One site: its listed hosts together.
 
-    ``wait_s`` is the time until the first of them may be fetched. ``pages`` counts all its hosts,
-    ``most_pages`` is its budget (0 is no limit). ``linking_sites`` is counted while it adds pages.
+    ``wait_s`` is the time until the first of them may be fetched. ``captures`` counts all its
+    hosts, ``most_captures`` is its budget (0 is no limit); ``pages`` and ``most_pages`` are their
+    old names, kept for programs that read the JSON. ``linking_sites`` is counted while it adds to
+    the budget.
     """
 
     site: str
@@ -61,7 +65,9 @@ class SiteLine(msgspec.Struct, frozen=True):
     hosts_parked: int
     waiting: int
     parked: int
+    captures: int
     pages: int
+    most_captures: int
     most_pages: int
     linking_sites: int
     wait_s: float
@@ -115,14 +121,17 @@ class SiteLines:
 
     def _line(self, site: str, hosts: list[HostLine]) -> SiteLine:
         found = site_budget(self._view, site)
+        most = site_pages_of(self._section, found.linking)
         return SiteLine(
             site=site,
             hosts=len(hosts),
             hosts_parked=sum(host.state == HostState.PARKED.label for host in hosts),
             waiting=sum(host.waiting for host in hosts),
             parked=sum(host.parked for host in hosts),
-            pages=found.usage.pages,
-            most_pages=site_pages_of(self._section, found.linking),
+            captures=found.usage.captures,
+            pages=found.usage.captures,
+            most_captures=most,
+            most_pages=most,
             linking_sites=linking_sites(found.linking),
             wait_s=min(host.wait_s for host in hosts),
             errors=sum(host.errors for host in hosts),
@@ -148,7 +157,8 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
         state=record.state.label,
         waiting=0 if is_parked else waiting,
         parked=record.parked + (waiting if is_parked else 0),
-        pages=record.usage.pages,
+        captures=record.usage.captures,
+        pages=record.usage.captures,
         delay_s=delay,
         wait_s=round(wait, 1),
         needs_s=round(wait + max(waiting - 1, 0) * delay, 1),

@@ -11,7 +11,7 @@ class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     For a site also the hosts visited under ``budgets.site_hosts``.
     """
 
-    pages: int = 0
+    captures: int = 0
     bytes: int = 0
     time_s: float = 0.0
     discovered: int = 0

@@ -55,7 +55,7 @@ class SiteRecords:
         site = self.usage(partition, host.name) if self._has_site_limit else Usage()
         linking = (
             self._linking(partition, host.name)
-            if self.counts_links and 0 < section.site_pages <= site.pages
+            if self.counts_links and 0 < section.site_pages <= site.captures
             else b""
         )
         refusal = over_budget(section, record.usage, site, linking, record.has_place)
@@ -75,12 +75,12 @@ class SiteRecords:
     ) -> None:
         """Count a request and its answer in the usage of the host's site."""
         before = self.usage(partition, host)
-        pages, size, time_s = (
-            before.pages + is_capture,
+        captures, size, time_s = (
+            before.captures + is_capture,
             before.bytes + fetched.body_bytes,
             before.time_s + fetched.duration_s,
         )
-        self._put(partition, host, Usage(pages, size, time_s, before.discovered, before.hosts))
+        self._put(partition, host, Usage(captures, size, time_s, before.discovered, before.hosts))
 
     def _put(self, partition: Partition, host: str, usage: Usage) -> None:
         partition.table.put(site_key(self._site_of(host)), encode_record(usage))

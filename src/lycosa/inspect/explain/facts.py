@@ -88,7 +88,7 @@ def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: floa
         answer.add_fact("host_reason", host.reason.label, host.reason.meaning)
         answer.add_fact("host_detail", host.detail)
     answer.add_fact("host_waiting", host.waiting)
-    answer.add_fact("host_pages", host.usage.pages)
+    answer.add_fact("host_pages", host.usage.captures)
 
 
 def why_host(host: VisitRecord) -> str:
