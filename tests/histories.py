@@ -70,6 +70,7 @@ from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.pacing import HostRest
+from planting import code_named
 from several_workers import SlowExchange, run_workers
 
 LONGEST_END_S = 7200.0
@@ -485,7 +486,7 @@ def _planted(plant: str) -> Iterator[None]:
         yield
         return
     owner, name, wrong = _bug(plant)
-    right = getattr(owner, name)
+    right = code_named(owner, name)
     setattr(owner, name, wrong(right))
     try:
         yield
@@ -506,7 +507,7 @@ def _bug(
             self.until, self.time_until = self._ended
             return 0.0
 
-        return HostRest, "decide", lambda right: hasty
+        return HostRest, "decide_delay", lambda right: hasty
     if plant == "pushy":
         from lycosa.frontier.visit_state import VisitState
 
@@ -537,7 +538,7 @@ def _bug(
 
             return cut
 
-        return OutgoingParcels, "cut", hold_back
+        return OutgoingParcels, "cut_parcels", hold_back
     from lycosa.exchange.outbox import Outbox
 
     return Outbox, "destinations", lambda right: lambda self: []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,6 +23,7 @@ from lycosa.shard.opening import PartitionData
 from lycosa.store import FoundSegments
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.worker.committer import Committer
+from planting import code_named
 
 PLANTS = {
     "no fence": "an owner that lost its shard may go on appending",
@@ -47,7 +47,7 @@ def planted(plant: str) -> Iterator[None]:
     """The bug is there while this lasts; without a name, nothing is changed."""
     with contextlib.ExitStack() as undo:
         for owner, name, wrong in _BUGS[plant]() if plant else ():
-            right = inspect.getattr_static(owner, name)
+            right = code_named(owner, name)
             setattr(owner, name, wrong)
             undo.callback(setattr, owner, name, right)
         yield
@@ -72,7 +72,7 @@ def _early_acknowledgement() -> Sequence[Change]:
             )
         return Handover(len(parcels))
 
-    return [(TopicPost, "post", post)]
+    return [(TopicPost, "post_parcels", post)]
 
 
 async def _quietly(work: Any) -> int:
@@ -99,7 +99,7 @@ def _row_n() -> Sequence[Change]:
         count = max(landed, default=0)
         return Handover(count, None if count == len(parcels) else failure)  # type: ignore[arg-type]  # an ExchangeError
 
-    return [(TopicPost, "post", post)]
+    return [(TopicPost, "post_parcels", post)]
 
 
 def _stale_snapshot() -> Sequence[Change]:
@@ -113,7 +113,7 @@ def _stale_snapshot() -> Sequence[Change]:
             data.table.write(msgspec.msgpack.decode(self._objects[name], type=dict[bytes, bytes]))
         return data
 
-    return [(MemorySnapshots, "_keys", keys), (MemorySnapshots, "restore", restore)]
+    return [(MemorySnapshots, "_keys", keys), (MemorySnapshots, "restore_partition", restore)]
 
 
 def _early_end() -> Sequence[Change]:
@@ -136,7 +136,7 @@ def _early_end() -> Sequence[Change]:
 
 def _mixed_files() -> Sequence[Change]:
     def store(self: MemorySnapshots, number: int, content: bytes) -> str:
-        name = f"files/{self._shard:05d}/{number}"
+        name = f"{self._files()}{number}"
         self._objects[name] = content
         return name
 
@@ -153,7 +153,7 @@ def _old_coordinator() -> Sequence[Change]:
             self._greatest.clear()
         return right(self, message, now)
 
-    return [(NodePlan, "hear", hear)]
+    return [(NodePlan, "handle_message", hear)]
 
 
 def _shared_key() -> Sequence[Change]:
@@ -162,7 +162,7 @@ def _shared_key() -> Sequence[Change]:
     def find(self: MemorySegments, term: int) -> FoundSegments:
         return msgspec.structs.replace(right(self, term), term=0)
 
-    return [(MemorySegments, "find", find)]
+    return [(MemorySegments, "find_segments", find)]
 
 
 _BUGS: dict[str, Callable[[], Sequence[Change]]] = {

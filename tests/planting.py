@@ -1,0 +1,21 @@
+"""Planting bugs: the code that a bug replaces has to exist, or finding the bug means nothing."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+
+class NoSuchCode(BaseException):
+    """A bug replaces code that has another name now.
+
+    This is no ``Exception``: a history that fails for this reason has not found the bug.
+    """
+
+
+def code_named(owner: Any, name: str) -> Any:
+    """The code that a bug replaces. Raises ``NoSuchCode``."""
+    try:
+        return inspect.getattr_static(owner, name)
+    except AttributeError as error:
+        raise NoSuchCode(f"{owner} has no {name!r}") from error
