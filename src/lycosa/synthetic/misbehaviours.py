@@ -218,7 +218,7 @@ TABLE: dict[str, _Row] = {
     "base-href": (_P, _OK, "a relative link below a base element"),
     "noindex-header": (_P, _OK, "X-Robots-Tag: noindex, nofollow"),
     "nofollow-link": (_P, _OK, "a link with rel=nofollow"),
-    "calendar": (_N, _OK, "a calendar that goes on for ever, both ways"),
+    "calendar": (_N, _OK, "a calendar without an end in either direction"),
     "growing-path": (_N, _OK, "every page links to two deeper ones"),
     "repeating-path": (_N, _OK, "the same path segments again and again"),
     "session-ids": (_N, _OK, "a new session id in every link"),

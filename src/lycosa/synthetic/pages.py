@@ -28,7 +28,7 @@ _EPOCH = 1_600_000_000  # approximate last modification of pages that never chan
 class Species(Enum):
     """The kind of a page."""
 
-    ORDINARY = "a page of its own"
+    ORDINARY = "an ordinary page"
     REDIRECT = "redirects to an earlier page"
     GONE = "404 or 410"
     DUPLICATE = "the bytes of an earlier page"

@@ -70,7 +70,7 @@ _MEANING: dict[RobotsVariant, str] = {
         "redirects to a file for this host on another host, sometimes via a third one, that"
         " disallows /help/"
     ),
-    RobotsVariant.REDIRECT_LOOP: "redirects for ever: counts as absent (RFC 9309 2.3.1.2)",
+    RobotsVariant.REDIRECT_LOOP: "redirects endlessly: counts as absent (RFC 9309 2.3.1.2)",
     RobotsVariant.SERVER_ERROR: "500 always: nothing may be fetched",
     RobotsVariant.FLAKY: "503 at the first request, then /team/ disallowed",
     RobotsVariant.SILENT: "never answers: nothing may be fetched",
