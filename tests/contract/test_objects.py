@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from lycosa.objects.errors import ObjectExists, ObjectMissing
+from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreUnusable
 from lycosa.objects.folder import FolderStore
 from lycosa.objects.memory import MemoryStore
 from lycosa.objects.opening import CreateOnlyIgnored, check_create_only, open_store
@@ -183,3 +183,24 @@ def test_where_an_etag_says_nothing_the_object_is_read_back(tmp_path: Path) -> N
     assert holds(store, "a", content)
     store.put("a", b"y" * 1000)
     assert not holds(store, "a", content)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.get("crawl.json"),
+        lambda store: store.find("crawl.json"),
+        lambda store: list(store.list()),
+        lambda store: store.put("crawl.json", b"{}"),
+        lambda store: store.create("crawl.json", b"{}"),
+        lambda store: store.delete(["crawl.json"]),
+    ],
+    ids=["get", "find", "list", "put", "create", "delete"],
+)
+def test_on_a_disk_that_is_not_mounted_no_object_counts_as_missing(
+    call: Callable[[ObjectStore], object], tmp_path: Path
+) -> None:
+    away = tmp_path / "disk"
+    with pytest.raises(StoreUnusable, match="mount the disk"):
+        call(FolderStore(away.as_uri(), away))
+    assert not away.exists()

@@ -178,6 +178,7 @@ def test_a_folder_is_a_store_too(tmp_path: Path, port: int) -> None:
     done = run(wanted)
     assert done.returncode == 2
     assert "there is no such folder; create it, or mount the disk" in done.stderr
+    assert not folder.exists()  # a start that is refused leaves nothing
     target.mkdir()
     done = run([*wanted, "--upload-remove", "--set", "upload.kinds=warc,pages,journal"])
     assert done.returncode == 0, done.stderr

@@ -80,6 +80,7 @@ class FolderStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """See ``ObjectStore``."""
+        self._called("deleting", self._check)
         for key in keys:
             self._called(f"deleting {key}", partial(self._path(key).unlink, missing_ok=True))
 
@@ -88,9 +89,12 @@ class FolderStore:
 
     def _check(self) -> None:
         if not self._root.is_dir():
-            raise StoreUnusable(
-                f"{self._url}: there is no such folder; create it, or mount the disk that has it"
-            )
+            raise self._unusable()
+
+    def _unusable(self) -> StoreUnusable:
+        return StoreUnusable(
+            f"{self._url}: there is no such folder; create it, or mount the disk that has it"
+        )
 
     def _write(self, key: str, content: bytes | Path, is_new: bool) -> None:
         self._check()
@@ -131,6 +135,9 @@ class FolderStore:
         if error.errno == errno.EEXIST:
             return ObjectExists(f"{self._url}: there is an object already: {what}")
         if error.errno == errno.ENOENT:
+            # On a disk that is not mounted every object would look deleted.
+            if not self._root.is_dir():
+                return self._unusable()
             return ObjectMissing(f"{self._url}: there is no such object: {what}")
         if error.errno in _FULL:
             return StoreFull(f"{said}; make room there")
