@@ -81,7 +81,7 @@ def encoded(record: ClaimRecord | SnapshotRecord) -> bytes:
 def frames(commit: Commit) -> list[bytes]:
     """The records of a commit, each below ``FRAME_BYTES``."""
     payload = memoryview(_ENCODER.encode(commit))
-    most = FRAME_BYTES - 200 - len(commit.crawl)  # beside the data: numbers, and the crawl's UUID
+    most = FRAME_BYTES - 200 - len(commit.crawl)  # numbers and the crawl's UUID also need room
     parts = [payload[start : start + most] for start in range(0, len(payload), most)]
     return [
         _ENCODER.encode(

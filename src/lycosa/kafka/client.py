@@ -143,7 +143,7 @@ class KafkaClient:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self.complaint = ""
-        """The last error that a client of this cluster told of by itself, for example that no
+        """The last error that a client of this cluster reported by itself, for example that no
         broker can be reached.
         """
 
@@ -184,8 +184,9 @@ class KafkaClient:
         )
 
     def consumer(self) -> Consumer:
-        """A reader that is told what to read from where. Its group is only a name: it neither joins
-        it nor stores positions.
+        """A reader whose caller assigns partitions and positions.
+
+        Its group is only a name: it neither joins the group nor stores positions.
         """
         return self._made(
             Consumer,
@@ -246,7 +247,7 @@ class WaitReport:
         self._said = ""
 
     def because(self, why: str = "") -> None:
-        """The call goes on waiting; without a reason, for what the client complained of."""
+        """Report why the call still waits; by default, the last error of the client."""
         text = f"{self._what}: {why or self._client.complaint or 'Kafka has not answered yet'}"
         if text != self._said:
             self._said = text

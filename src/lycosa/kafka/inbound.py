@@ -1,7 +1,7 @@
 """The inbox of one shard, read by its owner: ``Inbound`` over a partition of the topic ``inbox``.
 
-Position p says that all records with offsets below p are taken. Reading blocks, so it has a thread
-of its own; asking for the end has another, because a read may wait for as long as it likes.
+Position p says that all records with offsets below p are taken. Reading blocks, so it runs in one
+thread. The last position is requested in another, because a read may wait without limit.
 """
 
 from __future__ import annotations

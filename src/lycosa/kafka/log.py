@@ -1,16 +1,16 @@
 """The log port over Kafka: one shard's partition of the changelog, held by one owner.
 
-A claim raises the producer's epoch, which shuts out every earlier owner and decides what they had
-open, then appends a record of its own, and reads the log until that record is met: it is the end of
-all that earlier owners wrote, by construction, and no end is asked for that could be stale. An
-append is one transaction over ``changelog``, and over ``pages`` and ``dlq`` when there are rows for
-them. A log that was not claimed can be read, to what is committed just now.
+A claim has three steps. It raises the producer's epoch, which fences every earlier owner and
+decides their open transactions. It appends a claim record. It reads the log until that record:
+everything that earlier owners wrote comes before it, so no end offset is requested, which could be
+stale. An append is one transaction over ``changelog``, and over ``pages`` and ``dlq`` when there
+are rows for them. A log that was not claimed can be read up to what is committed now.
 
-When Kafka is away for longer than a transaction may last, the producer is lost with it, and the
-shard is not: the owner **regains** its log. It looks whether there is a newer claim, and ends as
-fenced if there is. Else it gets a new producer, appends a record, and reads up to it. A claim that
-came in between shows there; when there is none, every later one shuts this owner out as before.
-What was read says whether the last commit is in the log, so that its outcome is known again.
+If Kafka is unavailable for longer than a transaction may last, the client gives the producer up,
+but the owner keeps the shard: it **regains** its log. It looks for a newer claim, and ends as
+fenced if there is one. Otherwise it makes a new producer, appends a record, and reads up to it. A
+claim that was made meanwhile is found there; every later claim fences this owner as usual. The
+records that were read show whether the last commit is in the log, so its outcome is known again.
 """
 
 from __future__ import annotations
@@ -276,10 +276,10 @@ class KafkaLog:
 
         A commit is acknowledged when the broker has decided it; it becomes visible a moment later,
         by a marker in the partition. When the broker is killed in between, the marker is not
-        written before the next request of this ``transactional.id``, and who waited for the record
-        alone would wait for ever. An empty transaction is such a request.
+        written before the next request of this ``transactional.id``, and a reader that only
+        waited for the record would wait endlessly. An empty transaction is such a request.
         """
-        is_others = until is None and start is None  # read by somebody who may not write
+        is_others = until is None and start is None  # a reader that may not write
         patience_s = float("inf") if is_others else _PATIENCE_S
         while True:
             try:

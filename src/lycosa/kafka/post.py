@@ -7,10 +7,10 @@ producer then posts again from the first parcel that does not count, those behin
 whatever became of them. Receivers step over what they have and over what is not the next one.
 
 ``post_parcels`` returns after ``deadline_s`` in any case, so that its caller can say what it waits
-for. What is under way by then stays so: the next call for the same parcels waits for the same
-records and writes nothing twice.
+for. Records that are in flight then stay in flight: the next call for the same parcels waits for
+these records and writes nothing twice.
 
-The library reports on a thread of its own, which hands reports to the loop in batches.
+The library reports deliveries on a separate thread, which passes them to the loop in batches.
 """
 
 from __future__ import annotations

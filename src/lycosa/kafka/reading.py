@@ -93,7 +93,7 @@ class PartitionReader:
                         if until is not None and offset >= until:
                             return
         finally:
-            self._drop()  # it would go on fetching what its own owner appends
+            self._drop()  # it would continue to fetch what this owner appends
 
     def batch(self, start: int) -> list[tuple[int, bytes | None]]:
         """The next records from the offset ``start`` on; waits until there is one. Raises as

@@ -1,4 +1,4 @@
-"""A local folder as a store: a disk of its own, a network file system.
+"""A local folder as a store: a separate disk, or a network file system.
 
 Written with the same care as a crawl folder: an object is synced before its name appears, and its
 name before the call returns. ``obstore`` has such a store, which syncs nothing.

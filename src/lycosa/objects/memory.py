@@ -1,6 +1,4 @@
-"""A store in memory, for tests and simulations: it behaves as a store does, and fails when it is
-told to.
-"""
+"""A store in memory, for tests and simulations: it behaves like a real one, and fails on demand."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 A key is a relative path, ``warc/NAME.warc.gz``. An object appears whole or not at all, and a later
 ``put`` replaces it whole. All calls block and belong on another thread. They raise ``ObjectError``
-(``errors``), whose class says whose fault it is and whether to try again is of use.
+(``errors``), whose class gives the cause and whether a retry can help.
 
-``create`` is how two programs agree on who was first. A store may have stored the object although
-its answer was lost, and then the repeated request finds an object: whoever gets ``ObjectExists``
-has to read it to know whose it is.
+``create`` decides between two programs which one was first. A store may have stored the object
+although its answer was lost. The retry then finds an object, so a caller that gets
+``ObjectExists`` must read the object to know which program created it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A store behind ``obstore``: S3 and what speaks its protocol, Google Cloud Storage, Azure.
 
-The client itself repeats requests that broke off and answers that ask for patience, with back-off,
-for some seconds; what it gives up is an ``ObjectError``, and whoever called decides how long to go
-on. Credentials come from the environment alone, where ``obstore`` looks for them.
+The client retries broken requests and temporary errors of the server with back-off, for some
+seconds. After that it raises an ``ObjectError``, and the caller decides whether to retry.
+Credentials come only from the environment, where ``obstore`` looks for them.
 
 A large file is sent in parts of ``PART_BYTES``. A process that is killed while it sends one leaves
 parts that no listing shows; stores delete them by a rule of the bucket (docs/operations.md).

@@ -2,8 +2,8 @@
 
 An unavailable store does not stop the crawl. Its files stay here, and the thread retries with
 back-off of up to a minute and reports each reason once. At the end of a run it continues until
-everything is uploaded, or until ``upload.finish_wait_s`` have passed without a success. The
-operator is told what is left, and the next run uploads it.
+everything is uploaded, or until ``upload.finish_wait_s`` have passed without a success. A
+message says what is left, and the next run uploads it.
 """
 
 from __future__ import annotations

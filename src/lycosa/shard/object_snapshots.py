@@ -11,7 +11,7 @@ only if the log continues with the next commit; otherwise the older one is used;
 takeover stops. A file that no list names is deleted a day after an owner first saw it: it may
 belong to a snapshot that is being saved.
 
-Each owner works in an empty local folder of its own.
+Each owner works in a separate, empty local folder.
 """
 
 from __future__ import annotations
