@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.cluster_file import ClusterFile, read_cluster_file
+from lycosa.config.cluster_file import ClusterFile, TlsSection, read_cluster_file
 from lycosa.config.sources import SettingsError
 
 LEAST = 'name = "news"\n[kafka]\naddresses = ["10.0.0.1:9092"]\n'
@@ -41,9 +41,14 @@ def test_everything_that_the_file_may_say_is_read(tmp_path: Path) -> None:
         'name = "news"\nshards = 64\ntoken_file = "token"\n'
         '[kafka]\naddresses = ["a:1", "[::1]:2"]\nreplication = 1\n'
         '[kafka.security]\n"sasl.username" = "lycosa"\n'
-        '[objects]\nurl = "s3://bucket/news"\n',
+        '[objects]\nurl = "s3://bucket/news"\n'
+        '[coordinator]\naddresses = ["10.0.0.1:7070", "10.0.0.2:7070"]\n'
+        '[tls]\ncertificate = "token"\nkey = "token"\nauthority = "token"\n',
     )
-    assert (given.shards, given.objects) == (64, "s3://bucket/news")
+    assert (given.shards, given.objects, given.nodes) == (64, "s3://bucket/news", 4)
+    assert given.coordinators == ("10.0.0.1:7070", "10.0.0.2:7070")
+    token = tmp_path / "token"
+    assert given.tls == TlsSection(token, token, token)
     assert given.token_file == tmp_path / "token"
     assert (given.kafka.addresses, given.kafka.min_insync) == (("a:1", "[::1]:2"), 1)
     assert given.kafka.security == {"sasl.username": "lycosa"}
@@ -56,6 +61,11 @@ def test_everything_that_the_file_may_say_is_read(tmp_path: Path) -> None:
         ('name = "News"\n[kafka]\naddresses = ["a:1"]', "name: needed"),
         ('name = "news"', "kafka.addresses: needed"),
         ('name = "news"\nkafka = 3', "kafka: a section is needed"),
+        (LEAST + "[coordinator]", "coordinator.addresses: needed"),
+        (LEAST + '[coordinator]\naddresses = ["a"]', "coordinator.addresses: 'a' is not HOST:PORT"),
+        (LEAST + '[tls]\nkey = "missing"', "tls.certificate: needed"),
+        (LEAST + '[tls]\ncertificate = "missing"', "tls.certificate: "),
+        ("nodes = 0\n" + LEAST, "nodes: a whole number"),
         ('name = "news"\n[kafka]\naddresses = ["a"]', "kafka.addresses: 'a' is not HOST:PORT"),
         ('name = "news"\n[kafka]\naddresses = ["a:99999"]', "is not HOST:PORT"),
         (f"shards = 0\n{LEAST}", "shards: a whole number from 1 to 1024 is needed"),

@@ -38,6 +38,19 @@ PROTOCOL = 1
 """Nodes with another protocol number get no shards."""
 
 
+class CoordinatorHello(msgspec.Struct, frozen=True):
+    """The first message on a connection to a coordinator.
+
+    ``role`` is ``node`` or ``caller``, ``name`` the node's name, ``crawl`` the name in
+    ``cluster.toml``.
+    """
+
+    role: str
+    name: str
+    crawl: str
+    protocol: int = PROTOCOL
+
+
 class ShardState(Enum):
     """The state of a shard that a node was assigned, in its report."""
 

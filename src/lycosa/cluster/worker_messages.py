@@ -63,6 +63,16 @@ class LiveSettings(msgspec.Struct, frozen=True, tag=True):
     values: dict[str, str]
 
 
+class Routes(msgspec.Struct, frozen=True, tag=True):
+    """The addresses at which the owners of shards answer, by shard, and the version of this table.
+
+    Only a greater version is followed. A shard whose owner is unknown is absent.
+    """
+
+    version: int
+    addresses: dict[int, str]
+
+
 class Probe(msgspec.Struct, frozen=True, tag=True):
     """A question whether the worker is idle. ``ProbeAnswer`` answers."""
 
@@ -86,7 +96,9 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     it began. The worker may have ``may`` captures in all under the permit ``serial`` (0 = none was
     received; then ``may`` is ``counted``); ``may`` is less than the permit when the worker gave the
     rest back. ``wants`` says that it has no permits left. ``settings`` is the version of the
-    live settings that it applies.
+    live settings that it applies. ``address`` is where it
+    answers other workers (``HOST:PORT``, empty on one machine), ``routes`` the version of the
+    addresses of others that it uses.
     """
 
     term: int
@@ -96,6 +108,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     wants: bool = False
     expects_more: bool = True
     settings: int = 0
+    address: str = ""
+    routes: int = 0
 
 
 class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
@@ -231,7 +245,7 @@ Other kinds will join this one: decisions of operators, leases.
 """
 Taken = SeedsTaken
 
-ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Probe
+ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Routes | Probe
 """The messages of a coordinator to a worker."""
 ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress
 """The messages of a worker to its coordinator."""

@@ -20,15 +20,18 @@ from lycosa.config.near_names import near_name
 from lycosa.config.sources import SettingsError
 
 MOST_SHARDS = 1024
+MOST_NODES = 1024
 SCHEMES = ("s3", "gs", "az", "file")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # topics begin with it, and paths of objects
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
 _KEYS = {
-    "": ("name", "shards", "token_file", "kafka", "objects"),
+    "": ("name", "shards", "nodes", "token_file", "kafka", "objects", "coordinator", "tls"),
     "kafka": ("addresses", "replication", "min_insync", "security"),
     "objects": ("url",),
+    "coordinator": ("addresses",),
+    "tls": ("certificate", "key", "authority"),
 }
 
 
@@ -44,19 +47,35 @@ class KafkaSection(msgspec.Struct, frozen=True):
         return f"KafkaSection({', '.join(self.addresses)}, security={sorted(self.security)})"
 
 
+class TlsSection(msgspec.Struct, frozen=True):
+    """PEM files, with absolute paths.
+
+    Every machine proves itself by a certificate of the authority.
+    """
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
 class ClusterFile(msgspec.Struct, frozen=True):
     """The content of the file.
 
-    ``objects`` is the URL of the object storage, empty when there is none; ``token_file`` is an
-    absolute path.
+    ``objects`` is the URL of the object storage, empty when there is none. ``coordinators`` are the
+    addresses (``HOST:PORT``) at which a coordinator may listen. ``nodes`` is the maximum number of
+    nodes at the same time: each of them sends requests to an IP address as if there were so many.
+    ``token_file`` is an absolute path.
     """
 
     path: Path
     name: str
     kafka: KafkaSection
     shards: int = 16
+    nodes: int = 4
     objects: str = ""
+    coordinators: tuple[str, ...] = ()
     token_file: Path | None = None
+    tls: TlsSection | None = None
 
     def warnings(self) -> list[str]:
         """Faults that do not stop the crawl but should be corrected."""
@@ -93,9 +112,16 @@ def read_cluster_file(path: Path) -> ClusterFile:
             kafka.get("security", {}),
         ),
         tree.get("shards", 16),
+        tree.get("nodes", 4),
         tree.get("objects", {}).get("url", ""),
+        tuple(tree.get("coordinator", {}).get("addresses", ())),
         path.parent.absolute() / token_file if token_file else None,
+        _tls_section(tree.get("tls"), path.parent.absolute()),
     )
+
+
+def _tls_section(tls: dict[str, str] | None, folder: Path) -> TlsSection | None:
+    return TlsSection(*(folder / tls[key] for key in _KEYS["tls"])) if tls else None
 
 
 def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
@@ -107,12 +133,19 @@ def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
             " or a digit"
         )
     yield from _number("shards", tree.get("shards", 16), MOST_SHARDS)
-    for section in ("kafka", "objects"):
+    yield from _number("nodes", tree.get("nodes", 4), MOST_NODES)
+    for section in ("kafka", "objects", "coordinator", "tls"):
         if not isinstance(tree.get(section, {}), dict):
             yield f"{section}: a section is needed, [{section}]"
             return
     yield from _kafka_problems(tree.get("kafka", {}))
     yield from _objects_problems(tree.get("objects", {}))
+    yield from _unknown("coordinator", tree.get("coordinator", {}))
+    if "coordinator" in tree:
+        yield from _address_problems(
+            "coordinator.addresses", tree["coordinator"].get("addresses"), '["10.0.0.1:7070"]'
+        )
+    yield from _tls_problems(tree.get("tls", {}), path.parent)
     token_file = tree.get("token_file", "")
     if not isinstance(token_file, str):
         yield "token_file: a path is needed"
@@ -122,14 +155,9 @@ def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
 
 def _kafka_problems(kafka: dict[str, Any]) -> Iterator[str]:
     yield from _unknown("kafka", kafka)
-    addresses = kafka.get("addresses")
-    if not isinstance(addresses, list) or not addresses:
-        yield 'kafka.addresses: needed, a list such as ["10.0.0.1:9092", "10.0.0.2:9092"]'
-    else:
-        for address in addresses:
-            found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
-            if found is None or not 0 < int(found[2]) < 65536:
-                yield f"kafka.addresses: {address!r} is not HOST:PORT"
+    yield from _address_problems(
+        "kafka.addresses", kafka.get("addresses"), '["10.0.0.1:9092", "10.0.0.2:9092"]'
+    )
     replication, min_insync = kafka.get("replication", 3), kafka.get("min_insync", 1)
     yield from _number("kafka.replication", replication, 32)
     yield from _number("kafka.min_insync", min_insync, 32)
@@ -149,6 +177,26 @@ def _kafka_problems(kafka: dict[str, Any]) -> Iterator[str]:
             yield f"kafka.security: the value of {key} is no text"
         elif key not in security:
             yield f'kafka.security: write "{key}" in quotes; without them its dots make sections'
+
+
+def _address_problems(key: str, addresses: object, example: str) -> Iterator[str]:
+    if not isinstance(addresses, list) or not addresses:
+        yield f"{key}: needed, a list such as {example}"
+        return
+    for address in addresses:
+        found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+        if found is None or not 0 < int(found[2]) < 65536:
+            yield f"{key}: {address!r} is not HOST:PORT"
+
+
+def _tls_problems(tls: dict[str, Any], folder: Path) -> Iterator[str]:
+    yield from _unknown("tls", tls)
+    for key in _KEYS["tls"] if tls else ():
+        name = tls.get(key)
+        if not isinstance(name, str) or not name:
+            yield f"tls.{key}: needed, the path of a PEM file"
+        elif not _has_content(folder / name):
+            yield f"tls.{key}: {folder / name} cannot be read, or is empty"
 
 
 def _objects_problems(objects: dict[str, Any]) -> Iterator[str]:

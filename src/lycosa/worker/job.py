@@ -23,6 +23,25 @@ if TYPE_CHECKING:  # the types of what only a worker holds
     from lycosa.worker.capture_builder import PageSink
 
 
+class ClusterJob(msgspec.Struct, frozen=True):
+    """What only a worker of a cluster is given.
+
+    ``file`` is the ``cluster.toml`` from which the worker itself reads the addresses of the
+    services, so that no secret is passed on. ``assignment`` is the number under which the
+    coordinator gave the shard to this node, ``listen`` the host on which other workers reach this
+    one. ``previous_term`` is the term of this node's last process of the shard (-1: there was
+    none), and ``previous_crashed`` says that the node saw that process end by a signal.
+    ``owner_folder`` is new and empty: the tables of this process.
+    """
+
+    file: Path
+    assignment: int
+    listen: str
+    owner_folder: Path
+    previous_term: int = -1
+    previous_crashed: bool = False
+
+
 class WorkerJob(msgspec.Struct, frozen=True):
     """The job of one worker: its partitions (``owned``) and everything that it starts from.
 
@@ -38,7 +57,8 @@ class WorkerJob(msgspec.Struct, frozen=True):
 
     A worker in a separate process is the ``process``-th of this worker in this run. It loads
     ``plugins`` by name. Where there are several workers, ``sockets`` are the sockets of the
-    exchange, by worker.
+    exchange, by worker. ``cluster`` is set for a worker of a cluster, whose shard is in Kafka and
+    object storage.
     """
 
     folder: Path
@@ -59,6 +79,7 @@ class WorkerJob(msgspec.Struct, frozen=True):
     process: int = 1
     plugins: Plugins = Plugins()
     sockets: tuple[Path, ...] = ()
+    cluster: ClusterJob | None = None
 
 
 class Extensions(msgspec.Struct, frozen=True):
