@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
-from kafka_broker import Broker
+from kafka_broker import PATIENCE_S, Broker
 from lycosa.commit import Commit, Fenced, LogDamaged, Mark, PartitionBatch, RolledBack
 from lycosa.kafka import FeedRow, KafkaLog, Topics
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
@@ -136,7 +136,7 @@ def test_what_an_owner_had_open_is_rolled_back_by_the_next_claim(
     assert producer is not None
     producer.begin_transaction()
     producer.produce(topics.changelog, b"never read", partition=1)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     claim = owner().claim()
     assert (claim.term, claim.latest) == (2, commit(1, 1))
 
@@ -193,7 +193,7 @@ def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owne
     log.append(commit(1, 2))
     admin = kafka.client.admin()
     place = TopicPartition(topics.changelog, 1, 3)  # within the first commit
-    admin.delete_records([place])[place].result(20)
+    admin.delete_records([place])[place].result(PATIENCE_S)
     with pytest.raises(LogDamaged, match="the front of the log was cut"):
         marks(log)
     with pytest.raises(LogDamaged):
