@@ -31,7 +31,8 @@ _COMMANDS = {
     "config": "Every setting with its value, source and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Query a crawl's tables with SQL.",
-    "cluster": "Prepare a crawl on many machines, and check it.",
+    "cluster": "Create, check and control a crawl on many machines.",
+    "serve": "Coordinate a crawl on many machines.",
 }
 
 _EPILOG = f"""
@@ -67,6 +68,10 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         ExitCode.INTERNAL,
         "check the addresses, the network and the security settings",
     ),
+    "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
+    "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
+    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.exchange.errors.InboxDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.PositionLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),
