@@ -97,15 +97,20 @@ class NodePlan:
     """The plan of one node.
 
     ``began`` is when its program started, by its wall clock; it identifies this run of the program.
+    It runs at most ``most_shards`` shards at the same time (0 = any number).
     """
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, most_shards: int = 0) -> None:
         self.coordinator = 0
         self.deaths = 0
         self.end: Stop | None = None
-        self.is_abandoned = False
+        self.is_abandoned = self.is_leaving = False
+        self.is_over = False
+        """The coordinator said that all shards of the crawl have ended."""
         self._began = began
+        self._most_shards = most_shards
         self._serial = 0
+        self._left = 0  # the serial of the report that nothing runs any more
         self._obeyed = 0
         self._upon = 0
         self._wanted: dict[int, int] = {}
@@ -141,6 +146,26 @@ class NodePlan:
                 self._over(run, End.STOPPED.value)
         return self._report_change(now)
 
+    def leave(self, now: float) -> list[NodeAct]:
+        """Stop all workers in order, so that other nodes can run their shards without a hold.
+
+        Nothing is started from now on. ``has_left`` says when the node may end.
+        """
+        self.is_leaving = self._is_changed = True
+        acts: list[NodeAct] = []
+        for shard, run in list(self._runs.items()):
+            if run.state in (ShardState.STARTING, ShardState.RUNNING):
+                run.state = ShardState.STOPPING
+                acts.append(TellWorker(shard, Stop(End.STOPPED.value)))
+            elif run.state is not ShardState.STOPPING:
+                del self._runs[shard]
+        return acts + self._report_change(now)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the node runs nothing and the coordinator has answered a report that says so."""
+        return 0 < self._left <= self._upon
+
     # -- the coordinator
 
     def handle_message(self, message: ToNode, now: float) -> list[NodeAct]:
@@ -161,6 +186,7 @@ class NodePlan:
             return []
         self._is_changed = self._is_changed or message.version > self._obeyed
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
+        self.is_over = message.is_over
         acts: list[NodeAct] = []
         end = Stop(message.end, message.at_once) if message.end else None
         if end is not None and end != self.end:
@@ -206,6 +232,8 @@ class NodePlan:
 
         A list may be older than the assignments received since.
         """
+        if self.is_leaving:
+            return 0
         wanted = self._wanted.get(shard, 0)
         return wanted if wanted >= self._greatest.get(shard, 0) else 0
 
@@ -333,6 +361,8 @@ class NodePlan:
         self._serial += 1
         for run in self._runs.values():
             run.known_since = run.known_since or self._serial
+        if self.is_leaving and not self.alive:
+            self._left = self._left or self._serial
         shards = [
             ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why)
             for shard, run in sorted(self._runs.items())
@@ -347,6 +377,8 @@ class NodePlan:
             machine.free_disk,
             machine.free_memory,
             shards,
+            most_shards=self._most_shards,
+            is_leaving=self.is_leaving,
         )
         return [TellCoordinator(report)]
 
