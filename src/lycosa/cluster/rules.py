@@ -13,7 +13,8 @@ class ClusterRules(msgspec.Struct, frozen=True):
     ``node_timeout_s``: a node that is silent for longer loses its shards, and a coordinator that
     starts, or was stopped, assigns nothing for that long. ``repeat_s``: a message without
     acknowledgement is sent again after this time. ``clock_off_s``: a node whose clock differs by
-    more gets no shards. Below ``low_disk`` or ``low_memory`` (bytes) a node gets no new shards;
+    more gets no shards. At most ``most_nodes`` have shards at the same time; the place of a node
+    that was lost is free after ``vacant_s``, when it certainly sends no more requests. Below ``low_disk`` or ``low_memory`` (bytes) a node gets no new shards;
     below half of them its shards move.
     """
 
@@ -23,6 +24,8 @@ class ClusterRules(msgspec.Struct, frozen=True):
     low_disk: int = 10_000_000_000
     low_memory: int = 500_000_000
     balances: bool = True
+    most_nodes: int = 1024
+    vacant_s: float = 90.0
 
 
 ONE_PROCESS = ClusterRules(
