@@ -102,7 +102,7 @@ class BatchingSender:
                 await self._stream.send(payload)
 
 
-async def connect(path: Path, crawl: str) -> Connection:
+async def open_connection(path: Path, crawl: str) -> Connection:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:

@@ -34,7 +34,7 @@ from lycosa.exchange.connection import (
     Parcels,
     Questions,
     Replies,
-    connect,
+    open_connection,
 )
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer
 from lycosa.exchange.local import Receivers, awaited, handover, replied
@@ -338,5 +338,5 @@ class _Link:
                     )
                 self._failures += 1  # until a parcel is answered
                 with suppress(OSError):  # the worker does not listen yet: the loop waits longer
-                    self._connection = await connect(self._path, self._crawl)
+                    self._connection = await open_connection(self._path, self._crawl)
             return self._connection

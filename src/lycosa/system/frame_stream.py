@@ -6,22 +6,36 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from lycosa.system.wire import CHUNK, MAX_FRAME_BYTES, FrameError, FrameReader, frame_pieces
 
+if TYPE_CHECKING:
+    import ssl  # a process that talks to its own machine only does not load it
+
+
+class TlsEnd(NamedTuple):
+    """How an end of a connection uses TLS: the side that accepts is the server.
+
+    ``open`` waits at most ``timeout_s`` for the handshake of TLS.
+    """
+
+    context: ssl.SSLContext
+    is_server: bool
+    timeout_s: float = 10.0
+
 
 class FrameStream(asyncio.Protocol):
-    """Frames on a connected socket. The stream owns the socket.
+    """Frames on a connected socket, with TLS if ``tls`` is given. The stream owns the socket.
 
     Payloads are awaited (``receive``) or passed to ``on_frame`` as they arrive. The callback is for
     uses where each page takes one frame in each direction, so that no task has to be woken for a
     frame. ``on_end`` is called once, with ``None`` when the peer closed or ``close`` was called,
     otherwise with a ``FrameError`` or ``OSError``. With ``on_frame`` nothing stops the peer, so the
     caller must bound the data that it requests. Without it, reading from the socket stops while
-    ``receive`` is behind.
+    ``receive`` is behind. ``early_bytes`` are limits of the first payloads (``wire.FrameReader``).
     """
 
     def __init__(
@@ -30,10 +44,12 @@ class FrameStream(asyncio.Protocol):
         max_bytes: int = MAX_FRAME_BYTES,
         on_frame: Callable[[bytes], None] | None = None,
         on_end: Callable[[Exception | None], None] = lambda error: None,
+        early_bytes: Sequence[int] = (),
+        tls: TlsEnd | None = None,
     ) -> None:
         sock.setblocking(False)
-        self._sock = sock
-        self._frames = FrameReader(max_bytes)
+        self._sock, self._tls = sock, tls
+        self._frames = FrameReader(max_bytes, early_bytes)
         self._on_frame, self._on_end = on_frame or self._keep, on_end
         self._transport: asyncio.Transport | None = None
         self._opening = asyncio.Lock()
@@ -50,14 +66,38 @@ class FrameStream(asyncio.Protocol):
     async def open(self) -> None:
         """Begin to read; otherwise the first ``send`` or ``receive`` does.
 
-        Raises ``ConnectionError`` when the stream is closed.
+        Raises ``ConnectionError`` when the stream is closed, and with TLS ``OSError`` when the
+        handshake fails, which closes the stream.
         """
         async with self._opening:
             if self._is_over:
                 raise ConnectionResetError("the stream is closed")
             if self._transport is None:
-                loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: self, sock=self._sock)
+                try:
+                    await self._begin()
+                except BaseException:
+                    self._end(None)
+                    raise
+
+    async def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            await loop.create_connection(lambda: self, sock=self._sock)
+        elif self._tls.is_server:
+            await loop.connect_accepted_socket(
+                lambda: self,
+                self._sock,
+                ssl=self._tls.context,
+                ssl_handshake_timeout=self._tls.timeout_s,
+            )
+        else:
+            await loop.create_connection(
+                lambda: self,
+                sock=self._sock,
+                ssl=self._tls.context,
+                server_hostname="",  # the context says what is verified
+                ssl_handshake_timeout=self._tls.timeout_s,
+            )
 
     @property
     def is_open(self) -> bool:
@@ -144,7 +184,7 @@ class FrameStream(asyncio.Protocol):
         self._has_room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None and not self._is_over:
+        if exc is not None and not self._is_over and self._tls is None:
             self._read_rest()
         if exc is None:
             try:
