@@ -133,6 +133,9 @@ class NodePlan:
         """Shards that have a process."""
         return [shard for shard, run in self._runs.items() if run.state in _ALIVE]
 
+    def has_shard(self, shard: int) -> bool:
+        return shard in self._runs
+
     def greeting(self, shard: int) -> Stop | None:
         """The message for a new process of the shard after its job."""
         run = self._runs[shard]

@@ -66,6 +66,11 @@ class WorkerGroup:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether work that was begun is not finished."""
+        return bool(self._tasks)
+
     def send(self, number: int, message: ToWorker) -> None:
         """Send a message to a worker; it is dropped when the worker has no process."""
         if (handle := self.handles.get(number)) is not None:
