@@ -96,7 +96,6 @@ class ClusterNode:
         self._running: dict[int, _Running] = {}  # processes by shard
         self._crashed: set[int] = set()  # shards whose last process died
         self._folder_locks: dict[int, asyncio.Lock] = {}
-        self._notice = ""
         self._ending: Stop | None = None  # as last shown
         self._left_since = 0.0
 
@@ -185,22 +184,14 @@ class ClusterNode:
     def _hear(self, dialer: CoordinatorDialer, message: ToNode) -> None:
         acts = self.plan.handle_message(message, time.monotonic())
         if isinstance(message, Assignments) and message.coordinator == self.plan.coordinator:
-            self._note_list(message.notice)
+            self._note_end()
         self._do(acts, dialer)
 
-    def _note_list(self, notice: str) -> None:
-        """Show what is new in the coordinator's list."""
+    def _note_end(self) -> None:
         end = self.plan.end
         if end is not None and end != self._ending:
             self._show(f"the crawl ends ({end.end}){', at once' if end.at_once else ''}")
         self._ending = end
-        if notice != self._notice:
-            self._notice = notice
-            self._show(
-                f"the coordinator gives this node no shards: {notice}"
-                if notice
-                else "this node may have shards again"
-            )
 
     def _send(self, message: ToCoordinator, dialers: list[CoordinatorDialer]) -> None:
         frame = encode_node_message(message)
