@@ -243,7 +243,8 @@ class NodePlan:
             run.term, self._is_changed = message.term, True
             run.state = ShardState.RUNNING if run.state is ShardState.STARTING else run.state
         if isinstance(message, Progress):
-            run.commits = message.commits
+            # a process that still opens its shard does not know its commits
+            run.commits = max(run.commits, message.commits)
         if run.term < 0:
             return []  # a process sends its status first, so this is not from a known owner
         return [

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lycosa.kafka.changelog import ChangelogDamaged
     from lycosa.kafka.client import BadClientSettings, KafkaClient, KafkaSettings
     from lycosa.kafka.inbound import KafkaInbound
-    from lycosa.kafka.log import FeedRow, KafkaLog
+    from lycosa.kafka.log import KafkaLog
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.topics import Topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics
@@ -23,7 +23,7 @@ else:
             "changelog": "ChangelogDamaged",
             "client": "BadClientSettings KafkaClient KafkaSettings",
             "inbound": "KafkaInbound",
-            "log": "FeedRow KafkaLog",
+            "log": "KafkaLog",
             "post": "KafkaPost",
             "topics": "Topics",
             "upkeep": "Finding KafkaAway check_topics make_topics",
@@ -33,7 +33,6 @@ else:
 __all__ = [
     "BadClientSettings",
     "ChangelogDamaged",
-    "FeedRow",
     "Finding",
     "KafkaAway",
     "KafkaClient",
