@@ -8,30 +8,31 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.output import ExitCode, Unbroken, clean, json_text
+from lycosa.cli.output import ExitCode, Unbroken, clean
+from lycosa.inspect.printable import json_text
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.folder.bucket import StoredCrawl
-    from lycosa.processes.cluster_node import NodeEnd
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EPILOG = """
 \b
 Examples:
-  lycosa node --cluster cluster.toml                      one node a machine
-  lycosa node --cluster cluster.toml --listen 10.0.0.12   where the workers of other machines reach it
-  lycosa node --cluster cluster.toml --name b             a second one on the same machine
+  lycosa node --cluster cluster.toml                     one node a machine
+  lycosa node --cluster cluster.toml --listen 10.0.0.12  where other machines reach its workers
+  lycosa node --cluster cluster.toml --name b            a second one on the same machine
 
 The first Ctrl-C (or SIGTERM) lets workers commit what is in flight, so that other nodes continue
-without a pause; the second ends at once. A node that is killed loses nothing either: others take its
-shards and wait until it can no longer send requests.
+without a pause; the second ends at once. A node that is killed loses nothing either: others take
+its shards and wait until it can no longer send requests.
 
 \b
 Exit codes: 0 the crawl is over, or the node left in order; 1 internal error;
@@ -55,9 +56,9 @@ Exit codes: 0 the crawl is over, or the node left in order; 1 internal error;
 @click.option("--name", help="Name of this node, unique in the cluster [the host name].")
 @click.option(
     "--listen",
-    default="127.0.0.1",
     metavar="HOST",
-    help="Host name or address at which workers of other nodes reach this one [127.0.0.1].",
+    help="Host name or address at which workers of other nodes reach those of this one [the address"
+    " from which this machine reaches the coordinator].",
 )
 @click.option(
     "--most-shards",
@@ -70,7 +71,7 @@ def command(
     file: Path,
     folder: Path | None,
     name: str | None,
-    listen: str,
+    listen: str | None,
     most_shards: int | None,
     as_json: bool,
 ) -> None:
@@ -86,7 +87,7 @@ def command(
         )
     log = NodeLog(name, as_json)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
-        sys.exit(run(file, folder, name, (listen, most_shards or 0), log))
+        sys.exit(run(file, folder, name, (listen or "", most_shards or 0), log))
 
 
 class NodeLog:
@@ -113,7 +114,7 @@ def run(
     """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
     from lycosa.config.cluster_file import read_cluster_file
     from lycosa.network import credentials_of
-    from lycosa.processes.cluster_node import ClusterNode
+    from lycosa.processes.cluster_node import ClusterNode, NodeEnd
     from lycosa.processes.cluster_session import ClusterSession, NodeMemory
     from lycosa.processes.node_folder import NodeFolder
     from lycosa.system.machine import memory_bytes
@@ -121,6 +122,7 @@ def run(
     listen, most_shards = bounds
     given = read_cluster_file(file)
     _check(given)
+    listen = listen or _own_address(given.coordinators)
     credentials = credentials_of(given)
     for warning in given.warnings():
         log.show_event(warning)
@@ -145,8 +147,8 @@ def run(
         end = asyncio.run(work())
     finally:
         local.release()
-    log.show_event(end.value)
-    return ExitCode.INTERRUPTED if end.is_forced else ExitCode.FINISHED
+    log.show_event(end.meaning)
+    return ExitCode.INTERRUPTED if end is NodeEnd.KILLED else ExitCode.FINISHED
 
 
 def _check(given: ClusterFile) -> None:
@@ -181,6 +183,25 @@ def _read_crawl(given: ClusterFile, log: NodeLog) -> StoredCrawl:
             if attempt == 1:
                 log.show_event(f"waiting for object storage: {error}")
             time.sleep(pause_s(attempt))
+
+
+def _own_address(coordinators: Sequence[str]) -> str:
+    """The address from which this machine reaches the first coordinator whose name is known."""
+    from lycosa.network import split_address
+
+    for address in coordinators:
+        host, port = split_address(address)
+        try:
+            family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.connect(where)  # of a datagram socket: nothing is sent
+                return str(probe.getsockname()[0])
+        except OSError:
+            continue
+    raise click.UsageError(
+        f"no address of this machine reaches {coordinators[0]}; give --listen HOST, where workers"
+        " of other machines reach this one"
+    )
 
 
 def _own_name() -> str:

@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -53,15 +52,28 @@ _TICK_S = 0.1
 _MEASURE_S = 1.0
 _MEMORY_S = 0.5
 _LAST_WORD_S = 5.0  # in which a coordinator should have received that nothing runs here any more
+_LONG_WAIT_S = 5.0  # a shorter one is not shown
 _WAITS_S = 30.0  # between notes about what a worker waits for
 
 
 class NodeEnd(Enum):
     """Why a node's program ended."""
 
-    OVER = "over"  # the workers of all shards of the crawl have ended
-    LEFT = "left"  # told to: its workers have committed everything and ended
-    KILLED = "killed"  # told to end at once: its workers were killed
+    OVER = "over"
+    LEFT = "left"
+    KILLED = "killed"
+
+    @property
+    def meaning(self) -> str:
+        """One line for people."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    NodeEnd.OVER: "the crawl is over: the workers of all shards have ended",
+    NodeEnd.LEFT: "left the cluster: the workers of this node have committed everything",
+    NodeEnd.KILLED: "ended at once: the workers of this node were killed",
+}
 
 
 class NodeListener(Protocol):
@@ -253,7 +265,7 @@ class ClusterNode:
             owner = await in_thread(lambda: session.folder.begin_process(shard))
             term = await in_thread(lambda: session.folder.last_term(shard))
         cluster = session.cluster_job(act.assignment, owner, term, shard in self._crashed)
-        self._running[shard] = _Running(owner)
+        self._running[shard] = _Running()
 
         def make_job() -> WorkerJob:
             plan = session.memory.plan(len(self.plan.alive))
@@ -282,7 +294,7 @@ class ClusterNode:
         if isinstance(message, WorkerStatus) and message.term != running.term:
             running.term = message.term
             self._crashed.discard(shard)
-            self._workers.begin(self._record_owner(shard, running))
+            self._workers.begin(self._record_term(shard, running))
             at = f", other workers reach it at {message.address}" if message.address else ""
             self._show(f"shard {shard} runs here in term {message.term}{at}", shard)
         elif isinstance(message, Progress):
@@ -290,32 +302,29 @@ class ClusterNode:
             self._note_waiting(shard, running, message.waits_for)
         self._do(self.plan.handle_worker_message(shard, message, time.monotonic()))
 
-    async def _record_owner(self, shard: int, running: _Running) -> None:
-        """Note the term of a process that has its shard; earlier tables are not needed now."""
-        folder = self._session.folder
+    async def _record_term(self, shard: int, running: _Running) -> None:
         async with self._folder_lock(shard):
             if self._running.get(shard) is running:
-                await in_thread(lambda: folder.record_term(shard, running.term))
-                await in_thread(lambda: folder.delete_owners(shard, running.owner))
+                await in_thread(lambda: self._session.folder.record_term(shard, running.term))
 
     def _note_waiting(self, shard: int, running: _Running, waits: str) -> None:
-        """Show what a worker waits for: when it begins, now and then, and when it is over."""
+        """Show what a worker waits for, when it does so for long, and that it is over."""
         now = time.monotonic()
-        if waits and (not running.waits or now >= running.next_note):
-            running.next_note = now + _WAITS_S
+        if not waits:
+            if running.is_wait_shown:
+                self._show(f"shard {shard} waits no longer", shard)
+            running.is_wait_shown, running.next_note = False, now + _LONG_WAIT_S
+        elif now >= running.next_note:
+            running.is_wait_shown, running.next_note = True, now + _WAITS_S
             self._show(f"shard {shard} waits for {waits}", shard)
-        elif running.waits and not waits:
-            self._show(f"shard {shard} continues", shard)
-        running.waits = waits
 
 
 class _Running:
-    """A process of a shard: the folder of its tables, its term, and what it waits for."""
+    """A process of a shard: its term, and when the operator is told what it waits for."""
 
-    __slots__ = ("next_note", "owner", "term", "waits")
+    __slots__ = ("is_wait_shown", "next_note", "term")
 
-    def __init__(self, owner: Path) -> None:
-        self.owner = owner
+    def __init__(self) -> None:
         self.term = -1
-        self.waits = ""
-        self.next_note = 0.0
+        self.is_wait_shown = False
+        self.next_note = time.monotonic() + _LONG_WAIT_S

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.config.cluster_file import ClusterFile
-from lycosa.config.sections import AddressTables, Config, PolitenessSection
+from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder.bucket import StoredCrawl
@@ -82,16 +82,14 @@ class ClusterSession:
     ) -> None:
         self.given, self.folder, self.memory = given, folder, memory
         self._crawl, self._listen = crawl, listen
-        self._config = msgspec.structs.replace(
-            crawl.config, politeness=divided_politeness(crawl.config.politeness, given.nodes)
-        )
         agent = crawl.config.agent
         self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
         self._plugins = registered()
         self._table = self._address_table(show_note)
 
-    def _address_table(self, show_note: Callable[[str], None]) -> Path:
-        section = self._config.politeness
+    def _address_table(self, show_note: Callable[[str], None]) -> Path | None:
+        """The table of the machine; without it the workers of this node share one of their own."""
+        section = self._crawl.config.politeness
         if section.address_table is AddressTables.MACHINE:
             try:
                 return machine_table(section)
@@ -99,13 +97,13 @@ class ClusterSession:
                 show_note(
                     f"this node does not share address delays with others on this machine ({error})"
                 )
-        return self.folder.own_address_table()
+        return None
 
     def job(self, shard: int, plan: MemoryPlan, cluster: ClusterJob) -> WorkerJob:
         """The job of a worker. It continues where the log of its shard ends."""
         return WorkerJob(
             self.folder.shard_folder(shard),
-            fitted(self._config, plan),
+            fitted(self._crawl.config, plan),
             self._crawl.manifest,
             shard,
             (shard,),
@@ -129,16 +127,3 @@ class ClusterSession:
             previous_term,
             previous_crashed,
         )
-
-
-def divided_politeness(section: PolitenessSection, nodes: int) -> PolitenessSection:
-    """A machine's share of what is allowed to an IP address, for ``nodes`` machines.
-
-    Each machine has a table of its own, so together they keep the limits only if each behaves as if
-    all others sent requests to the same address.
-    """
-    return msgspec.structs.replace(
-        section,
-        address_delay_s=section.address_delay_s * nodes,
-        address_slots=max(section.address_slots // nodes, 1),
-    )

@@ -3,15 +3,15 @@
     lock                        one node at a time
     node.json                   the crawl and the node's name
     public_suffix_list.dat      the crawl's list
-    addresses                   the address table, when it is not the one of the machine
+    state/addresses             the address table, when it is not the one of the machine
     sNNN/                       what workers of a shard keep here: log/ (attempts), spool/, ...
     sNNN/term.json              the term of the last process of the shard here
     sNNN/owner-K/               the tables of its K-th process, which were restored when it started
 
 Nothing here is needed for the crawl to continue: all that lasts is in Kafka and in object storage.
 What a lost folder takes with it is the newest part of the attempt logs. The tables of a process are
-of no use once another machine runs the shard, and those of earlier processes once the next one has
-restored its own.
+of no use once another machine runs the shard. Those of earlier processes are deleted by the next
+one, which takes files from them that it would otherwise download.
 """
 
 from __future__ import annotations
@@ -98,12 +98,6 @@ class NodeFolder:
     def keep_suffixes(self, content: bytes) -> None:
         """Store the crawl's public suffix list."""
         replace_file(suffix_list(self.path), content)
-
-    def own_address_table(self) -> Path:
-        """The address table of this node's workers alone."""
-        path = self.path / "addresses"
-        path.touch(mode=0o600)
-        return path
 
     # -- shards
 
