@@ -9,6 +9,7 @@ import pytest
 
 from coordinating import RULES, World
 from lycosa.cluster.control import (
+    AsksSaved,
     Control,
     EndSaved,
     PermitSaved,
@@ -300,7 +301,7 @@ def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
     one = OneShard()
     one.says(status())
     one.asks(Ask(Seeds("a", [])))
-    assert one.asks(NoMoreAsks()) == []
+    assert one.asks(NoMoreAsks()) == [AsksSaved(True)]
     assert NoMoreCalls() in one.says(SeedsTaken("a", []))
 
 

@@ -108,6 +108,7 @@ class NodePlan:
         self._serial = 0
         self._obeyed = 0
         self._upon = 0
+        self._notice = ""
         self._wanted: dict[int, int] = {}
         # the greatest assignment numbers received; no lower one is followed
         self._greatest: dict[int, int] = {}
@@ -161,7 +162,7 @@ class NodePlan:
             return []
         self._is_changed = self._is_changed or message.version > self._obeyed
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
-        acts: list[NodeAct] = []
+        acts = self._hear_notice(message.notice)
         end = Stop(message.end, message.at_once) if message.end else None
         if end is not None and end != self.end:
             acts += [
@@ -173,6 +174,15 @@ class NodePlan:
         for shard in sorted({*self._wanted, *self._runs}):
             acts += self._settle(shard, now)
         return acts + self._report_change(now)
+
+    def _hear_notice(self, notice: str) -> list[NodeAct]:
+        """Tell the operator why the node gets no shards, when the reason changes."""
+        before, self._notice = self._notice, notice
+        if _without_numbers(notice) == _without_numbers(before):
+            return []
+        if notice:
+            return [Note(f"this node gets no shards: {notice}")]
+        return [Note("this node may have shards again")]
 
     def _settle(self, shard: int, now: float) -> list[NodeAct]:
         """Bring one shard to the state that the list demands."""
@@ -357,6 +367,11 @@ def _pause_s(ends: int) -> float:
     The cause may pass, as a lack of memory does.
     """
     return min(_FIRST_PAUSE_S * 2.0 ** (ends - 2), _LONGEST_PAUSE_S) if ends > 1 else 0.0
+
+
+def _without_numbers(text: str) -> str:
+    """The text by which two notices are the same, although a measured value differs."""
+    return "".join(each for each in text if not each.isdigit())
 
 
 def _is_no_death(failed: Failed) -> bool:
