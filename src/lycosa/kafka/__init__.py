@@ -11,6 +11,7 @@ from lycosa.system.late_names import late_names
 if TYPE_CHECKING:
     from lycosa.kafka.changelog import ChangelogDamaged
     from lycosa.kafka.client import BadClientSettings, KafkaClient, KafkaSettings
+    from lycosa.kafka.control import ControlDamaged, ControlState, KafkaControl
     from lycosa.kafka.inbound import KafkaInbound
     from lycosa.kafka.log import KafkaLog
     from lycosa.kafka.post import KafkaPost
@@ -22,6 +23,7 @@ else:
         {
             "changelog": "ChangelogDamaged",
             "client": "BadClientSettings KafkaClient KafkaSettings",
+            "control": "ControlDamaged ControlState KafkaControl",
             "inbound": "KafkaInbound",
             "log": "KafkaLog",
             "post": "KafkaPost",
@@ -33,9 +35,12 @@ else:
 __all__ = [
     "BadClientSettings",
     "ChangelogDamaged",
+    "ControlDamaged",
+    "ControlState",
     "Finding",
     "KafkaAway",
     "KafkaClient",
+    "KafkaControl",
     "KafkaInbound",
     "KafkaLog",
     "KafkaPost",

@@ -21,11 +21,11 @@ from lycosa.cluster.worker_messages import (
     encode_worker_message,
 )
 from lycosa.commit import LEASE_S, ShardLease
-from lycosa.exchange import ExchangeEnds, Lateness, NetworkInquiry
+from lycosa.exchange import ExchangeEnds, Lateness
 from lycosa.folder.names import addresses_path
 from lycosa.kafka import KafkaInbound, KafkaPost
 from lycosa.kv.port import Opener
-from lycosa.network import credentials_of
+from lycosa.network import NetworkInquiry, credentials_of
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses
