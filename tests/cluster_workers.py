@@ -173,8 +173,11 @@ class Process:
         return await self.ended()
 
     async def ended(self) -> Ended | Failed | None:
-        async with asyncio.timeout(LONGEST_S):
-            return await self._running
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                return await asyncio.shield(self._running)
+        except TimeoutError as error:
+            raise AssertionError(f"it does not end: {self.progress}") from error
 
     async def kill(self) -> None:
         """As ``kill -9``; returns when it is gone."""

@@ -144,7 +144,7 @@ class KafkaLog:
         newest = min(sequence, self._kept[-1][0]) if self._kept else 0
         if newest <= self._saved:
             return
-        saved = encoded(SnapshotRecord(self._crawl, self.term, newest))
+        saved = encoded(SnapshotRecord(self._crawl, self.term, newest, self._assignment))
         try:
             (self._end,) = self._transactions.run([self._changelog(saved)])
         except RolledBack as error:

@@ -6,11 +6,8 @@
 It blocks and belongs on another thread. Waiting for Kafka or for the store has no limit: ``waits``
 says what is waited for, and ``break_off`` ends it.
 
-**Who sent the last requests** decides how the new owner begins. If the owner directly before this
-one ended with a final commit, nothing is in flight. Otherwise it may send requests until its lease
-expires, and they may last ``fetch.total_s``. The last lease that the log can have given began
-before the claim was accepted, so hosts are held from that moment. The lease of the new owner counts
-from the moment before the claim.
+The owner's lease counts from the moment before the claim, and the hold of hosts from the moment
+after it (``previous_owner``).
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.commit import LEASE_S, Claim, OutcomeUnknown, RolledBack
+from lycosa.commit import Claim, OutcomeUnknown, RolledBack
 from lycosa.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.config.sections import PolitenessSection
 from lycosa.config.sources import SettingsError
@@ -30,7 +27,6 @@ from lycosa.config.units import show_mb
 from lycosa.frontier.crawl_clock import time_after_takeover
 from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics
 from lycosa.kv.port import Opener
-from lycosa.model.end import PreviousEnd
 from lycosa.model.recovered import Recovered
 from lycosa.objects.opening import open_store
 from lycosa.objects.patient import PatientStore
@@ -41,6 +37,7 @@ from lycosa.shard.opening import Ground, Shard, open_shard
 from lycosa.store import NotStored
 from lycosa.store.object_segments import ObjectSegments
 from lycosa.worker.job import ClusterJob, WorkerJob
+from lycosa.worker.previous_owner import end_of_previous, held_until
 from lycosa.worker.waits import WaitBoard
 
 _AGAIN_S = 1.0
@@ -188,7 +185,7 @@ class ShardOpening:
     def _completed(self, shard: Shard, recovered: Recovered) -> WorkerJob:
         """The job, completed by what the claim found."""
         clock, config = self._clock, self._job.config
-        is_orderly = shard.was_left_orderly
+        previous = end_of_previous(shard, self._cluster)
         time, wall = recovered.latest
         politeness = divided(config.politeness, self._services.given.nodes)
         return msgspec.structs.replace(
@@ -196,20 +193,11 @@ class ShardOpening:
             config=msgspec.structs.replace(config, politeness=politeness),
             last_commit=recovered.last_commit,
             time_base=time_after_takeover(clock.wall(), wall, time) - clock.monotonic(),
-            held_until=0.0 if is_orderly else self._claimed + LEASE_S + config.fetch.total_s,
-            previous_end=self._previous_end(shard.term, is_orderly),
+            held_until=held_until(
+                self._job.folder, shard.term, previous, self._claimed, config.fetch.total_s
+            ),
+            previous_end=previous,
         )
-
-    def _previous_end(self, term: int, is_orderly: bool) -> PreviousEnd:
-        """How the owner before this one ended.
-
-        Only a crash that this node saw makes URLs suspects, and only if that process was the owner
-        directly before.
-        """
-        if is_orderly:
-            return PreviousEnd.ORDERLY
-        is_ours = self._cluster.previous_crashed and self._cluster.previous_term == term - 1
-        return PreviousEnd.CRASH if is_ours else PreviousEnd.LOST
 
     def __repr__(self) -> str:
         return f"<ShardOpening shard={self._job.number} claimed={self.is_claimed}>"
