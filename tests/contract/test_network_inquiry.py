@@ -282,7 +282,7 @@ async def test_workers_that_do_not_answer_for_long_are_reported_until_they_do(
         assert asking.trouble == ""
         await seconds(asking)
         await until(lambda: asking.trouble != "")
-        assert f"1 other workers, the first at {address} (not connected: " in asking.trouble
+        assert f"1 give none (not connected: {address}: " in asking.trouble
         async with owner(address=address):
             await is_found(asking)
             assert asking.trouble == ""

@@ -140,7 +140,9 @@ class NetworkInquiry:
         if not silent:
             return ""
         address, peer = min(silent.items())
-        return f"answers of {len(silent)} other workers, the first at {address} ({peer.state})"
+        state = peer.state
+        first = state if address in state else f"{address}: {state}"
+        return f"answers of other workers: {len(silent)} give none ({first})"
 
     def snapshot(self) -> dict[str, str]:
         """The state of each address that was asked."""
