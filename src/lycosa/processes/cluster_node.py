@@ -263,6 +263,9 @@ class ClusterNode:
         self._do(self.plan.handle_worker_end(shard, ending, time.monotonic()))
         if isinstance(ending, Ended):
             self._show(f"shard {shard} has ended here, everything is committed", shard)
+        elif not self.plan.has_shard(shard):
+            why = ending.text if isinstance(ending, Failed) else ending.how
+            self._show(f"shard {shard} has ended here ({why})", shard)
         await self._delete_tables(shard)
 
     async def _prepare(self, act: StartWorker) -> Callable[[], WorkerJob]:
