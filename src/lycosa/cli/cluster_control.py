@@ -75,6 +75,12 @@ def resume(file: Path) -> int:
     """
     from lycosa.cluster.messages import MoreAsks, NoMoreAsks
 
+    found = _call(file, [])
+    if not found.end and not found.progress.discovered:
+        raise click.UsageError(
+            f"{found.crawl} has not ended ({state_line(found)}); `lycosa crawl URL --cluster"
+            f" {file}` gives it seeds"
+        )
     found = _call(file, [MoreAsks(), NoMoreAsks()])
     emit(f"{found.crawl}: {state_line(found)}")
     return ExitCode.FINISHED
