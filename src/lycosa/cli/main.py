@@ -33,6 +33,7 @@ _COMMANDS = {
     "sql": "Query a crawl's tables with SQL.",
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Coordinate a crawl on many machines.",
+    "node": "Run this machine's share of a crawl on many machines.",
 }
 
 _EPILOG = f"""
@@ -56,6 +57,8 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.folder.manifest.ManifestError": (ExitCode.USAGE, ""),
     "lycosa.folder.lock.CrawlInUse": (ExitCode.USAGE, ""),
     "lycosa.folder.lock.LockUnsupported": (ExitCode.USAGE, ""),
+    "lycosa.processes.node_folder.NodeFolderError": (ExitCode.USAGE, ""),
+    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.kv.port.TableLocked": (ExitCode.USAGE, "stop that process first"),
     "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lycosa.kafka.client import BadClientSettings, KafkaClient, KafkaSettings
     from lycosa.kafka.control import ControlDamaged, ControlState, KafkaControl
     from lycosa.kafka.inbound import KafkaInbound
-    from lycosa.kafka.log import FeedRow, KafkaLog
+    from lycosa.kafka.log import KafkaLog
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.topics import Topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics
@@ -25,7 +25,7 @@ else:
             "client": "BadClientSettings KafkaClient KafkaSettings",
             "control": "ControlDamaged ControlState KafkaControl",
             "inbound": "KafkaInbound",
-            "log": "FeedRow KafkaLog",
+            "log": "KafkaLog",
             "post": "KafkaPost",
             "topics": "Topics",
             "upkeep": "Finding KafkaAway check_topics make_topics",
@@ -37,7 +37,6 @@ __all__ = [
     "ChangelogDamaged",
     "ControlDamaged",
     "ControlState",
-    "FeedRow",
     "Finding",
     "KafkaAway",
     "KafkaClient",
