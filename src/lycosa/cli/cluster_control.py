@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
-from lycosa.cli.cluster_status import PATIENCE_S, state_line
+from lycosa.cli.cluster_status import SEARCH_S, state_line
 from lycosa.cli.output import ExitCode, emit
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _call(file: Path, messages: Sequence[CallerMessage]) -> ClusterStatus:
 
     given = reachable_cluster(file)
     return asyncio.run(
-        call_coordinator(given, credentials_of(given), list(messages), tell_line, PATIENCE_S)
+        call_coordinator(given, credentials_of(given), list(messages), tell_line, SEARCH_S)
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.messages import ClusterStatus
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.processes.supervisor import CrawlOutcome
-    from lycosa.serve.submission import SubmissionOutcome
+    from lycosa.serve.seed_caller import SeedsOutcome
 
 _MOST_TOLD = 10
 
@@ -45,16 +45,16 @@ def run(file: Path, seeds: CrawlSeeds, as_json: bool) -> ExitCode:
     return _report(given, outcome, seeds, as_json)
 
 
-async def _submit(given: ClusterFile, seeds: CrawlSeeds) -> SubmissionOutcome:
+async def _submit(given: ClusterFile, seeds: CrawlSeeds) -> SeedsOutcome:
     from lycosa.cli.crawl_display import Display
     from lycosa.network import credentials_of
     from lycosa.serve.caller import CoordinatorFinder
-    from lycosa.serve.submission import Submission
+    from lycosa.serve.seed_caller import SeedCaller
 
     display = Display(given.name, [f"crawl {given.name}, by {given.path}"])
     finder = CoordinatorFinder(given, credentials_of(given), display.show_line)
     seeds.tell = display.show_line
-    submission = Submission(finder, seeds, lambda status: _show(display, status), display.show_line)
+    submission = SeedCaller(finder, seeds, lambda status: _show(display, status), display.show_line)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # nohup has SIGHUP ignored
@@ -76,7 +76,7 @@ def _show(display: Display, status: ClusterStatus) -> None:
 
 
 def _report(
-    given: ClusterFile, outcome: SubmissionOutcome, seeds: CrawlSeeds, as_json: bool
+    given: ClusterFile, outcome: SeedsOutcome, seeds: CrawlSeeds, as_json: bool
 ) -> ExitCode:
     from lycosa.cli.crawl_summary import exit_code
 
@@ -94,7 +94,7 @@ def _report(
     return code
 
 
-def _crawl_outcome(outcome: SubmissionOutcome, refused: list[tuple[str, str]]) -> CrawlOutcome:
+def _crawl_outcome(outcome: SeedsOutcome, refused: list[tuple[str, str]]) -> CrawlOutcome:
     """The outcome in the form of a crawl on one machine."""
     from lycosa.cluster.worker_messages import Progress
     from lycosa.processes.supervisor import CrawlOutcome
@@ -111,7 +111,7 @@ def _crawl_outcome(outcome: SubmissionOutcome, refused: list[tuple[str, str]]) -
 
 
 def _values(
-    given: ClusterFile, outcome: SubmissionOutcome, crawl: CrawlOutcome, code: ExitCode
+    given: ClusterFile, outcome: SeedsOutcome, crawl: CrawlOutcome, code: ExitCode
 ) -> dict[str, Any]:
     """The summary as values for JSON."""
     from lycosa.cli.cluster_status import status_values
@@ -132,7 +132,7 @@ def _values(
 
 
 def _lines(
-    given: ClusterFile, outcome: SubmissionOutcome, crawl: CrawlOutcome, code: ExitCode
+    given: ClusterFile, outcome: SeedsOutcome, crawl: CrawlOutcome, code: ExitCode
 ) -> list[str]:
     """The summary as text."""
     from lycosa.cli.crawl_summary import count_lines, reason_lines

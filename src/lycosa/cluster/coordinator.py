@@ -45,7 +45,7 @@ from lycosa.cluster.messages import (
     ToCoordinator,
 )
 from lycosa.cluster.node_view import NodeView
-from lycosa.cluster.overview import Decided, cluster_status
+from lycosa.cluster.overview import Decisions, cluster_status
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner, Requests
@@ -132,14 +132,9 @@ class Coordinator:
         """The node that runs the shard's owner; empty while it has none."""
         return self._placement.places[shard].node if self._seats.owner(shard) is not None else ""
 
-    @property
-    def settings(self) -> SettingsSaved:
-        """The live settings and their version."""
-        return self._settings
-
     def status(self, crawl: str, now: float) -> ClusterStatus:
         """Everything that is known about ``crawl``, which is a name for operators."""
-        decided = Decided(
+        decided = Decisions(
             self.number, self._end, self._settings, self._expects_asks, self._requests.open_calls
         )
         return cluster_status(crawl, decided, self._placement, self._seats, now)

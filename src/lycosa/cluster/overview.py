@@ -23,7 +23,7 @@ from lycosa.config.sources import SettingsError
 from lycosa.model.end import End
 
 
-class Decided(msgspec.Struct, frozen=True):
+class Decisions(msgspec.Struct, frozen=True):
     """The decisions of the coordinator of that number, and the number of open requests."""
 
     number: int
@@ -34,7 +34,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 def cluster_status(
-    crawl: str, decided: Decided, placement: Placement, seats: Seats, now: float
+    crawl: str, decided: Decisions, placement: Placement, seats: Seats, now: float
 ) -> ClusterStatus:
     """Everything that is known at the time ``now``."""
     return ClusterStatus(

@@ -22,7 +22,7 @@ from lycosa.cluster.worker_messages import Seeds
 from lycosa.serve.caller import (
     CoordinatorConnection,
     CoordinatorFinder,
-    CoordinatorLost,
+    LostCoordinator,
     NoCoordinator,
     RequestRefused,
 )
@@ -47,7 +47,7 @@ class NothingToCrawl(Exception):
     """No seed was given, and the crawl has none."""
 
 
-class SubmissionOutcome(msgspec.Struct, frozen=True):
+class SeedsOutcome(msgspec.Struct, frozen=True):
     """The last state, and what became of the seeds.
 
     ``status`` is ``None`` when no coordinator was found. ``captured`` counts captures since the
@@ -64,7 +64,7 @@ class SubmissionOutcome(msgspec.Struct, frozen=True):
     duration_s: float
 
 
-class Submission:
+class SeedCaller:
     """One caller with its seeds. ``on_status`` gets each state, ``tell`` lines for the operator."""
 
     def __init__(
@@ -89,13 +89,13 @@ class Submission:
         self._leaving = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Submission {self._name} given={self._given} closed={self._is_closed}>"
+        return f"<SeedCaller {self._name} given={self._given} closed={self._is_closed}>"
 
     def leave(self) -> None:
         """Return from ``run`` soon; the crawl continues."""
         self._leaving.set()
 
-    async def run(self) -> SubmissionOutcome:
+    async def run(self) -> SeedsOutcome:
         """Give all seeds, and return at the end of the crawl, or after ``leave``.
 
         Raises ``RequestRefused`` and ``NothingToCrawl``.
@@ -114,7 +114,7 @@ class Submission:
         is_running = not (self._status is not None and _is_over(self._status))
         if is_running and not self._is_closed:
             await self._say_no_more()
-        return SubmissionOutcome(
+        return SeedsOutcome(
             self._status,
             self._status.progress.captures - self._first_captures if self._status else 0,
             self._given,
@@ -130,7 +130,7 @@ class Submission:
                 async with await self._finder.connect() as connection:
                     await self._converse(connection)
                     return
-            except CoordinatorLost as error:
+            except LostCoordinator as error:
                 self._tell(f"{error}; connecting again")
 
     async def _converse(self, connection: CoordinatorConnection) -> None:
