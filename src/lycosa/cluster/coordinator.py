@@ -132,6 +132,11 @@ class Coordinator:
         """The node that runs the shard's owner; empty while it has none."""
         return self._placement.places[shard].node if self._seats.owner(shard) is not None else ""
 
+    @property
+    def settings(self) -> SettingsSaved:
+        """The live settings and their version."""
+        return self._settings
+
     def status(self, crawl: str, now: float) -> ClusterStatus:
         """Everything that is known about ``crawl``, which is a name for operators."""
         decided = Decisions(
@@ -210,8 +215,7 @@ class Coordinator:
             if not self._asks.are_over:
                 self._asks = AsksSaved(True)
                 self._send(CONTROL, self._asks)
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
         elif isinstance(message, StopCrawl):
             self._decide_end(message.end, message.at_once)
         elif isinstance(message, ChangeSettings):
@@ -219,8 +223,7 @@ class Coordinator:
                 self._settings.version + 1, {**self._settings.values, **message.values}
             )
             self._send(CONTROL, self._settings)
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
         elif isinstance(message, Drain):
             self._send(CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
@@ -282,10 +285,7 @@ class Coordinator:
         self._tell_what_lacks(shard, now)
 
     def _check_limits(self) -> None:
-        reports = [seat.progress for seat in self._seats]
-        if self._permits.is_reached(
-            sum(each.committed for each in reports), sum(each.body_bytes for each in reports)
-        ):
+        if self._permits.is_reached(*self._seats.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
     # -- what owners are told
@@ -306,6 +306,10 @@ class Coordinator:
         ):
             self._tell_once(shard, message, now)
 
+    def _tell_all(self, now: float) -> None:
+        for shard in range(len(self._seats)):
+            self._tell_what_lacks(shard, now)
+
     def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
         """Send the owner a message, unless the same was sent less than ``repeat_s`` ago."""
         seat = self._seats[shard]
@@ -318,8 +322,7 @@ class Coordinator:
         before = self._routes.routes.version
         self._routes.update(self._seats.addresses())
         if self._routes.routes.version > before:
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
 
     def _tell_requests(self, shard: int, now: float) -> None:
         owner = self._seats.owner(shard)
