@@ -115,18 +115,11 @@ class Coordinator:
 
         A failed one counts as well once the crawl's end is decided.
         """
-        return all(
-            place.is_over or (place.has_failed and bool(self._end.end))
-            for place in self._placement.places
-        )
+        return self._placement.are_over
 
     def worker_ends(self) -> list[str]:
         """How the workers that have ended did so."""
-        return [
-            place.report.end
-            for place in self._placement.places
-            if place.report is not None and place.is_over
-        ]
+        return self._placement.worker_ends()
 
     def owner_of(self, shard: int) -> str:
         """The node that runs the shard's owner; empty while it has none."""

@@ -46,7 +46,7 @@ def cluster_status(
         progress=total([seat.progress for seat in seats]),
         end=decided.end.end,
         at_once=decided.end.at_once,
-        is_over=all(place.is_over for place in placement.places),
+        is_over=placement.are_over,
         is_quiet=placement.is_quiet(now),
         expects_asks=decided.expects_asks,
         open_requests=decided.open_requests,
