@@ -64,6 +64,7 @@ class PartitionReader:
             else:
                 waiting.over()
                 return first, behind
+        self._drop()
         raise ReadingEnded
 
     def read(

@@ -8,9 +8,10 @@ import ssl
 
 from lycosa.network.addresses import Resolved, resolve_address, tune_socket
 from lycosa.network.credentials import Credentials
-from lycosa.network.errors import RefusedConnection
+from lycosa.network.errors import RefusedConnection, tls_refusal
 from lycosa.network.handshake import EARLY_BYTES, introduce_client
-from lycosa.system.frame_stream import FrameStream, TlsEnd
+from lycosa.system.frame_stream import FrameStream
+from lycosa.system.tls_end import TlsEnd
 from lycosa.system.wire import MAX_FRAME_BYTES
 
 
@@ -32,18 +33,20 @@ async def connect(
         async with asyncio.timeout(timeout_s):
             where = await resolve_address(address, credentials.is_loopback_only)
             sock = await _connected(where)
-            tls = credentials.tls and TlsEnd(credentials.tls.context(False), False, timeout_s)
-            stream = FrameStream(sock, max_bytes, early_bytes=EARLY_BYTES, tls=tls or None)
-            await _open(stream, bool(tls))
+            tls = TlsEnd(credentials.tls.context(False), False) if credentials.tls else None
+            stream = FrameStream(sock, max_bytes, early_bytes=EARLY_BYTES, tls=tls)
+            await _open(stream)
             await introduce_client(stream, credentials, hello)
             return stream
     except BaseException as error:
         if stream is not None:
             stream.close()
-        if isinstance(error, RefusedConnection):
-            raise RefusedConnection(f"{address}: {error}") from error
         if isinstance(error, TimeoutError):
             raise TimeoutError(f"{address}: no answer within {timeout_s:g} s") from error
+        if isinstance(error, ssl.SSLError):
+            raise RefusedConnection(f"{address}: {tls_refusal(error)}") from error
+        if isinstance(error, RefusedConnection):
+            raise RefusedConnection(f"{address}: {error}") from error
         if isinstance(error, OSError):
             raise ConnectionError(f"{address}: {error.strerror or error}") from error
         raise
@@ -68,26 +71,13 @@ async def _connected(where: list[Resolved]) -> socket.socket:
     raise failure or OSError("the name has no address")
 
 
-async def _open(stream: FrameStream, is_tls: bool) -> None:
+async def _open(stream: FrameStream) -> None:
+    """Open the stream, with TLS if it has that. Raises ``OSError``."""
     try:
         await stream.open()
-    except ssl.SSLCertVerificationError as error:
-        raise RefusedConnection(
-            f"its certificate is not valid here ({error.verify_message}); tls.authority must be the"
-            " authority of all machines' certificates"
-        ) from error
-    except ssl.SSLError as error:
-        raise RefusedConnection(
-            f"it does not use TLS as [tls] here demands ({error.reason or error}); all machines"
-            " need [tls], or none"
-        ) from error
-    except OSError as error:
-        if is_tls:
-            raise RefusedConnection(_BROKEN_OFF) from error
+    except ssl.SSLError:
         raise
-
-
-_BROKEN_OFF = (
-    "it closed the connection during the handshake of TLS. Either it has no [tls], or it did not"
-    " accept the certificate of this machine; its own messages say why"
-)
+    except ConnectionError as error:
+        raise ConnectionError(
+            "it closed the connection during the handshake of TLS; it may have no [tls]"
+        ) from error

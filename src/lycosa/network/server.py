@@ -16,9 +16,10 @@ from collections.abc import Awaitable, Callable
 
 from lycosa.network.addresses import joined_address, resolve_address, split_address, tune_socket
 from lycosa.network.credentials import Credentials
-from lycosa.network.errors import RefusedConnection
+from lycosa.network.errors import RefusedConnection, tls_refusal
 from lycosa.network.handshake import EARLY_BYTES, admit_client
-from lycosa.system.frame_stream import FrameStream, TlsEnd
+from lycosa.system.frame_stream import FrameStream
+from lycosa.system.tls_end import TlsEnd
 from lycosa.system.wire import MAX_FRAME_BYTES, UNREADABLE, FrameError
 
 _NO_FILES_S = 0.2  # the wait before accepting again when this process has no file number left
@@ -112,7 +113,7 @@ class FrameServer:
             sock,
             self._max_bytes,
             early_bytes=EARLY_BYTES,
-            tls=TlsEnd(tls.context(True), True, self._handshake_s) if tls else None,
+            tls=TlsEnd(tls.context(True), True) if tls else None,
         )
         task = asyncio.get_running_loop().create_task(self._serve(stream, sock, peer))
         self._connections.add(task)
@@ -158,10 +159,8 @@ class FrameServer:
             why = f"the handshake was not done within {self._handshake_s:g} s"
         except RefusedConnection as error:
             why = str(error)
-        except ssl.SSLCertVerificationError as error:
-            why = f"its certificate is not valid here: {error.verify_message}"
         except ssl.SSLError as error:
-            why = f"its TLS is not accepted: {error.reason or error}"
+            why = tls_refusal(error)
         except OSError as error:
             why = f"the connection was lost during the handshake: {error.strerror or error}"
         self._refusals += 1

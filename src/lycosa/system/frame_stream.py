@@ -5,26 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import cast
 
+from lycosa.system.tls_end import TlsEnd
 from lycosa.system.wire import CHUNK, MAX_FRAME_BYTES, FrameError, FrameReader, frame_pieces
-
-if TYPE_CHECKING:
-    import ssl  # a process that talks to its own machine only does not load it
-
-
-class TlsEnd(NamedTuple):
-    """How an end of a connection uses TLS: the side that accepts is the server.
-
-    ``open`` waits at most ``timeout_s`` for the handshake of TLS.
-    """
-
-    context: ssl.SSLContext
-    is_server: bool
-    timeout_s: float = 10.0
 
 
 class FrameStream(asyncio.Protocol):
@@ -53,6 +41,7 @@ class FrameStream(asyncio.Protocol):
         self._on_frame, self._on_end = on_frame or self._keep, on_end
         self._transport: asyncio.Transport | None = None
         self._opening = asyncio.Lock()
+        self._is_ready = False  # to send payloads
         self._is_over = False
         self._error: Exception | None = None
         self._unsent: list[bytes] = []  # before the stream is open
@@ -66,43 +55,34 @@ class FrameStream(asyncio.Protocol):
     async def open(self) -> None:
         """Begin to read; otherwise the first ``send`` or ``receive`` does.
 
-        Raises ``ConnectionError`` when the stream is closed, and with TLS ``OSError`` when the
-        handshake fails, which closes the stream.
+        With TLS it waits for the handshake, and raises ``ssl.SSLError`` when that fails. Raises
+        ``ConnectionError`` when the stream is closed.
         """
         async with self._opening:
             if self._is_over:
                 raise ConnectionResetError("the stream is closed")
-            if self._transport is None:
-                try:
-                    await self._begin()
-                except BaseException:
-                    self._end(None)
-                    raise
-
-    async def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._tls is None:
+            if self._is_ready:
+                return
+            loop = asyncio.get_running_loop()
             await loop.create_connection(lambda: self, sock=self._sock)
-        elif self._tls.is_server:
-            await loop.connect_accepted_socket(
-                lambda: self,
-                self._sock,
-                ssl=self._tls.context,
-                ssl_handshake_timeout=self._tls.timeout_s,
-            )
-        else:
-            await loop.create_connection(
-                lambda: self,
-                sock=self._sock,
-                ssl=self._tls.context,
-                server_hostname="",  # the context says what is verified
-                ssl_handshake_timeout=self._tls.timeout_s,
-            )
+            if self._tls is not None:
+                await self._handshake()
+
+    async def _handshake(self) -> None:
+        try:
+            while not self._is_ready:
+                if self._is_over:
+                    raise self._error or ConnectionResetError("the peer closed the connection")
+                self._arrival = asyncio.get_running_loop().create_future()
+                await self._arrival
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def is_open(self) -> bool:
         """Whether frames can be sent."""
-        return self._transport is not None and not self._transport.is_closing()
+        return self._is_ready and self._transport is not None and not self._transport.is_closing()
 
     async def send(self, payload: bytes) -> None:
         """Send one frame, waiting while the peer does not read (the transport's high-water mark).
@@ -112,7 +92,7 @@ class FrameStream(asyncio.Protocol):
         closed.
         """
         self.write(payload)
-        if self._transport is None:
+        if not self._is_ready:
             await self.open()
         await self._has_room.wait()
         if self._is_over:
@@ -124,11 +104,11 @@ class FrameStream(asyncio.Protocol):
         Does nothing after the connection has ended.
         """
         transport = self._transport
-        if transport is None:
+        if transport is None or not self._is_ready:
             self._unsent += frame_pieces(payload)
         elif not transport.is_closing():
             for piece in frame_pieces(payload):
-                transport.write(piece)
+                transport.write(piece if self._tls is None else self._tls.encrypt(piece))
 
     async def receive(self) -> bytes | None:
         """The next payload; ``None`` when the peer closed between frames or this side closed.
@@ -136,7 +116,7 @@ class FrameStream(asyncio.Protocol):
         Only one task at a time may wait for it. Raises ``FrameError`` for an end inside a frame or
         a length beyond the limit, and ``ConnectionError`` when the peer reset the connection.
         """
-        if self._transport is None and not self._is_over:
+        if not self._is_ready and not self._is_over:
             await self.open()
         while not self._kept:
             if self._error is not None:
@@ -166,16 +146,48 @@ class FrameStream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        for piece in self._unsent:
-            self._transport.write(piece)
-        self._unsent.clear()
+        if self._tls is None:
+            self._send_unsent()
+        else:
+            self._tls.begin()
+            self._transport.write(self._tls.pending())
 
     def data_received(self, data: bytes) -> None:
+        if self._tls is not None:
+            self._decrypt(self._tls, data)
+            return
+        self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
         try:
             for payload in self._frames.feed(data):
                 self._on_frame(payload)
         except FrameError as error:
             self._end(error)
+
+    def _decrypt(self, tls: TlsEnd, data: bytes) -> None:
+        assert self._transport is not None
+        try:
+            for piece in tls.feed(data):
+                self._feed(piece)
+                if self._is_over:
+                    return
+        except ssl.SSLError as error:
+            self._end(error)  # sends the alert too
+            return
+        self._transport.write(tls.pending())
+        if tls.is_open and not self._is_ready:
+            self._send_unsent()
+            self._wake()
+        if tls.is_over:
+            self._transport.close()
+
+    def _send_unsent(self) -> None:
+        assert self._transport is not None
+        self._is_ready = True
+        for piece in self._unsent:
+            self._transport.write(piece if self._tls is None else self._tls.encrypt(piece))
+        self._unsent.clear()
 
     def pause_writing(self) -> None:
         self._has_room.clear()
@@ -184,7 +196,7 @@ class FrameStream(asyncio.Protocol):
         self._has_room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None and not self._is_over and self._tls is None:
+        if exc is not None and not self._is_over:
             self._read_rest()
         if exc is None:
             try:
@@ -220,6 +232,9 @@ class FrameStream(asyncio.Protocol):
             return
         self._is_over, self._error = True, error
         if self._transport is not None:
+            if self._tls is not None and not self._transport.is_closing():
+                self._tls.end()
+                self._transport.write(self._tls.pending())
             self._transport.close()
         else:
             self._sock.close()

@@ -19,6 +19,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.attempts import AttemptLog, CrashCounts
+from lycosa.attempts.shipping import AttemptShipper
 from lycosa.commit import (
     Commit,
     Feed,
@@ -70,6 +71,8 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     batch_bytes: int = 32_000_000
     """Size of the records in memory at which a commit is cut before its time."""
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
+    shipper: AttemptShipper | None = None
+    """Sends the closed files of the attempt log to object storage, in a cluster."""
 
 
 class Committer:
@@ -94,6 +97,7 @@ class Committer:
         self._reach = reach
         self._commit: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self._shipping: asyncio.Task[None] | None = None
         self._committed_at = clock.monotonic()
         self._next = books.shard.next_sequence
         self._inbox = books.shard.last.inbox if books.shard.last else 0
@@ -291,10 +295,11 @@ class Committer:
         books = self._books
         while (closed := books.store.roll_segment(self._clock.wall())) is not None:
             self._close_segment(closed)
-        if books.attempts.is_full:
+        if books.attempts.is_full(self._clock.monotonic()):
             await self._offload.run(
                 books.attempts.rotate_file(self._clock.wall(), self._clock.monotonic())
             )
+            self._ship_attempts()
         for number, partition in self._partitions.items():
             if partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
@@ -315,6 +320,14 @@ class Committer:
         # two snapshots are kept, and the older one is the one before this
         self.mail.trim_inbox(self._saved_inbox)
         self._saved, self._saved_inbox = sequence, self._inbox
+
+    def _ship_attempts(self) -> None:
+        """Send closed attempt logs; commits do not wait for it."""
+        shipper, current = self._books.shipper, self._books.attempts.path
+        if shipper is not None and (self._shipping is None or self._shipping.done()):
+            self._shipping = asyncio.get_running_loop().create_task(
+                self._offload.run(lambda: shipper.ship_closed(current))
+            )
 
     def _close_segment(self, closed: ClosedSegment) -> None:
         task = asyncio.get_running_loop().create_task(self._close_one(closed))
@@ -352,12 +365,18 @@ class Committer:
         await self.commit(is_last=True)
         await self._save_snapshots()
         self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
+        if self._shipping is not None:
+            await asyncio.wait([self._shipping])
+        if (shipper := self._books.shipper) is not None:
+            await self._offload.run(self._books.attempts.compress_closed)
+            await self._offload.run(shipper.ship_closed)
 
     async def close(self) -> None:
         """Cancel what is in progress. Uncommitted work is lost."""
-        for task in self._closing:
+        tasks = {*self._closing, *([self._shipping] if self._shipping is not None else [])}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _saving(partition: Partition, stamp: int) -> Callable[[], None]:
