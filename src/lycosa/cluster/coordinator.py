@@ -93,7 +93,7 @@ class Coordinator:
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
-        self._ahead_s = 0.0  # wall clock minus the clock of ``now``
+        self._ahead_s: float | None = None  # wall clock minus the clock of ``now``
         self._out: list[OutgoingMessage] = []
 
     def __repr__(self) -> str:
@@ -182,7 +182,8 @@ class Coordinator:
     def _hear_report(self, sender: str, report: NodeReport, now: float) -> None:
         self._supersede(report.coordinator)
         if not self.superseded_by:
-            self._placement.record_report(sender, report, now, now + self._ahead_s)
+            wall = None if self._ahead_s is None else now + self._ahead_s
+            self._placement.record_report(sender, report, now, wall)
             self._end_with_workers()
             self._tell_list(self._placement.nodes[sender])
 

@@ -30,7 +30,9 @@ class NodeView:
             f" version={self.version}>"
         )
 
-    def record_report(self, report: NodeReport, now: float, wall: float, timeout_s: float) -> bool:
+    def record_report(
+        self, report: NodeReport, now: float, wall: float | None, timeout_s: float
+    ) -> bool:
         """Store a report unless a later one is stored; returns whether it was stored.
 
         A report of an earlier run of the node's program is late. But if the later run has sent
@@ -47,7 +49,8 @@ class NodeView:
             return False
         else:
             self._ahead_s.clear()
-        self._ahead_s.append(report.wall - wall)
+        if wall is not None:
+            self._ahead_s.append(report.wall - wall)
         self.report, self.heard, self.is_lost = report, now, False
         return True
 

@@ -79,8 +79,8 @@ class Placement:
 
     # -- what nodes say
 
-    def record_report(self, name: str, report: NodeReport, now: float, wall: float) -> None:
-        """Handle a node's report; ``wall`` is the coordinator's wall clock."""
+    def record_report(self, name: str, report: NodeReport, now: float, wall: float | None) -> None:
+        """Handle a node's report; ``wall`` is the coordinator's wall clock, if it is known."""
         node = self.nodes.setdefault(name, NodeView(name))
         if not node.record_report(report, now, wall, self._timeout_s):
             return
