@@ -80,7 +80,7 @@ class Coordinator:
         self.number = number
         self.superseded_by = 0
         self._rules = rules
-        self._placement = Placement(number, shards, rules, now)
+        self._placement = Placement(number, shards, rules, now, control.is_first)
         for name in control.draining:
             self._placement.drain_node(name, is_over=False)
         self._placement.is_ending = bool(control.end.end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from lycosa.cluster.messages import PROTOCOL, NodeReport, ShardReport
@@ -79,7 +80,10 @@ class NodeView:
 
     def may_have(self, rules: ClusterRules) -> bool:
         """Whether the node may get another shard."""
-        if self.report is None or self.is_lost or not self.is_admitted or self.must_lose(rules):
+        is_clock_known = bool(self._ahead_s) or math.isinf(rules.clock_off_s)
+        if self.report is None or self.is_lost or not self.is_admitted or not is_clock_known:
+            return False
+        if self.must_lose(rules):
             return False
         return (
             self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
