@@ -233,6 +233,7 @@ class Coordinator:
         self._expects_asks = True
         self._rounds.start_over()
         if self._end.end:
+            self._seats.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
 
     # -- what owners say
@@ -346,7 +347,7 @@ class Coordinator:
 
     def _end_with_workers(self) -> None:
         """The only worker of a crawl needs no coordinator to find that it is finished."""
-        if not self._end.end and self.is_over and set(self.worker_ends()) == {End.FINISHED.value}:
+        if not self._end.end and self.is_over and self._seats.have_finished():
             self._set_end(EndSaved(End.FINISHED.value, False))
 
     def _decide_end(self, end: str, at_once: bool) -> None:
