@@ -83,6 +83,8 @@ def state_line(found: ClusterStatus) -> str:
         return "the coordinator has just started and waits for the reports of nodes"
     if not found.nodes:
         return "waiting for nodes (`lycosa node --cluster FILE`)"
+    if found.open_requests:
+        return "giving seeds to the workers"
     if found.expects_asks and not found.progress.discovered:
         return "waiting for seeds (`lycosa crawl URL --cluster FILE`)"
     return "crawling"

@@ -80,7 +80,7 @@ class Coordinator:
         self.number = number
         self.superseded_by = 0
         self._rules = rules
-        self._placement = Placement(number, shards, rules, now)
+        self._placement = Placement(number, shards, rules, now, control.is_first)
         for name in control.draining:
             self._placement.drain_node(name, is_over=False)
         self._placement.is_ending = bool(control.end.end)
@@ -93,7 +93,7 @@ class Coordinator:
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
-        self._ahead_s = 0.0  # wall clock minus the clock of ``now``
+        self._ahead_s: float | None = None  # wall clock minus the clock of ``now``
         self._out: list[OutgoingMessage] = []
 
     def __repr__(self) -> str:
@@ -182,7 +182,8 @@ class Coordinator:
     def _hear_report(self, sender: str, report: NodeReport, now: float) -> None:
         self._supersede(report.coordinator)
         if not self.superseded_by:
-            self._placement.record_report(sender, report, now, now + self._ahead_s)
+            wall = None if self._ahead_s is None else now + self._ahead_s
+            self._placement.record_report(sender, report, now, wall)
             self._end_with_workers()
             self._tell_list(self._placement.nodes[sender])
 
@@ -232,6 +233,7 @@ class Coordinator:
         self._expects_asks = True
         self._rounds.start_over()
         if self._end.end:
+            self._seats.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
 
     # -- what owners say
@@ -345,7 +347,7 @@ class Coordinator:
 
     def _end_with_workers(self) -> None:
         """The only worker of a crawl needs no coordinator to find that it is finished."""
-        if not self._end.end and self.is_over and set(self.worker_ends()) == {End.FINISHED.value}:
+        if not self._end.end and self.is_over and self._seats.have_finished():
             self._set_end(EndSaved(End.FINISHED.value, False))
 
     def _decide_end(self, end: str, at_once: bool) -> None:

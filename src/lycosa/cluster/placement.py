@@ -60,15 +60,20 @@ class ShardPlace:
 
 
 class Placement:
-    """All shards and nodes. ``number`` is the coordinator's."""
+    """All shards and nodes.
 
-    def __init__(self, number: int, shards: int, rules: ClusterRules, now: float) -> None:
+    ``number`` is the coordinator's; ``is_first``: there was none before, so nothing runs yet.
+    """
+
+    def __init__(
+        self, number: int, shards: int, rules: ClusterRules, now: float, is_first: bool = False
+    ) -> None:
         self._number = number
         self._rules = rules
         self._count = 0
         self._version = 0
         self._timeout_s = rules.node_timeout_s or math.inf
-        self._quiet_until = now + rules.node_timeout_s
+        self._quiet_until = now + (0.0 if is_first else rules.node_timeout_s)
         self._ticked = now
         self.places = [ShardPlace() for _ in range(shards)]
         self.nodes: dict[str, NodeView] = {}
@@ -79,8 +84,8 @@ class Placement:
 
     # -- what nodes say
 
-    def record_report(self, name: str, report: NodeReport, now: float, wall: float) -> None:
-        """Handle a node's report; ``wall`` is the coordinator's wall clock."""
+    def record_report(self, name: str, report: NodeReport, now: float, wall: float | None) -> None:
+        """Handle a node's report; ``wall`` is the coordinator's wall clock, if it is known."""
         node = self.nodes.setdefault(name, NodeView(name))
         if not node.record_report(report, now, wall, self._timeout_s):
             return

@@ -174,7 +174,9 @@ class ClusterPlace:
         inquiry = NetworkInquiry(credentials_of(services.given), crawl)
         self.peers = NetworkPeers(inquiry, job.cluster.listen)
         ends = ExchangeEnds(self._post, inquiry, self._inbound, Lateness())
-        self.ports = msgspec.structs.replace(ports, exchange=ends, addresses=_addresses)
+        self.ports = msgspec.structs.replace(
+            ports, exchange=ends, addresses=_addresses, objects=services.store
+        )
 
     async def open(self, assembled: Assembled) -> None:
         await self.peers.open(assembled, self.job.number)

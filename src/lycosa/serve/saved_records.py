@@ -55,7 +55,8 @@ class SavedRecords:
                 f"{self._topic!r}: a record is not of a form that this program reads ({error});"
                 " a newer program may have written it"
             ) from error
-        return state.number, folded(records)
+        control = folded(records)
+        return state.number, msgspec.structs.replace(control, is_first=state.number == 1)
 
     async def save(self, records: Sequence[Record]) -> None:
         """Write records; return when they are safe. Raises ``Fenced`` and ``OutcomeUnknown``."""
