@@ -38,6 +38,7 @@ from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
+from lycosa.shard.cluster_view import ClusterView, ShardState
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.store.derived import DERIVED_KINDS
@@ -74,7 +75,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     files and the status of a running crawl. ``live`` is what the running crawl wrote within the
     last seconds, or empty. ``clock_set_back_s`` is how far the wall clock is behind the clock by
     which the crawl waits. ``removed`` are files that were removed here after their upload
-    to ``upload_url``.
+    to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
+    unknown and false.
     """
 
     folder: str
@@ -107,6 +109,7 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     waits_for: str = ""
     upload_url: str = ""
     removed: list[Output] = []
+    shards: list[ShardState] = []
 
 
 def crawl_status(
@@ -156,6 +159,8 @@ def crawl_status(
     status.upload_url = saved.config.upload.url
     status.removed = _removed(folder) if folder else []
     status.lacking = _lacking(folder, status.is_running) if folder else []
+    if isinstance(reader.source, ClusterView):
+        status.shards = sorted(reader.source.shards.values(), key=lambda shard: shard.shard)
     status.waits_for = _waits_for(status, folder)
     return status
 
@@ -311,7 +316,7 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
             else ""
         )
         urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
-        who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its worker"
+        who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its workers"
         return f"{who} to resume {urls}{due}"
     if status.next_due_s >= 0:
         return f"nothing now; the next refetch is due in {span(status.next_due_s)}"

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from lycosa.kafka.client import BadClientSettings, KafkaClient, KafkaSettings
     from lycosa.kafka.inbound import KafkaInbound
     from lycosa.kafka.log import FeedRow, KafkaLog
+    from lycosa.kafka.log_reader import KafkaInboxReader, KafkaLogReader
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.topics import Topics
-    from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics
+    from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
 else:
     __getattr__ = late_names(
         __name__,
@@ -24,9 +25,10 @@ else:
             "client": "BadClientSettings KafkaClient KafkaSettings",
             "inbound": "KafkaInbound",
             "log": "FeedRow KafkaLog",
+            "log_reader": "KafkaInboxReader KafkaLogReader",
             "post": "KafkaPost",
             "topics": "Topics",
-            "upkeep": "Finding KafkaAway check_topics make_topics",
+            "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
         },
     )
 
@@ -38,10 +40,13 @@ __all__ = [
     "KafkaAway",
     "KafkaClient",
     "KafkaInbound",
+    "KafkaInboxReader",
     "KafkaLog",
+    "KafkaLogReader",
     "KafkaPost",
     "KafkaSettings",
     "Topics",
     "check_topics",
     "make_topics",
+    "missing_topics",
 ]

@@ -266,16 +266,19 @@ class ObjectSegments:
         """See ``SegmentReader``. Memory contains one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
         pieces_of = (
-            self._sealed_journal(name)
+            self._sealed_journal(name, segment.journal_length)
             if self._is_sealed(segment.name)
             else self._open_journal(segment)
         )
         source = io.BufferedReader(_Joined(pieces_of))
         return journal.rows_from(source, name, having)
 
-    def _sealed_journal(self, name: str) -> Iterator[bytes]:
-        at = 0
-        while data := self._store.get(name, at, _MOST):
+    def _sealed_journal(self, name: str, length: int | None) -> Iterator[bytes]:
+        """The journal up to ``length``: it was sealed after a reader took this length from a
+        commit, if it is longer.
+        """
+        at, end = 0, 1 << 62 if length is None else length
+        while at < end and (data := self._store.get(name, at, min(_MOST, end - at))):
             yield data
             at += len(data)
 
