@@ -19,7 +19,7 @@ from lycosa.cli.output import clean, counted, human_bytes, human_count, human_du
 
 if TYPE_CHECKING:
     from lycosa.inspect.reader import CrawlReader
-    from lycosa.shard.cluster_view import ClusterView, OnReading, ReadingProgress, ShardState
+    from lycosa.shard.cluster_view import ClusterView, OnReading, ReadingProgress, ShardPosition
     from lycosa.shard.opened_cluster import OpenedCluster
 
 _OPTION = "--cluster"
@@ -113,7 +113,7 @@ def tell_age(view: ClusterView) -> None:
     click.echo(clean(f"lycosa: {age_of(list(view.shards.values()), time.time())}"), err=True)
 
 
-def age_of(shards: Sequence[ShardState], now: float) -> str:
+def age_of(shards: Sequence[ShardPosition], now: float) -> str:
     """One sentence on the state of these shards and its age; ``now`` is wall time."""
     walls = [each.wall for each in shards if each.wall]
     if not walls:

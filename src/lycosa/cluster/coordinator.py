@@ -111,8 +111,14 @@ class Coordinator:
 
     @property
     def is_over(self) -> bool:
-        """Whether the workers of all shards have ended."""
-        return all(place.is_over for place in self._placement.places)
+        """Whether the workers of all shards have ended.
+
+        A failed one counts as well once the crawl's end is decided.
+        """
+        return all(
+            place.is_over or (place.has_failed and bool(self._end.end))
+            for place in self._placement.places
+        )
 
     def worker_ends(self) -> list[str]:
         """How the workers that have ended did so."""
@@ -381,6 +387,7 @@ class Coordinator:
                 assigned,
                 self._end.end,
                 self._end.at_once,
+                self.is_over,
                 self._placement.refusal(node),
             ),
         )

@@ -86,8 +86,10 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
 
     ``began`` is when the node's program started, by its wall clock, and ``serial`` numbers its
     reports since then. ``coordinator`` is the greatest number received, ``obeyed`` the version of
-    that coordinator's assignments. ``wall`` is the node's clock; the other fields are free
-    resources in bytes.
+    that coordinator's assignments. ``wall`` is the node's clock; ``free_disk`` and ``free_memory``
+    are bytes. The node can run ``most_shards`` at the same time (0 = any number). With
+    ``is_leaving`` it stops its workers, and the shards that it no longer lists may be given to
+    others.
     """
 
     began: float
@@ -99,6 +101,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     free_memory: int
     shards: list[ShardReport]
     protocol: int = PROTOCOL
+    most_shards: int = 0
+    is_leaving: bool = False
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
@@ -125,8 +129,9 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     Of two lists the one with the greater ``version`` counts. ``upon`` is the serial of the report
     that the coordinator knew: a shard that was first reported later is not stopped for being absent
     from the list. A non-empty ``end`` (see ``End``) ends all workers; with ``at_once`` work in
-    flight is broken off. ``notice`` says why the node gets no shards, for its operator; it is empty
-    when the node may have some.
+    flight is broken off. ``is_over`` says that the workers of all shards have ended, so no node is
+    needed any more. ``notice`` says why the node gets no shards, for its operator; it is empty when
+    the node may have some.
     """
 
     coordinator: int
@@ -135,6 +140,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     shards: dict[int, int]
     end: str = ""
     at_once: bool = False
+    is_over: bool = False
     notice: str = ""
 
 

@@ -77,6 +77,11 @@ class NodeView:
             self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
         )
 
+    def has_room(self, shards: int) -> bool:
+        """Whether the node can run one more shard than ``shards``."""
+        most = self.report.most_shards if self.report is not None else 0
+        return not most or shards < most
+
     def must_lose(self, rules: ClusterRules) -> bool:
         """Whether the node's shards have to move, if another node can have them."""
         if self.report is None or self.is_draining or self.is_refused(rules):
@@ -89,10 +94,11 @@ class NodeView:
     def is_refused(self, rules: ClusterRules) -> bool:
         """Whether the node may run nothing, even if no other node can.
 
-        Its clock is wrong, so it would request hosts too early, or it uses another protocol.
+        Its clock is wrong, so it would request hosts too early, or it uses another protocol, or it
+        is about to end.
         """
         return self.is_clock_off(rules.clock_off_s) or (
-            self.report is not None and self.report.protocol != PROTOCOL
+            self.report is not None and (self.report.protocol != PROTOCOL or self.report.is_leaving)
         )
 
     def refusal(self, rules: ClusterRules, has_room: bool) -> str:

@@ -54,6 +54,11 @@ class ShardPlace:
         """Whether its worker reached the end of the crawl."""
         return self.report is not None and self.report.state is ShardState.ENDED
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether its worker cannot continue, and a restart would not help."""
+        return self.report is not None and self.report.state is ShardState.FAILED
+
 
 class Placement:
     """All shards and nodes. ``number`` is the coordinator's."""
@@ -226,7 +231,12 @@ class Placement:
 
         The operator's choice, otherwise the one with the fewest shards.
         """
-        able = [node for node in self.nodes.values() if node.may_have(self._rules)]
+        able = [
+            node
+            for node in self.nodes.values()
+            if node.may_have(self._rules)
+            and (place.node == node.name or node.has_room(self._load(node)))
+        ]
         chosen = next((node for node in able if node.name == place.wanted), None)
         return chosen or min(able, key=lambda node: (self._load(node), node.name), default=None)
 

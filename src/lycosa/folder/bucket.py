@@ -15,8 +15,9 @@ completed by the next one. A crawl without ``settings.json`` is incomplete.
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -33,6 +34,7 @@ from lycosa.objects.port import ObjectStore
 from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import BUNDLED_LIST, Sites
 
+T = TypeVar("T")
 CLUSTER_NAME = "cluster.json"
 SUFFIXES_NAME = "public_suffix_list.dat"
 SETTINGS_NAME = "settings.json"
@@ -176,10 +178,9 @@ def changed_settings(before: Config, after: Config) -> list[str]:
 
 
 def _create(store: ObjectStore, key: str, data: bytes) -> None:
-    try:
+    """Create the object, or leave what an earlier or simultaneous program created."""
+    with suppress(ObjectExists):
         store.create(key, data)
-    except ObjectExists:
-        pass  # an earlier or simultaneous program was first; the caller reads what it made
 
 
 def _check_place(store: ObjectStore, given: ClusterFile) -> None:
@@ -234,7 +235,7 @@ def _config(data: bytes) -> Config:
     return _decoded(SETTINGS_NAME, data, Config)
 
 
-def _decoded(key: str, data: bytes, kind: type[Any]) -> Any:
+def _decoded(key: str, data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except UNREADABLE as error:

@@ -38,7 +38,8 @@ from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
-from lycosa.shard.cluster_view import ClusterView, ShardState
+from lycosa.shard.cluster_view import ClusterView, ShardPosition
+from lycosa.shard.view import CrawlView
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.store.derived import DERIVED_KINDS
@@ -109,7 +110,7 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     waits_for: str = ""
     upload_url: str = ""
     removed: list[Output] = []
-    shards: list[ShardState] = []
+    shards: list[ShardPosition] = []
 
 
 def crawl_status(
@@ -155,14 +156,20 @@ def crawl_status(
     status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
-    status.outputs = _outputs(folder) if folder else _stored(reader.source.list_segments())
     status.upload_url = saved.config.upload.url
-    status.removed = _removed(folder) if folder else []
-    status.lacking = _lacking(folder, status.is_running) if folder else []
-    if isinstance(reader.source, ClusterView):
-        status.shards = sorted(reader.source.shards.values(), key=lambda shard: shard.shard)
+    if folder is None:
+        status.outputs = _stored(reader.source.list_segments())
+    else:
+        status.outputs, status.removed = _outputs(folder), _removed(folder)
+        status.lacking = _lacking(folder, status.is_running)
+    status.shards = _shards(reader.source)
     status.waits_for = _waits_for(status, folder)
     return status
+
+
+def _shards(source: CrawlView) -> list[ShardPosition]:
+    shards = source.shards.values() if isinstance(source, ClusterView) else ()
+    return sorted(shards, key=lambda shard: shard.shard)
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:

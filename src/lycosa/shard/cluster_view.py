@@ -27,14 +27,14 @@ from lycosa.kv.port import Opener, SavedTable
 from lycosa.objects.port import ObjectStore
 from lycosa.shard.cached_snapshots import CachedSnapshots, new_work_folder
 from lycosa.shard.snapshot_view import SnapshotView
-from lycosa.shard.view import CrawlOrigin, LastCommits, ReadableLog, ViewSummary
+from lycosa.shard.view import CommitSource, CrawlOrigin, LastCommits, ViewSummary
 from lycosa.store import JournalRow, RecordError, StoredRecord, StoredSegment, layout
 from lycosa.store.object_segments import ObjectSegments
 
 _AT_ONCE = 4  # shards that are opened at the same time
 
 
-class ShardLog(ReadableLog, Protocol):
+class ShardLog(CommitSource, Protocol):
     """The log of a shard of a cluster, for reading."""
 
     newest_term: int
@@ -55,7 +55,7 @@ class CrawlStores(msgspec.Struct, frozen=True):
     cache: Path
 
 
-class ShardState(msgspec.Struct, frozen=True):
+class ShardPosition(msgspec.Struct, frozen=True):
     """The state of a shard, as a view has it.
 
     ``owner_term`` is the term of its newest owner, ``last`` the mark of the last commit read,
@@ -110,7 +110,7 @@ class ClusterView:
         self._logs: list[ShardLog] = []
         self._progress, self._lock = ReadingProgress(), threading.Lock()
         self._segments: dict[int, ObjectSegments] = {}
-        self.shards: dict[int, ShardState] = {}
+        self.shards: dict[int, ShardPosition] = {}
         """The shards that are open."""
         self.seen = self._summary()
 
@@ -202,7 +202,7 @@ class ClusterView:
         view = SnapshotView(self._origin, log, segments, snapshots, [number], read)
         last, term = view.newest, log.newest_term
         log.close()
-        state = ShardState(
+        state = ShardPosition(
             shard=number,
             owner_term=term,
             last=last.mark if last else NOTHING,

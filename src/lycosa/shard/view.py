@@ -27,7 +27,7 @@ from lycosa.store import JournalRow, SegmentReader, StoredRecord, StoredSegment
 from lycosa.urls.identity import Sites
 
 
-class ReadableLog(Protocol):
+class CommitSource(Protocol):
     """A commit log as a reader needs it."""
 
     def read(self) -> Iterator[Commit]:
