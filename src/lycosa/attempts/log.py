@@ -67,8 +67,8 @@ class AttemptLog:
     """The log of one worker, open for writing.
 
     The worker's loop calls it; a call costs a few microseconds. ``wall`` and ``monotonic`` are the
-    times of the start. ``boot`` is ``boot_id()`` unless a test sets it. Read the logs of earlier runs (``unfinished``,
-    ``last_contacts``) *before* opening this one, because that begins a new run.
+    times of the start. ``boot`` is ``boot_id()`` unless a test sets it. Read the logs of earlier
+    runs (``unfinished``, ``last_contacts``) *before* opening this one, because it begins a new run.
     """
 
     def __init__(

@@ -164,6 +164,14 @@ class ClusterView:
         """See ``CrawlView``. The segment's shard need not be open."""
         return self._segments_of(layout.stem_of(segment)).read_record(segment, offset)
 
+    def read_warc(self, segment: str, start: int, end: int) -> bytes:
+        """The bytes of a segment's WARC between two offsets. Raises ``ObjectError``."""
+        return self._segments_of(segment).read_warc(segment, start, end)
+
+    def read_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+        """The committed bytes of a segment's journal, in pieces. Raises ``ObjectError``."""
+        return self._segments_of(segment.name).read_journal(segment)
+
     def close(self) -> None:
         """Also deletes the tables of this view; the cache stays."""
         while self._views:
