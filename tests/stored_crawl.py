@@ -7,15 +7,17 @@ worker that wrote them.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
 
 from kafka_broker import Broker
+from lycosa.attempts.shipping import ship_left_files
 from lycosa.commit import NOTHING, Commit, Log, PartitionBatch, marked, merged_by_worker, saved_logs
 from lycosa.config.sections import Config
 from lycosa.folder import manifest as manifests
-from lycosa.folder.names import log_folder, mark_of
+from lycosa.folder.names import attempts_folder, log_folder, mark_of
 from lycosa.kafka import KafkaLog, Topics
 from lycosa.kv.port import pairs_of
 from lycosa.kv.rocks import rocks_opener
@@ -98,6 +100,14 @@ def put_shard(
         data.close()
 
 
+def put_attempts(folder: Path, store: ObjectStore, work: Path) -> None:
+    """The attempt log of the worker, as that of shard 0."""
+    work.mkdir()
+    for path in attempts_folder(folder).glob("attempts-w000-*"):
+        shutil.copy(path, work)
+    assert ship_left_files(store, work, 0) == ""
+
+
 def put_crawl(
     folder: Path, store: ObjectStore, broker: Broker, work: Path, upto: int = 3
 ) -> Topics:
@@ -109,6 +119,8 @@ def put_crawl(
         store.put(name, folder / name)
     store.put("cluster.json", msgspec.json.encode({"name": topics.name, "format": 1}))
     put_segments(folder, store)
+    work.mkdir()
+    put_attempts(folder, store, work / "attempts")
     for shard in range(shards):
         log = KafkaLog(broker.client, topics, manifest.crawl, shard)
         try:

@@ -162,3 +162,28 @@ def test_status_counts_the_same_and_lists_the_shards(asking: Asking) -> None:
     text = asking.ask("status")[1]
     assert "owner's term" in text
     assert "3 shards, as of their last commits" in text
+
+
+def test_a_clean_crawl_passes_the_audit(asking: Asking, both: Both) -> None:
+    folder, cluster = map(json.loads, asking.ask("audit", "--json", "--all", "--hosts"))
+    assert cluster["clean"] is True
+    checked = [
+        {check["name"]: check["checked"] for check in each["checks"]} for each in (folder, cluster)
+    ]
+    left_out = {"url-seen", "commit log"}
+    assert {name: number for name, number in checked[0].items() if name not in left_out} == {
+        name: number for name, number in checked[1].items() if name != "parcels"
+    }
+    assert cluster["hosts"] == folder["hosts"]
+    assert cluster["is_running"] is both.is_killed
+    assert cluster["clock_tolerance_s"] == 4.0
+
+
+def test_the_audit_lists_what_it_cannot_prove(asking: Asking, both: Both) -> None:
+    report = json.loads(asking.ask("audit", "--json")[1])
+    assert {each["shard"] for each in report["unproven"]} == (
+        {0, 1, 2} if both.is_killed else {1, 2}
+    )
+    text = asking.ask("audit")[1]
+    assert "no file of terms 1 to 1 was sent" in text
+    assert ("Not ended orderly" in text) is both.is_killed

@@ -7,19 +7,23 @@ segments, attempt logs, the public suffix list. The folder may be deleted at any
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lycosa.attempts.shipping import shipped_files
 from lycosa.config.cluster_file import ClusterFile
+from lycosa.exchange import Parcel
 from lycosa.folder.bucket import StoredCrawl, read_crawl
 from lycosa.kafka import (
     KafkaClient,
+    KafkaInboxReader,
     KafkaLogReader,
     KafkaSettings,
     Topics,
     missing_topics,
 )
+from lycosa.kafka.reading import PartitionReader
+from lycosa.kafka.topics import PAGES
 from lycosa.kv.rocks import rocks_opener
 from lycosa.objects.cached import CachedObjects
 from lycosa.objects.opening import open_store
@@ -82,6 +86,23 @@ class OpenedCluster:
     def again(self) -> ClusterView:
         """Another view of the crawl, as it is committed now."""
         return ClusterView(self._origin(), self._stores())
+
+    def read_inbox(self, shard: int, position: int) -> Iterator[Parcel]:
+        """The parcels in a shard's topic behind a position of its commits."""
+        reader = KafkaInboxReader(self.client, self.topics, self.crawl, shard, self.tell)
+        try:
+            yield from reader.read_after(position)
+        finally:
+            reader.close()
+
+    def read_feed(self, shard: int) -> Iterator[bytes | None]:
+        """The rows of a shard in the topic of captures, as they are stored."""
+        reader = PartitionReader(self.client, self.topics.named(PAGES), shard, self.tell)
+        try:
+            for _, value in reader.read(None, None):
+                yield value
+        finally:
+            reader.close()
 
     def _origin(self) -> CrawlOrigin:
         return CrawlOrigin(
