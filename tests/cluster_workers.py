@@ -154,7 +154,7 @@ class Process:
                 await self.until(lambda: self.progress.is_idle)
                 round_ += 1
                 await self.handle.send_message(Probe(round_))
-                await self.until(lambda: self._answered(round_))
+                await self.until(lambda number=round_: self._answered(number))
                 answer = self._last(ProbeAnswer)
                 assert isinstance(answer, ProbeAnswer)
                 if answer.is_idle:
