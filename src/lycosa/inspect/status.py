@@ -157,14 +157,18 @@ def crawl_status(
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.upload_url = saved.config.upload.url
-    if folder is None:
-        status.outputs = _stored(reader.source.list_segments())
-    else:
-        status.outputs, status.removed = _outputs(folder), _removed(folder)
-        status.lacking = _lacking(folder, status.is_running)
+    _add_files(status, folder, reader.source)
     status.shards = _shards(reader.source)
     status.waits_for = _waits_for(status, folder)
     return status
+
+
+def _add_files(status: CrawlStatus, folder: Path | None, source: CrawlView) -> None:
+    if folder is None:
+        status.outputs = _stored(source.list_segments())
+    else:
+        status.outputs, status.removed = _outputs(folder), _removed(folder)
+        status.lacking = _lacking(folder, status.is_running)
 
 
 def _shards(source: CrawlView) -> list[ShardPosition]:

@@ -23,7 +23,7 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.inspect.audit.politeness import PolitenessChecks
 from lycosa.inspect.audit.report import OnAuditProgress
 
-CLOCK_TOLERANCE_S = 2 * ClusterRules().clock_off_s
+NODE_CLOCKS_S = 2 * ClusterRules().clock_off_s
 """By how much the clocks of two nodes may differ."""
 
 
@@ -47,7 +47,7 @@ class ClusterPoliteness:
             address_slots=max(section.address_slots // nodes, 1),
         )
         self.checks = PolitenessChecks(divided, want_hosts, progress)
-        self.checks.clock_tolerance_s = CLOCK_TOLERANCE_S
+        self.checks.clock_tolerance_s = NODE_CLOCKS_S
         self.unproven: list[UnprovenTime] = []
 
     def run(self, files: Mapping[int, Sequence[Path]], terms: Mapping[int, int]) -> None:
@@ -61,7 +61,7 @@ class ClusterPoliteness:
             ]
             self.unproven += unproven_times(shard, logged, term)
         self.checks.hosts.add_note(
-            f"between requests of two machines the clocks may differ by {CLOCK_TOLERANCE_S:g} s"
+            f"between requests of two machines the clocks may differ by {NODE_CLOCKS_S:g} s"
         )
 
     def _attempts(self, files: Mapping[int, Sequence[Path]]) -> Iterator[Attempt]:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from lycosa.inspect.audit.capture_checks import CaptureChecks
 from lycosa.inspect.audit.captures import find_repeated
-from lycosa.inspect.audit.cluster_attempts import CLOCK_TOLERANCE_S, ClusterPoliteness
+from lycosa.inspect.audit.cluster_attempts import NODE_CLOCKS_S, ClusterPoliteness
 from lycosa.inspect.audit.pages_feed import check_feed
 from lycosa.inspect.audit.parcels import ParcelChecks
 from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
@@ -88,7 +88,7 @@ class _ClusterAudit:
             is_running=not all(each.is_final for each in self._positions.values()),
             share=1.0,
             shards=list(self._positions.values()),
-            clock_tolerance_s=CLOCK_TOLERANCE_S,
+            clock_tolerance_s=NODE_CLOCKS_S,
         )
 
     def __enter__(self) -> _ClusterAudit:
