@@ -45,7 +45,7 @@ from lycosa.cluster.messages import (
     ToCoordinator,
 )
 from lycosa.cluster.node_view import NodeView
-from lycosa.cluster.overview import Decided, cluster_status
+from lycosa.cluster.overview import Decisions, cluster_status
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner, Requests
@@ -115,18 +115,11 @@ class Coordinator:
 
         A failed one counts as well once the crawl's end is decided.
         """
-        return all(
-            place.is_over or (place.has_failed and bool(self._end.end))
-            for place in self._placement.places
-        )
+        return self._placement.are_over
 
     def worker_ends(self) -> list[str]:
         """How the workers that have ended did so."""
-        return [
-            place.report.end
-            for place in self._placement.places
-            if place.report is not None and place.is_over
-        ]
+        return self._placement.worker_ends()
 
     def owner_of(self, shard: int) -> str:
         """The node that runs the shard's owner; empty while it has none."""
@@ -139,7 +132,7 @@ class Coordinator:
 
     def status(self, crawl: str, now: float) -> ClusterStatus:
         """Everything that is known about ``crawl``, which is a name for operators."""
-        decided = Decided(
+        decided = Decisions(
             self.number, self._end, self._settings, self._expects_asks, self._requests.open_calls
         )
         return cluster_status(crawl, decided, self._placement, self._seats, now)
@@ -215,8 +208,7 @@ class Coordinator:
             if not self._asks.are_over:
                 self._asks = AsksSaved(True)
                 self._send(CONTROL, self._asks)
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
         elif isinstance(message, StopCrawl):
             self._decide_end(message.end, message.at_once)
         elif isinstance(message, ChangeSettings):
@@ -224,8 +216,7 @@ class Coordinator:
                 self._settings.version + 1, {**self._settings.values, **message.values}
             )
             self._send(CONTROL, self._settings)
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
         elif isinstance(message, Drain):
             self._send(CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
@@ -287,10 +278,7 @@ class Coordinator:
         self._tell_what_lacks(shard, now)
 
     def _check_limits(self) -> None:
-        reports = [seat.progress for seat in self._seats]
-        if self._permits.is_reached(
-            sum(each.committed for each in reports), sum(each.body_bytes for each in reports)
-        ):
+        if self._permits.is_reached(*self._seats.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
     # -- what owners are told
@@ -311,6 +299,10 @@ class Coordinator:
         ):
             self._tell_once(shard, message, now)
 
+    def _tell_all(self, now: float) -> None:
+        for shard in range(len(self._seats)):
+            self._tell_what_lacks(shard, now)
+
     def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
         """Send the owner a message, unless the same was sent less than ``repeat_s`` ago."""
         seat = self._seats[shard]
@@ -323,8 +315,7 @@ class Coordinator:
         before = self._routes.routes.version
         self._routes.update(self._seats.addresses())
         if self._routes.routes.version > before:
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
 
     def _tell_requests(self, shard: int, now: float) -> None:
         owner = self._seats.owner(shard)

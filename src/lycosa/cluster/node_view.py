@@ -52,6 +52,11 @@ class NodeView:
         return True
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether its program is ending."""
+        return self.report is not None and self.report.is_leaving
+
+    @property
     def shards(self) -> dict[int, ShardReport]:
         """The shards that the node reports."""
         return {each.shard: each for each in self.report.shards} if self.report is not None else {}
@@ -120,6 +125,8 @@ class NodeView:
                 f"its clock is {abs(self.ahead_s):.1f} s {way} the coordinator's, and at most"
                 f" {rules.clock_off_s:g} s are allowed: synchronise both clocks (NTP)"
             )
+        if report.is_leaving:
+            return "its program is ending"
         if self.is_draining:
             return "it is being drained; `lycosa cluster drain --over` ends that"
         if not self.is_admitted and not has_room:

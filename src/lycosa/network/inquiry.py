@@ -138,6 +138,7 @@ class NetworkInquiry:
 
     async def close(self) -> None:
         self.receivers.close()
+        self._routes = {}
         peers = list(self._peers.values())
         self._peers.clear()
         await asyncio.gather(
