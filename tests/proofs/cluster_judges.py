@@ -184,7 +184,7 @@ def judge_feed(rows: list[dict[str, Any]], outputs: Outputs) -> tuple[str, list[
     """
     told = Counter(_bare(row["record_id"]) for row in rows)
     records = outputs.records()
-    stored = {record: place for place, record in records.items()}
+    stored = {_bare(record): place for place, record in records.items()}
     wrong = [f"record {record} is {n} times in the feed" for record, n in told.items() if n > 1]
     for row in rows:
         place = stored.get(_bare(row["record_id"]))
