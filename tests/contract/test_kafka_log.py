@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.commit import Commit, Fenced, LogDamaged, Mark, PartitionBatch, RolledBack
-from lycosa.kafka import FeedRow, KafkaLog, Topics
+from lycosa.commit import Commit, FeedRow, Fenced, LogDamaged, Mark, PartitionBatch, RolledBack
+from lycosa.kafka import KafkaLog, Topics
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
 
 pytestmark = pytest.mark.service
@@ -164,11 +164,11 @@ def test_rows_for_readers_outside_are_visible_with_their_commit_and_not_without(
     log.claim()
     rows = [FeedRow("pages", b"url8", json.dumps({"n": n}).encode()) for n in range(3)]
     dead = FeedRow("dlq", b"url8", b"{}")
-    log.append(commit(1, 1), rows)
-    log.append(commit(1, 2), [*rows, dead])
+    log.append(commit(1, 1), lambda: rows)
+    log.append(commit(1, 2), lambda: [*rows, dead])
     owner().claim()
     with pytest.raises(Fenced):
-        log.append(commit(1, 3), [*rows, dead])
+        log.append(commit(1, 3), lambda: [*rows, dead])
     assert kafka.values(topics.named("pages"), 1) == [row.value for row in rows] * 2
     assert kafka.values(topics.named("dlq"), 1) == [b"{}"]
 
