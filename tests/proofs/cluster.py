@@ -35,18 +35,11 @@ from proofs.cluster_judges import (
     requests_of,
     topics_of,
 )
-from proofs.cluster_parts import (
-    SHORT,
-    WHOLE,
-    Cluster,
-    Program,
-    Size,
-    Web,
-    missing_service,
-    running_cluster,
-)
+from proofs.cluster_parts import Cluster, missing_service, running_cluster
+from proofs.cluster_web import SHORT, WHOLE, Size, Web
 from proofs.crawls import LYCOSA, lycosa
 from proofs.outputs import Outputs
+from proofs.programs import Program
 
 _STEP_S = 0.2
 _MOST_S = 3000.0

@@ -16,7 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from enum import Enum
 from typing import NamedTuple
 
-from proofs.cluster_parts import Cluster, Node, send
+from proofs.cluster_parts import Cluster, Node
+from proofs.programs import send
 from relay import Cut
 
 _PATIENCE_S = 60.0  # without progress, the next fault comes all the same

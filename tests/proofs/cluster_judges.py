@@ -18,7 +18,8 @@ from lycosa.inspect.reader import CrawlReader, read_folder
 from lycosa.kafka import Topics
 from lycosa.synthetic.request_log import LoggedRequest
 from nginx_site import RESOLUTION_S
-from proofs.cluster_parts import ADDRESS_SLOTS, CRAWL, DELAY_S, Cluster, Web
+from proofs.cluster_parts import CRAWL, Cluster
+from proofs.cluster_web import ADDRESS_SLOTS, DELAY_S, Web
 from proofs.outputs import Outputs
 
 _ENDS = ("fetched", "redirected", "failed", "disallowed", "out of scope")
