@@ -10,16 +10,19 @@ WARC, CDXJ and Parquet in the bucket must agree; each capture that was committed
 ``pages``, must be readable there, and be in the feed once. ``lycosa audit`` must find nothing, and
 by the servers' own logs no host was pressed.
 
-The whole form also shows (``cluster_single``): an owner that slept while its shard moved sends and
-writes nothing when it wakes; and a crawl whose nodes are all gone continues on empty disks.
+Two crawls more, each with one fault (``cluster_single``): an owner that slept while its shard moved
+sends and writes nothing when it wakes; and a crawl whose nodes are all gone continues on empty
+disks.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from proofs.cluster_faults import Disturber, planned_faults
 from proofs.cluster_judges import (
@@ -36,6 +39,7 @@ from proofs.cluster_judges import (
     topics_of,
 )
 from proofs.cluster_parts import Cluster, missing_service, running_cluster
+from proofs.cluster_single import await_progress, begin_anew, wake_after_move
 from proofs.cluster_web import SHORT, WHOLE, Size, Web
 from proofs.crawls import LYCOSA, lycosa
 from proofs.outputs import Outputs
@@ -43,6 +47,14 @@ from proofs.programs import Program
 
 _STEP_S = 0.2
 _MOST_S = 3000.0
+
+
+class Calm(NamedTuple):
+    """The undisturbed crawl of a web, and how many requests it took."""
+
+    size: Size
+    folder: Path
+    requests: int
 
 
 class Teller:
@@ -126,35 +138,44 @@ def prove(
     work: Path, short: bool, seeds: int = 1, first: int = 1, kills: int = 0, pages: int = 0
 ) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
-    assert not (missing := missing_service()), f"missing: {missing}"
-    size = SHORT if short else WHOLE
-    size = size._replace(faults=kills or size.faults)
-    if pages:
-        size = size._replace(
-            static_pages=pages // 2 // size.static_hosts,
-            synthetic_pages=pages // 2 // size.synthetic_hosts,
-        )
-    report = []
-    with Web(work, size) as web:
-        calm = crawl_calmly(web, work)
-        expected = web.requests()
-        report.append(f"undisturbed on one machine: {expected} requests")
+    size = sized(SHORT if short else WHOLE, kills, pages)
+    with calm_web(work, size) as (web, calm):
+        report = [f"undisturbed on one machine: {calm.requests} requests"]
         for seed in range(first, first + seeds):
-            report += prove_disturbed(web, work / f"seed{seed}", calm, expected, seed, size)
+            report += prove_disturbed(web, work / f"seed{seed}", calm, seed)
+    with calm_web(work / "single", SHORT) as (web, calm):
+        report += prove_woken(web, work / "woken", calm)
+        report += prove_anew(web, work / "anew", calm)
     return report
 
 
-def prove_disturbed(
-    web: Web, work: Path, calm: Path, expected: int, seed: int, size: Size
-) -> list[str]:
+def sized(size: Size, faults: int = 0, pages: int = 0) -> Size:
+    """Another number of faults, or roughly so many pages."""
+    if pages:
+        size = size._replace(
+            static_pages=max(pages // 2 // size.static_hosts, 5),
+            synthetic_pages=max(pages // 2 // size.synthetic_hosts, 5),
+        )
+    return size._replace(faults=faults or size.faults)
+
+
+@contextmanager
+def calm_web(work: Path, size: Size) -> Iterator[tuple[Web, Calm]]:
+    """A web, and its undisturbed crawl."""
+    assert not (missing := missing_service()), f"missing: {missing}"
+    with Web(work, size) as web:
+        folder = crawl_calmly(web, work)
+        yield web, Calm(size, folder, web.requests())
+
+
+def prove_disturbed(web: Web, work: Path, calm: Calm, seed: int = 1) -> list[str]:
     """One crawl through faults."""
     began, clock = time.time(), time.monotonic()
-    work.mkdir()
-    tell = Teller(work / "faults.log")
-    with running_cluster(work, web, size, seed) as cluster:
-        disturber = disturb(cluster, web, expected, seed, tell)
+    with running_cluster(work, web, calm.size, seed) as cluster:
+        tell = Teller(work / "faults.log")
+        disturber = disturb(cluster, web, calm.requests, seed, tell)
         seconds = time.monotonic() - clock
-        report, wrong = judge(cluster, web, calm, began)
+        report, wrong = judge(cluster, web, calm.folder, began)
         refused = cluster.refused_puts
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(disturber.done.items()))
     report = [
@@ -162,5 +183,43 @@ def prove_disturbed(
         " that failed",
         *report,
     ]
+    return _shown(report, wrong)
+
+
+def prove_woken(web: Web, work: Path, calm: Calm) -> list[str]:
+    """An owner that slept while its shard moved."""
+    began = time.time()
+    with running_cluster(work, web, calm.size, 1) as cluster:
+        before, crawl = web.requests(), submit(cluster, web)
+        try:
+            await_progress(web, before, calm.requests // 5, crawl)
+            found = wake_after_move(cluster, crawl)
+            run_through(cluster, crawl, lambda: None)
+        finally:
+            crawl.end()
+        report, wrong = judge(cluster, web, calm.folder, began)
+    return _shown([*found, *report], wrong)
+
+
+def prove_anew(web: Web, work: Path, calm: Calm) -> list[str]:
+    """A crawl without its nodes and their disks."""
+    began = time.time()
+    with running_cluster(work, web, calm.size, 1) as cluster:
+        before, crawl = web.requests(), submit(cluster, web)
+        try:
+            await_progress(web, before, calm.requests // 3, crawl)
+            crawl.end()
+            done, found = web.requests() - before, begin_anew(cluster)
+            crawl = submit(cluster, web)
+            run_through(cluster, crawl, lambda: None)
+        finally:
+            crawl.end()
+        again = web.requests() - before - calm.requests
+        report, wrong = judge(cluster, web, calm.folder, began)
+    line = f"{found}, after {done} of {calm.requests} requests; {again} were repeated"
+    return _shown([line, *report], wrong)
+
+
+def _shown(report: list[str], wrong: list[str]) -> list[str]:
     assert not wrong, "\n".join([*report, f"{len(wrong)} things are wrong:", *wrong[:30]])
     return report
