@@ -56,6 +56,7 @@ from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import join_url
 from nodes.machine import Machine
+from nodes.near_copies import near_copies_are_told
 from nodes.plants import planted
 from nodes.world import World
 from store_samples import crawl_rows
@@ -110,6 +111,7 @@ def web_of(seed: int, hosts: int) -> tuple[SyntheticWeb, list[str]]:
                 redirects=0.05,
                 gone=0.03,
                 duplicates=0.04,
+                near_duplicates=0.08,
                 error_rate=chance.choice((0.0, 0.03)),
                 robots=0.4,
                 robots_variants=(
@@ -150,6 +152,7 @@ class NodesHistory:
         self.world: World
         self._kills: Counter[int] = Counter()
         self._turns = 0
+        self.near_copies = 0  # pages with a verdict, by the judge
 
     def live(self) -> Lived:
         with planted(self.plant):
@@ -371,6 +374,7 @@ class NodesHistory:
         for table in opened.values():
             is_balanced(table)
         errands_are_kept(opened)
+        self.near_copies = near_copies_are_told(opened.values())
         no_disallowed(self.web, world.log)
         self._hosts_rested()
         self._captures_are_there(opened, truth.pages | truth.others)

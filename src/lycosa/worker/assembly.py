@@ -28,6 +28,7 @@ from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.seen.duplicates import Duplicates
+from lycosa.seen.near_judge import NearJudge
 from lycosa.seen.recent import RecentHashes
 from lycosa.shard.opening import Shard
 from lycosa.store.records import CrawlInfo
@@ -46,6 +47,7 @@ from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.outgoing_parcels import OutgoingParcels
 from lycosa.worker.owned import Owned, open_owned
 from lycosa.worker.owners import Addressing
@@ -174,7 +176,8 @@ def _departures(
 
 
 def _arrivals(owned: Owned, ports: Ports, stages: Stages, worker: Worker) -> IncomingParcels:
-    shard, takers = owned.shard, ParcelReceivers(stages.intake, stages.duplicates, stages.errands)
+    shard = owned.shard
+    takers = ParcelReceivers(stages.intake, stages.duplicates, stages.errands, stages.near)
     inbound = ports.exchange.inbound if ports.exchange is not None else None
     inbox = shard.last.inbox if shard.last else 0
     return IncomingParcels(owned.partitions, shard.tables, takers, worker, inbound, inbox)
@@ -204,9 +207,16 @@ def _stages(
     pacing = Pacing(config.politeness, clock, owned.chance)
     ends = ErrandRoutes(frontier, departures.post_errand)
     errands = Errands(robots, intake, store, pacing, slices, clock, ends)
-    near = config.seen.max_distance if config.seen.near_duplicates else -1
+    distance = config.seen.max_distance if config.seen.near_duplicates else -1
     tables = {number: partition.table for number, partition in partitions.items()}
-    duplicates = Duplicates(config.frontier.partitions, tables, departures, near)
+    count = config.frontier.partitions
+    near = NearDuplicates(
+        partitions, NearJudge(count, tables, max(distance, 0)), intake, departures.post_near
+    )
+    # Workers on one machine ask each other, because an answer takes milliseconds there. Shards that
+    # read their parcels from a topic judge by events (docs/decisions/near-duplicates.md).
+    is_later = ports.exchange is not None and ports.exchange.inbound is not None
+    duplicates = Duplicates(count, tables, departures, distance, near if is_later else None)
     segments = owned.shard.ground.segments
     return Stages(
         frontier=frontier,
@@ -216,6 +226,7 @@ def _stages(
         pacing=pacing,
         parser=ports.parser,
         duplicates=duplicates,
+        near=near,
         capturing=CaptureBuilder(
             config, clock, duplicates, store, intake, ports.offload, extensions.sinks
         ),
