@@ -105,7 +105,7 @@ def web_of(seed: int, hosts: int) -> tuple[SyntheticWeb, list[str]]:
                 seed=seed,
                 hosts=hosts,
                 pages=pages,
-                page_bytes=300,
+                page_bytes=900,
                 links=6,
                 cross_links=0.25,
                 redirects=0.05,
