@@ -56,7 +56,7 @@ from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import join_url
 from nodes.machine import Machine
-from nodes.near_copies import near_copies_are_told
+from nodes.near_copies import near_copies_are_told, rows_name_originals
 from nodes.plants import planted
 from nodes.world import World
 from store_samples import crawl_rows
@@ -152,7 +152,7 @@ class NodesHistory:
         self.world: World
         self._kills: Counter[int] = Counter()
         self._turns = 0
-        self.near_copies = 0  # pages with a verdict, by the judge
+        self.near_copies = self.near_rows = 0  # pages with a verdict, and those whose row has it
 
     def live(self) -> Lived:
         with planted(self.plant):
@@ -459,6 +459,7 @@ class NodesHistory:
         rows = [row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]
         numbered = Counter((row.url, row.fetch_number) for row in rows)
         assert not {key: n for key, n in numbered.items() if n > 1}, "a fetch was committed twice"
+        self.near_rows = rows_name_originals(rows)
         stored = {row.url for row in rows if row.status == 200}
         assert stored == set(wanted), ("captures", sorted(stored ^ set(wanted))[:5])
         shutil.rmtree(folder)

@@ -16,6 +16,7 @@ from lycosa.model.completed import History
 from lycosa.model.near_duplicate import Verdict
 from lycosa.reasons import Reason
 from lycosa.seen.simhash import MAX_DISTANCE
+from lycosa.store.rows import JournalRow
 from lycosa.urls.identity import join_url
 
 
@@ -55,6 +56,21 @@ def near_copies_are_told(tables: Iterable[KeyValue]) -> int:
             distance = (page.history.simhash ^ other.history.simhash).bit_count()
             assert page is other or distance > MAX_DISTANCE, ("no verdict", page, other)
     return len(verdicts)
+
+
+def rows_name_originals(rows: Iterable[JournalRow]) -> int:
+    """What rows of sealed segments say is right, whenever the verdict came. Returns how many name
+    an original.
+    """
+    stored = {(row.url, row.date_us): row for row in rows}
+    near = [row for row in stored.values() if row.near_duplicate_of is not None]
+    for row in near:
+        named = row.near_duplicate_of
+        assert named is not None
+        original = stored[named.url, named.date_us]
+        assert (row.simhash ^ original.simhash).bit_count() <= MAX_DISTANCE, (row, original)
+        assert (original.date_us, original.url) < (row.date_us, row.url), (row, original)
+    return len(near)
 
 
 def _is_right(verdict: Verdict, page: _Page, pages: Mapping[str, _Page]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -19,6 +20,7 @@ from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
 from lycosa.folder.names import addresses_path, attempts_folder
+from lycosa.frontier.alike_pages import find_alike
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.kv.port import Opener
 from lycosa.kv.records import prefix_end
@@ -215,8 +217,8 @@ def _stages(
     )
     # Workers on one machine ask each other, because an answer takes milliseconds there. Shards that
     # read their parcels from a topic judge by events (docs/decisions/near-duplicates.md).
-    is_later = ports.exchange is not None and ports.exchange.inbound is not None
-    duplicates = Duplicates(count, tables, departures, distance, near if is_later else None)
+    later = near if _has_topic(ports) else None
+    duplicates = Duplicates(count, tables, departures, distance, later)
     segments = owned.shard.ground.segments
     return Stages(
         frontier=frontier,
@@ -236,6 +238,11 @@ def _stages(
         slices=slices,
         errands=errands,
     )
+
+
+def _has_topic(ports: Ports) -> bool:
+    """Whether the worker is one shard of a cluster, with one partition."""
+    return ports.exchange is not None and ports.exchange.inbound is not None
 
 
 def _store(owned: Owned) -> SegmentStore:
@@ -269,6 +276,9 @@ def _books(owned: Owned, ports: Ports, store: SegmentStore) -> WorkerFiles:
         ports.free_bytes,
         lease=ports.lease,
         held_until=job.held_until,
+        find_similar=partial(find_alike, owned.shard.tables[job.owned[0]].get)
+        if _has_topic(ports)
+        else None,
     )
     if job.plan is None:
         return books
