@@ -169,9 +169,7 @@ def synthetic(hosts: int, pages: int) -> Callable[[Path, int], tuple[VirtualCraw
 def mirrors(hosts: int, pages: int) -> Callable[[Path, int], tuple[VirtualCrawl, list[str]]]:
     """Sites with the same pages but for a word, all crawled at the same time."""
     chance = random.Random(1)
-    texts = [
-        " ".join(f"word{chance.randrange(5000)}" for _ in range(800)) for _ in range(pages)
-    ]
+    texts = [" ".join(f"word{chance.randrange(5000)}" for _ in range(800)) for _ in range(pages)]
     sites = [f"http://m{number}.test/" for number in range(hosts)]
     answers: dict[str, Answer] = {}
     for number, site in enumerate(sites):
@@ -217,9 +215,7 @@ def main() -> None:
                 found = crawled(make, workers, exchange(), by_events)
                 share = 100 / max(found.similar, 1)
                 lags = sorted(found.lags_s)
-                late = (
-                    f"{statistics.median(lags):.1f}, {lags[-1]:.1f} at most" if lags else "-"
-                )
+                late = f"{statistics.median(lags):.1f}, {lags[-1]:.1f} at most" if lags else "-"
                 print(
                     f"{web:14} {way:16} {workers:7} {found.pages:6} {found.similar:7}"
                     f" {found.by_record * share:5.1f} % {found.by_row * share:5.1f} % {late:>17}"

@@ -46,6 +46,8 @@ class NearJudge:
         max_distance: int = MAX_DISTANCE,
     ) -> None:
         self._partitions, self._tables, self._max_distance = partitions, tables, max_distance
+        # What ``find_earlier`` read, for the judgement of the same page that follows.
+        self._read: dict[bytes, bytes] = {}
         self._judged = self._filed = self._not_filed = 0
 
     def __repr__(self) -> str:
@@ -57,11 +59,12 @@ class NearJudge:
 
     def find_earlier(self, page: Fingerprint) -> Original | None:
         """The earliest similar capture that the worker's own partitions know."""
+        self._read.clear()
         found = [
             verdict
             for number, keys in self.owners_of(page.simhash).items()
             if number in self._tables
-            for verdict in self._similar(self._tables[number], keys, page)
+            for verdict in self._similar(number, keys, page)
             if verdict.url == page.original.url
         ]
         return min(found, key=_rank).original if found else None
@@ -71,14 +74,15 @@ class NearJudge:
 
         The verdict concerns this page, or else pages that were filed before and are later ones.
         """
-        table, keys = self._tables[partition], self.owners_of(page.simhash).get(partition, ())
-        similar = self._similar(table, keys, page)
+        keys = self.owners_of(page.simhash).get(partition, ())
+        similar = self._similar(partition, keys, page)
         copy_of = [verdict for verdict in similar if verdict.url == page.original.url]
         self._judged += 1
-        if copy_of:
-            return [min(copy_of, key=_rank)]
-        self._file(table, keys, page)
-        return similar
+        if not copy_of:
+            self._file(partition, keys, page)
+        for key in keys:
+            self._read.pop(key, None)
+        return [min(copy_of, key=_rank)] if copy_of else similar
 
     def snapshot(self) -> dict[str, int]:
         """Fingerprints judged and filed since the start, and refusals by full buckets."""
@@ -88,14 +92,13 @@ class NearJudge:
             "refused_by_full_bucket": self._not_filed,
         }
 
-    def _similar(
-        self, table: PointTable, keys: Sequence[bytes], page: Fingerprint
-    ) -> list[Verdict]:
+    def _similar(self, partition: int, keys: Sequence[bytes], page: Fingerprint) -> list[Verdict]:
         """A verdict for each pair of the page and another one within the distance."""
-        found = {page.simhash}
-        for key in keys if self._max_distance else ():
-            bucket = table.get(key) or b""
-            found.update(struct.unpack(f">{len(bucket) // 8}Q", bucket))
+        table, found = self._tables[partition], {page.simhash}
+        for key in keys:
+            bucket = self._bucket(partition, key)
+            if bucket and self._max_distance:
+                found.update(struct.unpack(f">{len(bucket) // 8}Q", bucket))
         verdicts = []
         for simhash in found:
             distance = (simhash ^ page.simhash).bit_count()
@@ -109,14 +112,24 @@ class NearJudge:
                 verdicts.append(Verdict(other.url, simhash, distance, page.original))
         return verdicts
 
-    def _file(self, table: PointTable, keys: Sequence[bytes], page: Fingerprint) -> None:
+    def _bucket(self, partition: int, key: bytes) -> bytes:
+        bucket = self._read.get(key)
+        if bucket is None:
+            bucket = self._read[key] = self._tables[partition].get(key) or b""
+        return bucket
+
+    def _file(self, partition: int, keys: Sequence[bytes], page: Fingerprint) -> None:
         self._filed += 1
-        key, packed = simhash_key(page.simhash), page.simhash.to_bytes(8)
+        table, key, packed = (
+            self._tables[partition],
+            simhash_key(page.simhash),
+            page.simhash.to_bytes(8),
+        )
         value = table.get(key)
         if value is None or _order(page.original) < _order(decode_original(value)):
             table.put(key, encode_original(page.original))
         for key in keys:
-            bucket = table.get(key) or b""
+            bucket = self._bucket(partition, key)
             if packed in (bucket[at : at + 8] for at in range(0, len(bucket), 8)):
                 continue
             if len(bucket) >= 8 * BUCKET:
