@@ -16,6 +16,7 @@ import msgspec
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
+from lycosa.attempts.shipping import AttemptShipper
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -26,6 +27,7 @@ from lycosa.kv.port import Opener
 from lycosa.kv.records import prefix_end
 from lycosa.model.end import End
 from lycosa.model.fetched import Limits
+from lycosa.objects.port import ObjectStore
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
@@ -84,6 +86,8 @@ class Ports(msgspec.Struct, frozen=True):
     """
     exchange: ExchangeEnds | None = None
     """The exchange with other workers, if there are any."""
+    objects: ObjectStore | None = None
+    """Where closed attempt logs are sent, in a cluster."""
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -278,6 +282,9 @@ def _books(owned: Owned, ports: Ports, store: SegmentStore) -> WorkerFiles:
         held_until=job.held_until,
         find_similar=partial(find_alike, owned.shard.tables[job.owned[0]].get)
         if _has_topic(ports)
+        else None,
+        shipper=AttemptShipper(ports.objects, attempts_folder(job.folder), job.number)
+        if ports.objects is not None
         else None,
     )
     if job.plan is None:
