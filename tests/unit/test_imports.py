@@ -31,7 +31,7 @@ LAYERS = [
     ["folder"],
     ["shard", "cluster"],
     ["worker", "inspect"],
-    ["processes", "simulate"],
+    ["processes", "serve", "simulate"],
     ["cli"],
 ]
 LAYERS += [["__main__"]]
