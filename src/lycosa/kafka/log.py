@@ -26,7 +26,7 @@ from lycosa.commit import (
     NOTHING,
     Claim,
     Commit,
-    Feed,
+    FeedSource,
     Fenced,
     OutcomeUnknown,
     RolledBack,
@@ -112,7 +112,7 @@ class KafkaLog:
         for found in self._found(fold, self._end if self.term else None):
             yield fold.commit(found)
 
-    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
         """See ``Log``; the rows of ``feed`` are in the commit's transaction."""
         self._check_claimed()
         frame_records = [self._changelog(each) for each in frames(commit)]

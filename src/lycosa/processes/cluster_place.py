@@ -158,7 +158,7 @@ class NetworkPeers:
 
 
 class ClusterPlace:
-    """An open shard with its ends of the exchange; implements ``Place``."""
+    """An open shard with its ends of the exchange; implements ``WorkerPlace``."""
 
     def __init__(
         self,
