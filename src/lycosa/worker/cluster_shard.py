@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.attempts import boot_id
 from lycosa.commit import Claim, OutcomeUnknown, RolledBack
 from lycosa.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.config.sections import PolitenessSection
@@ -194,7 +195,12 @@ class ShardOpening:
             last_commit=recovered.last_commit,
             time_base=time_after_takeover(clock.wall(), wall, time) - clock.monotonic(),
             held_until=held_until(
-                self._job.folder, shard.term, previous, self._claimed, config.fetch.total_s
+                self._job.folder,
+                shard.term,
+                previous,
+                self._claimed,
+                config.fetch.total_s,
+                boot_id(),
             ),
             previous_end=previous,
         )

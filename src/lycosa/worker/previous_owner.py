@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.attempts import boot_id
 from lycosa.commit import LEASE_S
 from lycosa.model.end import PreviousEnd
 from lycosa.shard.opening import Shard
@@ -47,11 +46,12 @@ def end_of_previous(shard: Shard, cluster: ClusterJob) -> PreviousEnd:
 
 
 def held_until(
-    folder: Path, term: int, previous: PreviousEnd, claimed: float, total_s: float
+    folder: Path, term: int, previous: PreviousEnd, claimed: float, total_s: float, boot: str
 ) -> float:
     """When hosts may be requested (monotonic), 0 if no host is held; ``folder`` is the shard's.
 
-    ``claimed`` is a moment after the log accepted the claim. Records the result for the next owner.
+    ``claimed`` is a moment after the log accepted the claim; ``boot`` is the machine's ``boot_id``,
+    empty if it has none. Records the result for the next owner.
     Raises ``OSError``.
     """
     until = 0.0
@@ -59,9 +59,9 @@ def held_until(
         until = claimed + LEASE_S + total_s
     if previous is PreviousEnd.CRASH:
         left = _read(folder)
-        if left is not None and left.term == term - 1 and left.boot == boot_id() != "":
+        if left is not None and left.term == term - 1 and left.boot == boot != "":
             until = left.until if left.until > claimed else 0.0
-    replace_file(_path(folder), msgspec.json.encode(Hold(term, boot_id(), until)))
+    replace_file(_path(folder), msgspec.json.encode(Hold(term, boot, until)))
     return until
 
 
