@@ -78,7 +78,7 @@ class Program:
 
     def end(self) -> None:
         """Kill it, if it still runs, and all that it has started."""
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, FileNotFoundError):
             self.wake()
         self.process.kill()
         self.process.wait(30)
