@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from clusters import RealCluster, real_cluster
 from kafka_broker import Broker, started
+from lycosa.commit import Fenced
+from lycosa.kafka import KafkaControl
+from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
 from small_node import SmallNode
 
 pytestmark = pytest.mark.service
@@ -93,3 +98,58 @@ def test_of_two_that_wait_for_a_broker_one_has_the_crawl(
     second.await_line("coordinator 2 of the crawl")
     assert first.wait(60) == 0
     assert "another coordinator has taken over" in str(first)
+
+
+def test_records_that_were_acknowledged_survive_brokers_that_are_killed(broker: Broker) -> None:
+    broker.start()
+    topics = broker.topics()
+    control = KafkaControl(broker.new_client(), topics, "crawl")
+    control.claim()
+    ended = threading.Event()
+
+    def write() -> int:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            control.append([("end", str(number).encode()), (f"permit/{number % 3}", b"x")])
+        return number
+
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            writing = thread.submit(write)
+            for _ in range(3):
+                broker.kill()
+                broker.start()
+            ended.set()
+            last = writing.result(120)
+        finally:
+            control.close()
+    state = KafkaControl(broker.new_client(), topics, "crawl").claim()
+    assert (state.number, state.values["end"]) == (2, str(last).encode())
+
+
+@pytest.mark.slow
+def test_a_coordinator_keeps_the_topic_over_an_outage_longer_than_a_transaction(
+    broker: Broker,
+) -> None:
+    broker.start()
+    topics = broker.topics()
+    control = KafkaControl(broker.new_client(), topics, "crawl")
+    control.claim()
+    control.append([("end", b"1")])
+    with ThreadPoolExecutor(1) as thread:
+        broker.kill()
+        try:
+            writing = thread.submit(control.append, [("end", b"2")])
+            with pytest.raises(TimeoutError):
+                writing.result(TRANSACTION_TIMEOUT_MS / 1000 + 10)
+            broker.start()
+            writing.result(120)
+            control.append([("asks", b"3")])
+        finally:
+            control.close()
+    after = KafkaControl(broker.new_client(), topics, "crawl")
+    state = after.claim()
+    assert dict(state.values) == {"end": b"2", "asks": b"3"}
+    with pytest.raises(Fenced):
+        KafkaControl(broker.new_client(), topics, "crawl").claim() and after.append([("x", b"")])
