@@ -317,6 +317,22 @@ def test_a_crawl_that_was_not_made_is_explained(kafka: Broker, cluster: RealClus
     assert "`lycosa cluster init FILE` creates it" in found
 
 
+def test_a_token_admits_commands_and_a_wrong_one_is_named(cluster: RealCluster) -> None:
+    text = cluster.file.read_text()
+    for name in ("token", "wrong"):
+        (cluster.folder / name).write_text(name * 20)
+        (cluster.folder / name).chmod(0o600)
+        (cluster.folder / f"{name}.toml").write_text(f'token_file = "{name}"\n{text}')
+    serving = cluster.run("serve", "--cluster", "token.toml")
+    serving.await_line("coordinator 1 of the crawl")
+    assert "waiting for nodes" in said(cluster.run("cluster", "status", "token.toml"))
+    found = said(cluster.run("cluster", "status", "wrong.toml"), 2)
+    assert "the token is not the one of this crawl" in found
+    serving.await_line("connection refused: .*token")
+    found = said(cluster.run("crawl", SEED, "--cluster", "cluster.toml"), 2)
+    assert "token" in found
+
+
 def test_an_address_that_is_in_use_is_named(cluster: RealCluster) -> None:
     cluster.serve()
     taken = addresses(cluster)[0]
