@@ -77,6 +77,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
     "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
     "lycosa.serve.seed_caller.NothingToCrawl": (ExitCode.USAGE, ""),
+    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.exchange.errors.InboxDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.PositionLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),
