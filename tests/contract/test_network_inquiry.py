@@ -269,3 +269,20 @@ async def test_after_closing_nothing_is_asked() -> None:
         await is_found(asking)
         await asking.close()
         assert await seconds(asking) < ANSWER_S + 0.3
+
+
+async def test_workers_that_do_not_answer_for_long_are_reported_until_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lycosa.network.inquiry._SILENT_S", 0.05)
+    async with serving(CREDENTIALS) as port:
+        address = port.address
+    async with inquiry() as asking:
+        asking.follow_routes({1: address})
+        assert asking.trouble == ""
+        await seconds(asking)
+        await until(lambda: asking.trouble != "")
+        assert f"1 give none (not connected: {address}: " in asking.trouble
+        async with owner(address=address):
+            await is_found(asking)
+            assert asking.trouble == ""

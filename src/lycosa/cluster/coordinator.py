@@ -347,7 +347,7 @@ class Coordinator:
 
     def _end_with_workers(self) -> None:
         """The only worker of a crawl needs no coordinator to find that it is finished."""
-        if not self._end.end and self.is_over and self._seats.have_finished():
+        if not self._end.end and self._seats.have_finished():
             self._set_end(EndSaved(End.FINISHED.value, False))
 
     def _decide_end(self, end: str, at_once: bool) -> None:

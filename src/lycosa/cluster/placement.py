@@ -131,8 +131,11 @@ class Placement:
 
     @property
     def are_over(self) -> bool:
-        """Whether all workers have ended; with the crawl's end a failed one counts as well."""
-        return all(place.is_over or (place.has_failed and self.is_ending) for place in self.places)
+        """Whether all workers have ended and stay so; a failed one counts when the crawl ends."""
+        stay_so = self.is_ending or not self._rules.restarts
+        return stay_so and all(
+            place.is_over or (place.has_failed and self.is_ending) for place in self.places
+        )
 
     def worker_ends(self) -> list[str]:
         """How the workers that have ended did so."""

@@ -73,6 +73,7 @@ class Seats:
             and not seat.status.expects_more
             and seat.owner is not None
             and seat.owner[0] == place.assignment
+            and place.is_over
             and place.report is not None
             and place.report.end == End.FINISHED.value
             for seat, place in zip(self._seats, self._placement.places, strict=True)

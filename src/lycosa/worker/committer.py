@@ -40,6 +40,7 @@ from lycosa.ports import Offload
 from lycosa.shard.opening import PartitionData, Shard
 from lycosa.store import NotStored
 from lycosa.store.closing import ClosedSegment
+from lycosa.store.journal import FindSimilar
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.feed import feed_rows
@@ -71,6 +72,8 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     batch_bytes: int = 32_000_000
     """Size of the records in memory at which a commit is cut before its time."""
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
+    find_similar: FindSimilar | None = None
+    """Near-duplicates by the verdicts in the shard's table, when verdicts come later."""
     shipper: AttemptShipper | None = None
     """Sends the closed files of the attempt log to object storage, in a cluster."""
 
@@ -342,7 +345,9 @@ class Committer:
         while True:
             try:
                 await self._offload.run(
-                    lambda: self._books.shard.ground.segments.close_segment(closed.name)
+                    lambda: self._books.shard.ground.segments.close_segment(
+                        closed.name, self._books.find_similar
+                    )
                 )
             except NotStored as error:
                 self.waits_for = str(error)

@@ -35,6 +35,7 @@ from lycosa.kv.port import KeyValue
 from lycosa.seen.duplicates import Duplicates
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
+from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.worker import Worker
 
 _PARCELS = 100
@@ -49,6 +50,7 @@ class ParcelReceivers(msgspec.Struct, frozen=True):
     intake: Intake
     duplicates: Duplicates
     errands: Errands
+    near: NearDuplicates
 
 
 class IncomingParcels:
@@ -176,6 +178,10 @@ class IncomingParcels:
             takers.intake.receive_urls(self._partitions[parcel.destination], parcel.discovered)
         for key, value in parcel.contents:
             takers.duplicates.file_row(parcel.destination, key, value)
+        for fingerprint in parcel.fingerprints:
+            takers.near.judge_fingerprint(parcel.destination, fingerprint)
+        for verdict in parcel.verdicts:
+            takers.near.deliver_verdict(parcel.destination, verdict)
         for errand in parcel.errands:
             takers.errands.deliver_item(parcel.destination, errand)
         for answer in parcel.answers:
