@@ -185,5 +185,5 @@ def test_the_audit_lists_what_it_cannot_prove(asking: Asking, both: Both) -> Non
         {0, 1, 2} if both.is_killed else {1, 2}
     )
     text = asking.ask("audit")[1]
-    assert "no file of terms 1 to 1 was sent" in text
+    assert "no file of term 1 was sent" in text
     assert ("Not ended orderly" in text) is both.is_killed
