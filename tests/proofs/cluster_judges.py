@@ -11,11 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lycosa.shard.opened_cluster import OpenedCluster
-
 from lycosa.config.cluster_file import read_cluster_file
 from lycosa.inspect.reader import CrawlReader, read_folder
 from lycosa.kafka import Topics
+from lycosa.shard.opened_cluster import OpenedCluster
 from lycosa.synthetic.request_log import LoggedRequest
 from nginx_site import RESOLUTION_S
 from proofs.cluster_parts import CRAWL, Cluster
