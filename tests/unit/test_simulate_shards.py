@@ -99,9 +99,9 @@ def cluster(shards: int, seconds: float = 60.0, **means: float) -> ShardsOutcome
 def test_every_row_for_another_shard_is_counted_and_arrives() -> None:
     found = cluster(4)
     pages = sum(found.pages)
+    assert found.post.rows / pages == pytest.approx(15 * 3 / 4, rel=0.05)
     # those of the last moments have not arrived yet
-    assert found.post.rows / pages == pytest.approx(15 * 3 / 4, rel=0.1)
-    assert sum(found.post.delays) == pytest.approx(found.post.rows)
+    assert sum(found.post.delays) == pytest.approx(found.post.rows, rel=0.1)
     assert max(found.limits, key=lambda name: found.limits[name]) == "cpu"
     assert 0 < found.exchange_cpu < 0.2
 

@@ -28,7 +28,7 @@ _WINDOW = 8  # parcels of a pair that are posted together (``OutboxSender``)
 _RECORD_BYTES = 256_000  # of parcels in one record (``kafka.parcels``)
 _DELAYS = 400  # steps that are told apart
 
-Counts = NDArray[np.float64]
+_Counts = NDArray[np.float64]
 
 FULL, WINDOW, LATE = "rows", "parcels", "lateness"
 REASONS = {
@@ -40,7 +40,7 @@ REASONS = {
 
 
 class PostTally(msgspec.Struct):
-    """Counts since the last ``reset``.
+    """_Counts since the last ``reset``; rows when they are committed, the rest when they leave.
 
     ``delays`` are rows by the number of steps between the storing of their page and their arrival,
     ``reasons`` posts by why they left.
@@ -103,9 +103,10 @@ class SimulatedPost:
         done = self._append(float(means.commit_us + kilobytes * means.broker_kb_us) / 1e6, now)
         self._since[source][begins] = np.maximum(done, self._busy_until[source][begins])
         self.tally.commits += 1
+        self.tally.rows += float(total.sum())
         return done
 
-    def post_due(self, now: float) -> tuple[Counts, list[tuple[int, int]]]:
+    def post_due(self, now: float) -> tuple[_Counts, list[tuple[int, int]]]:
         """Post what is due.
 
         Returns the records that each shard posts, and the pairs whose rows arrive.
@@ -140,9 +141,8 @@ class SimulatedPost:
         self.tally.broker_s += cost_s
         return max(now, self.brokers.free_at) + self._means.append_s
 
-    def _count(self, due: NDArray[np.bool_], sent: Counts, number: Counts, at: float) -> None:
+    def _count(self, due: NDArray[np.bool_], sent: _Counts, number: _Counts, at: float) -> None:
         tally, step = self.tally, round(at / STEP_S)
-        tally.rows += float(sent.sum())
         tally.posts += float(due.sum())
         tally.parcels += float(self._parcels[due].sum())
         tally.records += float(number.sum())
