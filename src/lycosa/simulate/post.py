@@ -40,7 +40,7 @@ REASONS = {
 
 
 class PostTally(msgspec.Struct):
-    """_Counts since the last ``reset``; rows when they are committed, the rest when they leave.
+    """Counts since the last ``reset``; rows when they are committed, the rest when they leave.
 
     ``delays`` are rows by the number of steps between the storing of their page and their arrival,
     ``reasons`` posts by why they left.
