@@ -97,11 +97,10 @@ def test_a_log_that_is_regained_keeps_the_descriptors_of_one_producer(
     topics: Topics,
     owner: Owner,
     uncollected: None,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # any transaction counts as one that the broker ended because it was open for too long
-    monkeypatch.setattr("lycosa.kafka.transactions.TRANSACTION_TIMEOUT_MS", 0)
     log = owner()
+    # any transaction counts as one that the broker ended because it was open for too long
+    log._transactions.long_s = 0.0
     log.claim()
     log.append(commit(1, 1))
     before, errors = descriptors(), list[RolledBack]()

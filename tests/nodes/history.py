@@ -10,6 +10,7 @@ capture must be readable, and the web's own log must show no host that was asked
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
 import tempfile
@@ -55,6 +56,7 @@ from lycosa.store.memory_segments import MemorySegments
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import join_url
+from lycosa.worker.feed import PAGES
 from nodes.machine import Machine
 from nodes.near_copies import near_copies_are_told, rows_name_originals
 from nodes.plants import planted
@@ -459,10 +461,21 @@ class NodesHistory:
         rows = [row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]
         numbered = Counter((row.url, row.fetch_number) for row in rows)
         assert not {key: n for key, n in numbered.items() if n > 1}, "a fetch was committed twice"
+        assert self._feed() == numbered, "the feed has each capture once"
         self.near_rows = rows_name_originals(rows)
         stored = {row.url for row in rows if row.status == 200}
         assert stored == set(wanted), ("captures", sorted(stored ^ set(wanted))[:5])
         shutil.rmtree(folder)
+
+    def _feed(self) -> Counter[tuple[str, int]]:
+        """The pages that readers outside got, by URL and fetch number."""
+        rows = [
+            json.loads(row.value)
+            for changelog in self.world.changelogs.values()
+            for row in changelog.feed
+            if row.kind == PAGES
+        ]
+        return Counter((row["url"], row["fetch_number"]) for row in rows if not row.get("kind"))
 
 
 def live_and_judge(

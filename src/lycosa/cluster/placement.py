@@ -27,7 +27,6 @@ from lycosa.cluster.rules import ClusterRules
 COUNT_BITS = 32
 """Bits of a number that a coordinator gives for its own count; its own number is above them."""
 _FORGOTTEN_S = 3600.0  # after that a node that was lost is no longer shown
-_OVER = (ShardState.ENDED, ShardState.FAILED)
 
 
 class ShardPlace:
@@ -61,15 +60,20 @@ class ShardPlace:
 
 
 class Placement:
-    """All shards and nodes. ``number`` is the coordinator's."""
+    """All shards and nodes.
 
-    def __init__(self, number: int, shards: int, rules: ClusterRules, now: float) -> None:
+    ``number`` is the coordinator's; ``is_first``: there was none before, so nothing runs yet.
+    """
+
+    def __init__(
+        self, number: int, shards: int, rules: ClusterRules, now: float, is_first: bool = False
+    ) -> None:
         self._number = number
         self._rules = rules
         self._count = 0
         self._version = 0
         self._timeout_s = rules.node_timeout_s or math.inf
-        self._quiet_until = now + rules.node_timeout_s
+        self._quiet_until = now + (0.0 if is_first else rules.node_timeout_s)
         self._ticked = now
         self.places = [ShardPlace() for _ in range(shards)]
         self.nodes: dict[str, NodeView] = {}
@@ -80,8 +84,8 @@ class Placement:
 
     # -- what nodes say
 
-    def record_report(self, name: str, report: NodeReport, now: float, wall: float) -> None:
-        """Handle a node's report; ``wall`` is the coordinator's wall clock."""
+    def record_report(self, name: str, report: NodeReport, now: float, wall: float | None) -> None:
+        """Handle a node's report; ``wall`` is the coordinator's wall clock, if it is known."""
         node = self.nodes.setdefault(name, NodeView(name))
         if not node.record_report(report, now, wall, self._timeout_s):
             return
@@ -118,9 +122,26 @@ class Placement:
 
     def move_shard(self, shard: int, name: str) -> None:
         """Assign the shard to that node as soon as the node can have it."""
-        self.places[shard].wanted = name
+        place = self.places[shard]
+        place.wanted = name
+        if place.has_failed and place.node == name:
+            self._give(place, self.nodes[name])  # try again there
 
     # -- what is decided
+
+    @property
+    def are_over(self) -> bool:
+        """Whether all workers have ended and stay so; a failed one counts when the crawl ends."""
+        stay_so = self.is_ending or not self._rules.restarts
+        return stay_so and all(
+            place.is_over or (place.has_failed and self.is_ending) for place in self.places
+        )
+
+    def worker_ends(self) -> list[str]:
+        """How the workers that have ended did so."""
+        return [
+            place.report.end for place in self.places if place.report is not None and place.is_over
+        ]
 
     def is_quiet(self, now: float) -> bool:
         """Whether assigning is suspended."""
@@ -155,7 +176,7 @@ class Placement:
                 node.is_admitted = False
                 if has_none and not node.is_draining and now - node.heard > _FORGOTTEN_S:
                     del self.nodes[node.name]
-            elif node.is_draining and has_none and not node.shards:
+            elif (node.is_draining or node.is_leaving) and has_none and not node.shards:
                 node.is_admitted = False
         free = self._room()
         for node in self.nodes.values():
@@ -199,11 +220,8 @@ class Placement:
         """Take shards from nodes that should not have them, one at a time unless it is urgent."""
         is_moving = any(place.leaving for place in self.places)
         for place in self.places:
-            if (
-                not place.node
-                or place.leaving
-                or (place.report is not None and place.report.state in _OVER)
-            ):
+            is_kept = place.is_over or (place.has_failed and place.wanted in ("", place.node))
+            if not place.node or place.leaving or is_kept:
                 continue
             node, other = self.nodes[place.node], self._choose(place)
             is_better = (

@@ -1,7 +1,7 @@
 """The costs and limits of the exchange between shards, for ``lycosa simulate --shards``.
 
 The defaults are measured: records by ``python -m bench.kafka`` (bench/RESULTS.md, records of 5 and
-of 92 kB), rows and bytes with the crawler's own encoders. Acknowledgements are those of three
+of 92 kB), questions by ``python -m bench.inquiry`` (over TLS), rows and bytes with the crawler's own encoders. Acknowledgements are those of three
 brokers with replication 3.
 """
 
@@ -54,7 +54,7 @@ class ClusterMeans(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ),
             ge=0,
         ),
-    ] = 85.0
+    ] = 50.0
     record_us: Annotated[
         float,
         Meta(description="Processor time of a record in the Kafka client, in microseconds.", ge=0),

@@ -226,7 +226,7 @@ class ObjectSegments:
         except ObjectError as error:
             raise OSError(f"{place}: {error}") from error
 
-    def _bytes_from(self, name: str, offset: int) -> Iterator[bytes]:
+    def _bytes_from(self, name: str, offset: int, until: int = 1 << 62) -> Iterator[bytes]:
         """The bytes from an offset on, in pieces, from a part or from the sealed WARC."""
         part = self._part_at(name, offset)
         if part is None and not self._is_sealed(name):
@@ -238,7 +238,8 @@ class ObjectSegments:
             key, at, end = part.key, offset - part.start, part.end - part.start
         else:
             key, at, end = layout.file_name(layout.WARC, name), offset, 1 << 62
-        size = _FIRST
+        end = min(end, until - offset + at)
+        size = _FIRST if until == 1 << 62 else _MOST
         while at < end and (data := self._store.get(key, at, min(size, end - at))):
             yield data
             at, size = at + len(data), min(2 * size, _MOST)
@@ -269,17 +270,38 @@ class ObjectSegments:
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``. Memory contains one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
-        pieces_of = (
-            self._sealed_journal(name)
-            if self._is_sealed(segment.name)
-            else self._open_journal(segment)
-        )
-        source = io.BufferedReader(_Joined(pieces_of))
+        source = io.BufferedReader(_Joined(self.read_journal(segment)))
         return journal.rows_from(source, name, having)
 
-    def _sealed_journal(self, name: str) -> Iterator[bytes]:
-        at = 0
-        while data := self._store.get(name, at, _MOST):
+    def read_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+        """The committed bytes of a journal, in pieces. Raises ``ObjectError``."""
+        if self._is_sealed(segment.name):
+            name = layout.file_name(layout.JOURNAL, segment.name)
+            return self._sealed_journal(name, segment.journal_length)
+        return self._open_journal(segment)
+
+    def read_warc(self, name: str, start: int, end: int) -> bytes:
+        """The bytes of a segment's WARC between two offsets, fewer if it is shorter.
+
+        Raises ``ObjectError``.
+        """
+        found: list[bytes] = []
+        at = start
+        while at < end:
+            before = at
+            for piece in self._bytes_from(name, at, end):
+                found.append(piece[: end - at])
+                at += len(found[-1])
+            if at == before:
+                break
+        return b"".join(found)
+
+    def _sealed_journal(self, name: str, length: int | None) -> Iterator[bytes]:
+        """The journal up to ``length``: it was sealed after a reader took this length from a
+        commit, if it is longer.
+        """
+        at, end = 0, 1 << 62 if length is None else length
+        while at < end and (data := self._store.get(name, at, min(_MOST, end - at))):
             yield data
             at += len(data)
 

@@ -172,17 +172,21 @@ class Committer:
             self._failure = self._failure or task.exception()
         self.on_done()
 
-    async def commit(self, is_last: bool = False) -> None:
-        """Commit everything that has happened; return when it is on disk."""
+    async def commit(self, is_last: bool = False, is_forced: bool = False) -> None:
+        """Commit everything that has happened; return when it is on disk.
+
+        ``is_forced`` appends a commit even if nothing has happened, so it raises ``Fenced`` when
+        the shard has a later owner.
+        """
         while self._commit is not None:
             await asyncio.wait([self._commit])
         self.raise_failure()
-        self._commit = asyncio.get_running_loop().create_task(self._commit_once(is_last))
+        self._commit = asyncio.get_running_loop().create_task(self._commit_once(is_last, is_forced))
         self._commit.add_done_callback(self._commit_ended)
         await asyncio.wait([self._commit])
         self.raise_failure()
 
-    async def _commit_once(self, is_last: bool = False) -> None:
+    async def _commit_once(self, is_last: bool = False, is_forced: bool = False) -> None:
         """Make one commit.
 
         The cut is everything from the end of the first awaits to the write. The last commit is
@@ -213,7 +217,7 @@ class Committer:
             if (writes := p.freeze())
         ]
         has_news = bool(batches) or not pending.is_empty or cut.inbox != self._inbox
-        if has_news or is_last or books.lease.is_due(self._committed_at):
+        if has_news or is_last or is_forced or books.lease.is_due(self._committed_at):
             captures = sum(p.counters.captures for p in partitions.values())
             feed = partial(feed_rows, pending.parts, given_up)
             await self._write(pending, self._seal(batches, cut.inbox, is_last), feed)

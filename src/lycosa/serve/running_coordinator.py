@@ -34,7 +34,7 @@ from lycosa.serve.saved_records import SavedRecords
 
 _TICK_S = 0.25
 _WATCH_S = 5.0  # between two looks for a later claim
-Tell = Callable[[str], None]
+TellOperator = Callable[[str], None]
 """Gets lines for the operator."""
 
 
@@ -44,10 +44,10 @@ class ServeEnd(msgspec.Struct, frozen=True):
     is_superseded: bool = False
 
 
-class CoordinatorRunner:
+class RunningCoordinator:
     """One coordinator of the crawl ``name``, from its claim to its end."""
 
-    def __init__(self, name: str, records: SavedRecords, tell: Tell) -> None:
+    def __init__(self, name: str, records: SavedRecords, tell: TellOperator) -> None:
         self._name, self._records, self._tell = name, records, tell
         self._coordinator: Coordinator | None = None
         self._turn = asyncio.Lock()
@@ -58,7 +58,7 @@ class CoordinatorRunner:
         self.over: asyncio.Future[ServeEnd] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
-        return f"<CoordinatorRunner {self._coordinator!r} {self.nodes!r}>"
+        return f"<RunningCoordinator {self._coordinator!r} {self.nodes!r}>"
 
     # -- its life
 
@@ -85,7 +85,7 @@ class CoordinatorRunner:
             self.over.set_result(end)
 
     def part_from_peers(self) -> None:
-        """Tell callers that the coordinator ends, and close all connections."""
+        """TellOperator callers that the coordinator ends, and close all connections."""
         for caller in self.callers:
             caller.send_last(Refused("this coordinator has ended", is_final=False))
         for node in self.nodes:

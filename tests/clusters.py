@@ -1,0 +1,229 @@
+"""A cluster as an operator runs it: ``lycosa serve``, nodes and commands as processes of their own,
+over a real broker and a folder of objects.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kafka_broker import Broker
+from lycosa.synthetic import RequestLog
+from lycosa.synthetic.request_log import LoggedRequest
+
+LYCOSA = [sys.executable, "-P", "-c", "import sys; from lycosa.cli import main; sys.exit(main())"]
+LONGEST_S = 240.0
+"""How long a test waits for anything."""
+
+
+class Program:
+    """One running command, with the lines that it has printed."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.arguments = arguments
+        self.lines: list[str] = []
+        self._news: queue.Queue[str | None] = queue.Queue()
+        self.process = subprocess.Popen(
+            [*LYCOSA, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._news.put(line.rstrip("\n"))
+        self._news.put(None)
+
+    def await_line(self, pattern: str, longest_s: float = LONGEST_S) -> re.Match[str]:
+        """The next line that matches, from the first one after the last match on."""
+        deadline = time.monotonic() + longest_s
+        while True:
+            try:
+                line = self._news.get(timeout=max(deadline - time.monotonic(), 0.0))
+            except queue.Empty:
+                raise AssertionError(f"no {pattern!r} within {longest_s} s: {self}") from None
+            assert line is not None, f"ended before {pattern!r}: {self}"
+            self.lines.append(line)
+            if found := re.search(pattern, line):
+                return found
+
+    def wait(self, longest_s: float = LONGEST_S) -> int:
+        """Its exit code."""
+        try:
+            code = self.process.wait(longest_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {longest_s} s: {self}") from None
+        self._reader.join(10)
+        self._drain()
+        return code
+
+    def end(self) -> None:
+        """Kill it, if it still runs, and all that it has started."""
+        with suppress(ProcessLookupError):
+            self.wake()
+        self.process.kill()
+        self.process.wait(30)
+        self._reader.join(30)
+
+    def children(self) -> list[int]:
+        """The processes that it has started, such as the workers of a node."""
+        path = Path(f"/proc/{self.process.pid}/task")
+        found = [(task / "children").read_text().split() for task in path.iterdir()]
+        return [int(pid) for pids in found for pid in pids]
+
+    def freeze(self) -> None:
+        """Stop it and its children, as a machine that is suspended."""
+        for pid in (self.process.pid, *self.children()):
+            os.kill(pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        for pid in (self.process.pid, *self.children()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _drain(self) -> None:
+        while not self._news.empty():
+            if (line := self._news.get()) is not None:
+                self.lines.append(line)
+
+    def __str__(self) -> str:
+        self._drain()
+        return "\n".join([f"lycosa {' '.join(self.arguments)}:", *self.lines])
+
+
+class RealCluster:
+    """One crawl. Everything that it starts has ended when ``close`` returns."""
+
+    def __init__(
+        self, folder: Path, broker: Broker, settings: Mapping[str, str], shards: int = 3
+    ) -> None:
+        self.folder = folder
+        self.name = f"c-{uuid.uuid4().hex[:10]}"
+        self.file = folder / "cluster.toml"
+        self.programs: list[Program] = []
+        (folder / "objects").mkdir()
+        self.file.write_text(
+            f'name = "{self.name}"\nshards = {shards}\nnodes = 3\n'
+            f'[kafka]\naddresses = ["{broker.addresses[0]}"]\nreplication = 1\n'
+            f'[objects]\nurl = "file://{folder}/objects"\n'
+            f'[coordinator]\naddresses = ["127.0.0.1:{_free_port()}"]\n'
+        )
+        pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        done = self.run("cluster", "init", "cluster.toml", *pairs)
+        assert done.wait() == 0, str(done)
+
+    def run(self, *arguments: str) -> Program:
+        program = Program(self.folder, *arguments)
+        self.programs.append(program)
+        return program
+
+    def serve(self) -> Program:
+        program = self.run("serve", "--cluster", "cluster.toml")
+        program.await_line("coordinator [0-9]+ of the crawl")
+        return program
+
+    def node(self, name: str, *options: str) -> Program:
+        program = self.run("node", "--cluster", "cluster.toml", "--name", name, *options)
+        program.await_line(f"node of {self.name}")
+        return program
+
+    def crawl(self, *seeds: str) -> Program:
+        return self.run("crawl", *seeds, "--cluster", "cluster.toml")
+
+    def status(self) -> dict[str, Any]:
+        done = subprocess.run(
+            [*LYCOSA, "cluster", "status", "cluster.toml", "--json"],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=LONGEST_S,
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def close(self) -> None:
+        for program in reversed(self.programs):
+            program.end()
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.programs))
+
+
+@contextmanager
+def real_cluster(
+    folder: Path, broker: Broker, settings: Mapping[str, str], shards: int = 3
+) -> Iterator[RealCluster]:
+    cluster = RealCluster(folder, broker, settings, shards)
+    try:
+        yield cluster
+    except BaseException:
+        print(cluster)
+        raise
+    finally:
+        cluster.close()
+
+
+class WatchedLog(RequestLog):
+    """A web's record that can be waited for; the web fills it on a thread of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._news = threading.Condition()
+
+    def finish_request(self, exchange: LoggedRequest, end: float) -> None:
+        with self._news:
+            super().finish_request(exchange, end)
+            self._news.notify_all()
+
+    def await_that(self, is_so: Callable[[], bool], longest_s: float = LONGEST_S) -> None:
+        """Wait until something holds that requests can change."""
+        with self._news:
+            assert self._news.wait_for(is_so, longest_s), f"{len(self)} requests"
+
+    def await_more(self, number: int) -> None:
+        """Wait for so many more requests."""
+        before = len(self)
+        self.await_that(lambda: len(self) >= before + number)
+
+
+def await_death(pids: list[int], longest_s: float = 30.0) -> None:
+    """Wait until processes that are not children of this one are gone."""
+    import select
+
+    for pid in pids:
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            waiting = select.poll()
+            waiting.register(fd, select.POLLIN)
+            assert waiting.poll(longest_s * 1000), f"process {pid} is still there"
+        finally:
+            os.close(fd)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
