@@ -19,21 +19,31 @@ from lycosa.kafka.reading import PartitionReader
 
 _SERVICES = Path(__file__).parents[1] / "script" / "services"
 
+PATIENCE_S = 120.0
+"""How long a test waits for what must happen: long, because several brokers start slowly on a
+machine that is busy, and a wait that succeeds costs nothing.
+"""
+
 
 class Broker:
     """One broker, or several of one cluster, with a client of it."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, session_s: float) -> None:
         self._folder, self._count = folder, count
+        self._options = {
+            "KAFKA_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+            "KAFKA_HEAP": "256m",
+            "KAFKA_SESSION_MS": str(int(session_s * 1000)),
+            "SERVICES_TIMEOUT": str(int(PATIENCE_S)),
+        }
         self.pids: list[int] = []
         self.start()
 
     def start(self) -> None:
         """Starts what does not run, on the same ports with the same data."""
-        quick = {"KAFKA_JAVA_OPTS": "-XX:TieredStopAtLevel=1", "KAFKA_HEAP": "256m"}
         run = subprocess.run(
             [_SERVICES, "start", "kafka", self._folder, str(self._count)],
-            env={**os.environ, **quick},
+            env={**os.environ, **self._options},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -52,7 +62,9 @@ class Broker:
         ended = os.pidfd_open(self.pids[number])
         try:
             signal.pidfd_send_signal(ended, signal.SIGKILL)
-            assert select.select([ended], [], [], 20)[0], "the broker is still there"
+            waiting = select.poll()  # select() takes no descriptor above 1023
+            waiting.register(ended, select.POLLIN)
+            assert waiting.poll(PATIENCE_S * 1000), "the broker is still there"
         finally:
             os.close(ended)
 
@@ -72,7 +84,7 @@ class Broker:
         producer = self.client.idempotent()
         for value in values:
             producer.produce(topic, value, partition=partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
     def topics(self, shards: int = 2) -> Topics:
         """The topics of a crawl that nothing else uses."""
@@ -82,8 +94,10 @@ class Broker:
 
 
 @contextmanager
-def started(count: int = 1) -> Iterator[Broker]:
-    """A cluster of its own; skips the test when one cannot be started here."""
+def started(count: int = 1, session_s: float = 3.0) -> Iterator[Broker]:
+    """A cluster of its own; skips the test when one cannot be started here. A broker that is silent
+    for ``session_s`` is left out, as one that was killed; it starts again after as long.
+    """
     lacks = subprocess.run(
         [_SERVICES, "lacks", "kafka"], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.strip()
@@ -92,7 +106,7 @@ def started(count: int = 1) -> Iterator[Broker]:
             f"Kafka cannot be started, missing: {lacks.splitlines()[0]} (script/services kafka)"
         )
     with TemporaryDirectory(prefix="lycosa-kafka-") as folder:
-        broker = Broker(Path(folder), count)
+        broker = Broker(Path(folder), count, session_s)
         try:
             yield broker
         finally:

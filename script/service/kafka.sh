@@ -68,7 +68,7 @@ share.coordinator.state.topic.min.isr=$(((n + 1) / 2))
 # quick reactions, for tests
 group.initial.rebalance.delay.ms=0
 broker.heartbeat.interval.ms=500
-broker.session.timeout.ms=3000
+broker.session.timeout.ms=${KAFKA_SESSION_MS:-3000}
 controller.quorum.election.timeout.ms=500
 controller.quorum.fetch.timeout.ms=1000
 replica.lag.time.max.ms=5000

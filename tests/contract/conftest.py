@@ -21,6 +21,6 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Broker]:
-    """A Kafka broker that nothing kills."""
-    with started() as broker:
+    """A Kafka broker that nothing kills: on a busy machine it may be silent for seconds."""
+    with started(session_s=60.0) as broker:
         yield broker

@@ -81,7 +81,7 @@ class Way:
     async def posted(self, target: Target, what: Sequence[Parcel], wants: int) -> Handover:
         """Posts, while the target commits all the time; ``wants`` effects are waited for."""
         task = asyncio.create_task(self.post.post_parcels(what))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not task.done() or len(target.effects()) < wants:
                 target.commit()
                 await asyncio.sleep(0.001)
@@ -113,7 +113,7 @@ async def by_kafka(broker: Broker) -> AsyncIterator[Way]:
         inbounds.append(KafkaInbound(broker.client, topics, CRAWL, DESTINATION))
         return inbounds[-1]
 
-    async with by_topic(KafkaPost(broker.client, topics, CRAWL), inbound) as way:
+    async with by_topic(KafkaPost(broker.client, topics, CRAWL, deadline_s=60.0), inbound) as way:
         yield way
     for each in inbounds:
         await each.close()

@@ -12,7 +12,9 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pytest
 
@@ -22,6 +24,7 @@ from lycosa.exchange import (
     Handover,
     Inbox,
     InProcessExchange,
+    Inquiry,
     NoAnswer,
     Outbox,
     OutboxSender,
@@ -32,6 +35,11 @@ from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.partition_key import PartitionKey
+from lycosa.network import Credentials, NetworkInquiry, TlsFiles
+from tls_server import tls_files
+
+PostAndInquiry = InProcessExchange | SocketExchange
+Asking = TypeVar("Asking", covariant=True)
 
 
 async def takes_nothing(parcel: Parcel) -> None:
@@ -39,22 +47,22 @@ async def takes_nothing(parcel: Parcel) -> None:
     await asyncio.Event().wait()
 
 
-class Ends:
+class Ends(Generic[Asking]):
     """The asking end, and how to register a partition at the answering one."""
 
-    def __init__(
-        self, asking: InProcessExchange | SocketExchange, register: Callable[..., None]
-    ) -> None:
+    def __init__(self, asking: Asking, register: Callable[..., None]) -> None:
         self.asking, self.register = asking, register
 
 
-@pytest.fixture(params=["in_process", "sockets"])
-async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
-    if request.param == "in_process":
-        exchange = InProcessExchange(deadline_s=1.0, call_s=1.0)
-        yield Ends(exchange, exchange.register_partition)
-        await exchange.close()
-        return
+@asynccontextmanager
+async def in_process() -> AsyncIterator[Ends[InProcessExchange]]:
+    exchange = InProcessExchange(deadline_s=1.0, call_s=1.0)
+    yield Ends(exchange, exchange.register_partition)
+    await exchange.close()
+
+
+@asynccontextmanager
+async def over_sockets() -> AsyncIterator[Ends[SocketExchange]]:
     with tempfile.TemporaryDirectory(prefix="ly") as folder:
         sockets = Path(folder)
         both = [
@@ -76,7 +84,43 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
             await end.close()
 
 
-async def test_a_question_is_answered_with_what_each_partition_holds(ends: Ends) -> None:
+@asynccontextmanager
+async def over_network(credentials: Credentials) -> AsyncIterator[Ends[NetworkInquiry]]:
+    both = [NetworkInquiry(credentials, "c", answer_s=5.0, call_s=1.0) for _ in range(2)]
+    addresses = [await end.open("127.0.0.1:0") for end in both]
+    for end in both:
+        end.follow_routes({partition: addresses[partition % 2] for partition in range(6)})
+    yield Ends(both[0], both[1].register_partition)
+    for end in both:
+        await end.close()
+
+
+@pytest.fixture(params=["in_process", "sockets", "network", "network with TLS"])
+async def ends(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ends[Inquiry]]:
+    if request.param == "in_process":
+        async with in_process() as exchange:
+            yield exchange
+    elif request.param == "sockets":
+        async with over_sockets() as sockets:
+            yield sockets
+    else:
+        tls = TlsFiles(tls_files(tmp_path)) if "TLS" in request.param else None
+        async with over_network(Credentials(bytes(range(32)), tls)) as network:
+            yield network
+
+
+@pytest.fixture(params=["in_process", "sockets"])
+async def posting(request: pytest.FixtureRequest) -> AsyncIterator[Ends[PostAndInquiry]]:
+    """Those that deliver parcels over the same connections."""
+    if request.param == "in_process":
+        async with in_process() as exchange:
+            yield exchange
+    else:
+        async with over_sockets() as sockets:
+            yield sockets
+
+
+async def test_a_question_is_answered_with_what_each_partition_holds(ends: Ends[Inquiry]) -> None:
     tables = {1: {b"Ca": b"1"}, 3: {b"Cb": b"3", b"Cempty": b""}}
     for number, table in tables.items():
         ends.register(number, takes_nothing, table.get)
@@ -91,29 +135,31 @@ async def test_a_question_is_answered_with_what_each_partition_holds(ends: Ends)
     assert await ends.asking.look_up_keys([]) == {}
 
 
-async def test_a_partition_that_nobody_answers_for_is_left_out(ends: Ends) -> None:
+async def test_a_partition_that_nobody_answers_for_is_left_out(ends: Ends[Inquiry]) -> None:
     ends.register(1, takes_nothing, {b"C": b"1"}.get)
     ends.register(3, takes_nothing, None)
     assert await ends.asking.look_up_keys([(1, b"C"), (3, b"D"), (5, b"E")]) == {b"C": b"1"}
 
 
-async def test_questions_overtake_parcels_that_wait_for_their_commit(ends: Ends) -> None:
-    ends.register(1, takes_nothing, {b"C": b"1"}.get)
+async def test_questions_overtake_parcels_that_wait_for_their_commit(
+    posting: Ends[PostAndInquiry],
+) -> None:
+    posting.register(1, takes_nothing, {b"C": b"1"}.get)
     parcels = [
-        asyncio.create_task(ends.asking.deliver_parcel(Parcel(0, 1, number, [])))
+        asyncio.create_task(posting.asking.deliver_parcel(Parcel(0, 1, number, [])))
         for number in range(1, 30)
     ]
     await asyncio.sleep(0)
     began = time.monotonic()
     for _ in range(20):
-        assert await ends.asking.look_up_keys([(1, b"C")]) == {b"C": b"1"}
+        assert await posting.asking.look_up_keys([(1, b"C")]) == {b"C": b"1"}
     assert time.monotonic() - began < 0.9
     for task in parcels:
         task.cancel()
     await asyncio.gather(*parcels, return_exceptions=True)
 
 
-async def test_many_questions_at_once_each_get_their_own_answer(ends: Ends) -> None:
+async def test_many_questions_at_once_each_get_their_own_answer(ends: Ends[Inquiry]) -> None:
     ends.register(1, takes_nothing, lambda key: key[::-1])
     keys = [b"C%d" % number for number in range(500)]
     answers = await asyncio.gather(*(ends.asking.look_up_keys([(1, key)]) for key in keys))
@@ -172,7 +218,9 @@ async def reversed_body(body: bytes) -> bytes:
     return body[::-1]
 
 
-async def test_a_call_gets_the_owners_reply_when_its_effect_is_committed(ends: Ends) -> None:
+async def test_a_call_gets_the_owners_reply_when_its_effect_is_committed(
+    ends: Ends[Inquiry],
+) -> None:
     committed = asyncio.Event()
     bodies: list[bytes] = []
 
@@ -192,26 +240,31 @@ async def test_a_call_gets_the_owners_reply_when_its_effect_is_committed(ends: E
 
 
 async def test_many_calls_at_once_each_get_their_own_reply_beside_parcels_and_questions(
-    ends: Ends,
+    posting: Ends[PostAndInquiry],
 ) -> None:
-    ends.register(1, takes_nothing, lambda key: key, reversed_body)
-    ends.register(3, takes_nothing, lambda key: key, reversed_body)
+    posting.register(1, takes_nothing, lambda key: key, reversed_body)
+    posting.register(3, takes_nothing, lambda key: key, reversed_body)
     parcels = [
-        asyncio.create_task(ends.asking.post_parcels([Parcel(0, 1, number, [])]))
+        asyncio.create_task(posting.asking.post_parcels([Parcel(0, 1, number, [])]))
         for number in range(1, 9)
     ]
     bodies = [b"%d" % number for number in range(100, 300)]
     calls = asyncio.gather(
-        *(ends.asking.call_owner(1 + 2 * (number % 2), body) for number, body in enumerate(bodies))
+        *(
+            posting.asking.call_owner(1 + 2 * (number % 2), body)
+            for number, body in enumerate(bodies)
+        )
     )
-    assert await ends.asking.look_up_keys([(1, b"C")]) == {b"C": b"C"}
+    assert await posting.asking.look_up_keys([(1, b"C")]) == {b"C": b"C"}
     assert await calls == [body[::-1] for body in bodies]
     for task in parcels:
         task.cancel()
     await asyncio.gather(*parcels, return_exceptions=True)
 
 
-async def test_an_error_of_the_owner_is_its_answer_and_nobody_there_is_none(ends: Ends) -> None:
+async def test_an_error_of_the_owner_is_its_answer_and_nobody_there_is_none(
+    ends: Ends[Inquiry],
+) -> None:
     async def refusing(body: bytes) -> bytes:
         raise ValueError("not a call")
 
@@ -226,7 +279,7 @@ async def test_an_error_of_the_owner_is_its_answer_and_nobody_there_is_none(ends
 
 
 async def test_a_call_that_is_not_answered_in_time_is_an_error_and_repeating_it_gets_the_answer(
-    ends: Ends,
+    ends: Ends[Inquiry],
 ) -> None:
     committed = asyncio.Event()
     ended: list[bytes] = []
@@ -244,14 +297,17 @@ async def test_a_call_that_is_not_answered_in_time_is_an_error_and_repeating_it_
     assert ended == [b"x", b"x"]  # the first one was not cancelled
 
 
-async def test_a_new_owner_answers_instead_of_the_old_one(ends: Ends) -> None:
+async def test_a_new_owner_answers_instead_of_the_old_one(ends: Ends[Inquiry]) -> None:
+    was_called = asyncio.Event()
+
     async def never(body: bytes) -> bytes:
+        was_called.set()
         await asyncio.Event().wait()
         return b""
 
     ends.register(1, takes_nothing, None, never)
     waiting = asyncio.create_task(ends.asking.call_owner(1, b"x"))
-    await asyncio.sleep(0.01)
+    await was_called.wait()
     ends.register(1, takes_nothing, None, reversed_body)
     assert await ends.asking.call_owner(1, b"ab") == b"ba"
     await ends.asking.close()
@@ -288,16 +344,16 @@ class Side:
 
 
 async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once(
-    ends: Ends,
+    posting: Ends[PostAndInquiry],
 ) -> None:
     chance, source, target = random.Random(1), Side(0), Side(1)
-    ends.register(1, target.receive_parcel, target.store.get)
+    posting.register(1, target.receive_parcel, target.store.get)
 
     class Lossy:
         """Loses acknowledgements."""
 
         async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
-            handed = await ends.asking.post_parcels(parcels)
+            handed = await posting.asking.post_parcels(parcels)
             lost = next((number for number in range(handed.count) if chance.random() < 0.4), None)
             return handed if lost is None else Handover(lost, ExchangeError("lost on the way back"))
 

@@ -4,15 +4,17 @@ transaction over several topics, and damage that only a topic can have.
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 
-from kafka_broker import Broker
-from lycosa.commit import Commit, Fenced, LogDamaged, Mark, PartitionBatch
-from lycosa.kafka import FeedRow, KafkaLog, Topics
+from kafka_broker import PATIENCE_S, Broker
+from lycosa.commit import Commit, FeedRow, Fenced, LogDamaged, Mark, PartitionBatch, RolledBack
+from lycosa.kafka import KafkaLog, Topics
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
 
 pytestmark = pytest.mark.service
@@ -59,6 +61,60 @@ def test_a_fence_without_a_claim_shuts_the_owner_out_too(
     assert marks(owner()) == [Mark(1, 1)]
 
 
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nothing waits for a garbage collection: in a large process the next one may be far away."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+SOME = 20  # of one client; six keep four times as many
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_owners_that_were_shut_out_and_closed_keep_no_descriptors(
+    kafka: Broker, topics: Topics, uncollected: None
+) -> None:
+    before, kept = descriptors(), list[object]()
+    for turn in range(6):
+        log, after = (KafkaLog(kafka.client, topics, CRAWL, 1) for _ in range(2))
+        log.claim()
+        after.claim()
+        with pytest.raises(Fenced) as raised:
+            log.append(commit(2 * turn + 1, 1))
+        after.close()
+        kept += [log, after, raised.value]
+    assert descriptors() < before + SOME
+
+
+def test_a_log_that_is_regained_keeps_the_descriptors_of_one_producer(
+    kafka: Broker,
+    topics: Topics,
+    owner: Owner,
+    uncollected: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # any transaction counts as one that the broker ended because it was open for too long
+    monkeypatch.setattr("lycosa.kafka.transactions.TRANSACTION_TIMEOUT_MS", 0)
+    log = owner()
+    log.claim()
+    log.append(commit(1, 1))
+    before, errors = descriptors(), list[RolledBack]()
+    for sequence in range(2, 8):
+        Transactions(kafka.client, topics.transactional_id(1), print).begin()
+        with pytest.raises(RolledBack) as raised:
+            log.append(commit(1, sequence))
+        log.append(commit(1, sequence))
+        errors.append(raised.value)
+    assert descriptors() < before + SOME
+    assert marks(log) == [Mark(1, sequence) for sequence in range(1, 8)]
+
+
 def test_a_claim_that_another_one_overtook_is_fenced(
     kafka: Broker, topics: Topics, owner: Owner
 ) -> None:
@@ -80,7 +136,7 @@ def test_what_an_owner_had_open_is_rolled_back_by_the_next_claim(
     assert producer is not None
     producer.begin_transaction()
     producer.produce(topics.changelog, b"never read", partition=1)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     claim = owner().claim()
     assert (claim.term, claim.latest) == (2, commit(1, 1))
 
@@ -108,11 +164,11 @@ def test_rows_for_readers_outside_are_visible_with_their_commit_and_not_without(
     log.claim()
     rows = [FeedRow("pages", b"url8", json.dumps({"n": n}).encode()) for n in range(3)]
     dead = FeedRow("dlq", b"url8", b"{}")
-    log.append(commit(1, 1), rows)
-    log.append(commit(1, 2), [*rows, dead])
+    log.append(commit(1, 1), lambda: rows)
+    log.append(commit(1, 2), lambda: [*rows, dead])
     owner().claim()
     with pytest.raises(Fenced):
-        log.append(commit(1, 3), [*rows, dead])
+        log.append(commit(1, 3), lambda: [*rows, dead])
     assert kafka.values(topics.named("pages"), 1) == [row.value for row in rows] * 2
     assert kafka.values(topics.named("dlq"), 1) == [b"{}"]
 
@@ -137,7 +193,7 @@ def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owne
     log.append(commit(1, 2))
     admin = kafka.client.admin()
     place = TopicPartition(topics.changelog, 1, 3)  # within the first commit
-    admin.delete_records([place])[place].result(20)
+    admin.delete_records([place])[place].result(PATIENCE_S)
     with pytest.raises(LogDamaged, match="the front of the log was cut"):
         marks(log)
     with pytest.raises(LogDamaged):

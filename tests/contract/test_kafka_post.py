@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from kafka_broker import Broker
+from kafka_broker import PATIENCE_S, Broker
 from lycosa.exchange import Handover, InboxDamaged, Parcel, PositionLost
 from lycosa.kafka import KafkaInbound, KafkaPost, Topics
 from lycosa.kafka.parcels import GATHERED_BYTES
@@ -35,9 +35,13 @@ def topics(kafka: Broker) -> Topics:
     return kafka.topics()
 
 
+def posting(kafka: Broker, topics: Topics) -> KafkaPost:
+    return KafkaPost(kafka.client, topics, CRAWL, deadline_s=PATIENCE_S)
+
+
 async def read(inbound: KafkaInbound, after: int, count: int) -> list[tuple[int, Parcel]]:
     found: list[tuple[int, Parcel]] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found) < count:
             found += await inbound.read_parcels(found[-1][0] if found else after)
     return found
@@ -47,7 +51,7 @@ async def test_parcels_that_are_posted_together_are_one_record_and_come_back_who
     kafka: Broker, topics: Topics
 ) -> None:
     post, inbound = (
-        KafkaPost(kafka.client, topics, CRAWL),
+        posting(kafka, topics),
         KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
     )
     assert await post.post_parcels(parcels(1, 8)) == Handover(8)
@@ -64,7 +68,7 @@ async def test_parcels_beyond_the_size_of_a_record_are_several_and_count_in_orde
     kafka: Broker, topics: Topics
 ) -> None:
     post, inbound = (
-        KafkaPost(kafka.client, topics, CRAWL),
+        posting(kafka, topics),
         KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
     )
     large = parcels(1, 5, size=GATHERED_BYTES // 2 - 1000)
@@ -80,7 +84,7 @@ async def test_parcels_beyond_the_size_of_a_record_are_several_and_count_in_orde
 async def test_a_record_that_is_refused_for_good_fails_and_the_next_post_has_a_new_producer(
     kafka: Broker, topics: Topics
 ) -> None:
-    post = KafkaPost(kafka.client, topics, CRAWL)
+    post = posting(kafka, topics)
     assert await post.post_parcels(parcels(1, 1)) == Handover(1)
     before = post._producer
     handed = await post.post_parcels(parcels(2, 2, size=5_000_000))
@@ -95,7 +99,7 @@ async def test_reading_waits_at_the_end_and_a_cancelled_read_loses_nothing(
     kafka: Broker, topics: Topics
 ) -> None:
     post, inbound = (
-        KafkaPost(kafka.client, topics, CRAWL),
+        posting(kafka, topics),
         KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
     )
     for _ in range(2):
@@ -114,7 +118,7 @@ async def test_reading_waits_at_the_end_and_a_cancelled_read_loses_nothing(
 
 async def test_trimmed_and_never_written_positions_are_lost(kafka: Broker, topics: Topics) -> None:
     post, inbound = (
-        KafkaPost(kafka.client, topics, CRAWL),
+        posting(kafka, topics),
         KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
     )
     for number in range(1, 5):
@@ -148,7 +152,7 @@ async def test_a_record_of_another_crawl_or_of_no_known_form_is_damage(
 
 
 async def test_a_closed_post_counts_nothing(kafka: Broker, topics: Topics) -> None:
-    post = KafkaPost(kafka.client, topics, CRAWL)
+    post = posting(kafka, topics)
     await post.post_parcels(parcels(1, 1))
     await post.close()
     assert (await post.post_parcels(parcels(2, 2))).count == 0

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
-from kafka_broker import Broker
+from kafka_broker import PATIENCE_S, Broker
 from lycosa.cli import main
 from lycosa.kafka import (
     BadClientSettings,
@@ -42,10 +42,10 @@ def change(broker: Broker, topic: str, key: str, value: str) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = broker.client.admin()
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(20)
+        future.result(PATIENCE_S)
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
     for _ in range(1000):
-        if admin.describe_configs([asked])[asked].result(20)[key].value == value:
+        if admin.describe_configs([asked])[asked].result(PATIENCE_S)[key].value == value:
             return
     raise AssertionError(f"{key} was not applied")
 
@@ -101,7 +101,7 @@ def test_partitions_and_replicas_that_are_too_few_or_too_many_are_named(kafka: B
     for topic in (plan.name for plan in topics.plans() if plan.partitions == 2):
         admin = kafka.client.admin()
         made = admin.create_partitions([NewPartitions(topic, 4)])
-        made[topic].result(20)
+        made[topic].result(PATIENCE_S)
     assert errors(kafka, more) == []
     assert errors(kafka, topics)[0][1] == "set shards = 4, or choose another name for this crawl"
     wanted = Topics(topics.name, 4, 3, 1)

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from kafka_broker import Broker, started
+from kafka_broker import PATIENCE_S, Broker, started
 from lycosa.commit import Commit, Fenced, OutcomeUnknown, PartitionBatch, RolledBack
 from lycosa.exchange import Handover, Parcel
 from lycosa.kafka import KafkaInbound, KafkaLog, KafkaPost, Topics
@@ -64,7 +64,7 @@ class Told:
         self.waits.clear()
 
     def await_wait(self) -> None:
-        assert self.waits.wait(20), "nothing was said"
+        assert self.waits.wait(PATIENCE_S), "nothing was said"
 
 
 def commit(term: int, sequence: int, size: int = 3) -> Commit:
@@ -114,7 +114,7 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_leaves_all_of_it_or_noth
     assert producer is not None
 
     def kill() -> None:
-        producer.flush(10)  # half of the records are in the topic
+        producer.flush(PATIENCE_S)  # half of the records are in the topic
         broker.kill()
 
     rows = [OutgoingRecord(topics.named("pages"), SHARD, b"%d" % number) for number in range(10)]
@@ -122,7 +122,7 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_leaves_all_of_it_or_noth
     told.await_wait()
     broker.start()
     try:
-        running.result(60)
+        running.result(PATIENCE_S)
         was_committed = True
     except RolledBack:
         was_committed = False
@@ -146,7 +146,7 @@ def test_an_append_waits_for_a_broker_that_is_away_says_so_and_goes_on(
     assert "writing a commit" in told.texts[0]
     assert not running.done()
     broker.start()
-    running.result(60)
+    running.result(PATIENCE_S)
     assert list(log.read()) == [commit(1, 1, size=2_000_000)]
     log.close()
 
@@ -163,7 +163,7 @@ def test_an_owner_regains_its_log_when_kafka_was_away_longer_than_a_transaction_
     with pytest.raises(TimeoutError):
         running.result(TRANSACTION_TIMEOUT_MS / 1000 + 10)
     broker.start()
-    running.result(60)
+    running.result(PATIENCE_S)
     log.append(commit(1, 3))
     assert list(log.read()) == [commit(1, 1), commit(1, 2), commit(1, 3)]
     assert owner(broker, topics).claim().term == 2
@@ -186,10 +186,10 @@ def test_an_owner_that_kafka_was_away_for_loses_its_log_to_one_that_claims_it(
         running.result(TRANSACTION_TIMEOUT_MS / 1000 + 10)
     claiming = background.submit(after.claim)
     broker.start()
-    claim = claiming.result(60)
+    claim = claiming.result(PATIENCE_S)
     assert claim.term == 2 and claim.latest is not None
     try:
-        running.result(60)
+        running.result(PATIENCE_S)
     except Fenced:
         assert claim.latest == commit(1, 1)
     else:
@@ -212,13 +212,13 @@ def test_a_claim_and_a_read_wait_for_a_broker_that_is_away(
     claiming = background.submit(after.claim)
     told.await_wait()
     broker.start()
-    assert claiming.result(60).latest == commit(1, 1)
+    assert claiming.result(PATIENCE_S).latest == commit(1, 1)
     broker.kill()
     told.forget()
     reading = background.submit(lambda: list(after.read()))
     told.await_wait()
     broker.start()
-    assert reading.result(60) == [commit(1, 1)]
+    assert reading.result(PATIENCE_S) == [commit(1, 1)]
     for each in (log, after):
         each.close()
 
@@ -236,7 +236,7 @@ def test_an_append_that_is_given_up_has_an_unknown_outcome_which_the_next_claim_
     told.await_wait()
     log.close()
     with pytest.raises(OutcomeUnknown):
-        running.result(20)
+        running.result(PATIENCE_S)
     broker.start()
     after = owner(broker, topics)
     claim = after.claim()
@@ -295,7 +295,7 @@ def test_whatever_is_killed_each_commit_is_in_the_log_once_and_in_order(
         else:
             told.append(made)
         sequence = len(told)
-    killing.result(60)
+    killing.result(PATIENCE_S)
     assert list(log.read()) == told
     assert [each.sequence for each in told] == list(range(1, sequence + 1))
     log.close()
@@ -314,7 +314,7 @@ async def test_a_post_says_that_kafka_is_away_and_writes_nothing_twice(
         KafkaPost(client, topics, CRAWL, deadline_s=1.0),
         KafkaInbound(client, topics, CRAWL, SHARD),
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while await post.post_parcels(parcels(1, 2)) != Handover(2):
             pass  # a broker that just started takes longer than the deadline
     broker.kill()
@@ -323,14 +323,14 @@ async def test_a_post_says_that_kafka_is_away_and_writes_nothing_twice(
         assert handed.count == 0 and "no acknowledgement within 1.0 s" in str(handed.failure)
     reading = asyncio.create_task(inbound.read_parcels(1))  # waits as long
     await asyncio.to_thread(broker.start)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while (handed := await post.post_parcels(parcels(3, 5))).failure is not None:
             assert handed.count == 0 or handed.count == 2
             if handed.count:
                 break
         assert [each.sequence for _, each in await reading][:2] == [3, 4]
     at, taken = 0, list[int]()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while at < await inbound.last_position():
             for position, parcel in await inbound.read_parcels(at):
                 at = position

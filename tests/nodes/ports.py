@@ -9,7 +9,16 @@ import random
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lycosa.commit import Claim, Commit, MemoryChangelog, MemoryLog, OutcomeUnknown, RolledBack
+from lycosa.commit import (
+    Claim,
+    Commit,
+    Feed,
+    MemoryChangelog,
+    MemoryLog,
+    OutcomeUnknown,
+    RolledBack,
+    no_rows,
+)
 from lycosa.exchange import ExchangeError, Parcel
 from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.ports import ResolveError, Resolver
@@ -187,7 +196,7 @@ class NodeLog:
         self._reach()
         return self._inner.read()
 
-    def append(self, commit: Commit) -> None:
+    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
         self._reach()
         world = self._process.machine.world
         kind = (
@@ -200,7 +209,7 @@ class NodeLog:
             raise RolledBack("injected")
         if kind == "lost":
             raise OutcomeUnknown("injected, not appended")
-        self._inner.append(commit)
+        self._inner.append(commit, feed)
         self._process.appended += 1
         if kind == "unknown":
             raise OutcomeUnknown("injected, appended")

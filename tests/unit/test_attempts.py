@@ -212,7 +212,7 @@ def test_nothing_in_a_file_stops_the_start(
 def test_rotation_goes_on_in_a_new_file_and_pairs_lines_across_files(tmp_path: Path) -> None:
     writer = Writer(tmp_path, file_bytes=500)
     open_attempt, time = writer.begin(1, "b.test"), 2.0
-    while not writer.log.is_full:
+    while not writer.log.is_full(0.0):
         writer.fetch(time, time + 0.5)
         time += 2
     work = writer.log.rotate_file(time + 1000, time)

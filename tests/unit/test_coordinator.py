@@ -9,6 +9,7 @@ import pytest
 
 from coordinating import RULES, World
 from lycosa.cluster.control import (
+    AsksSaved,
     Control,
     EndSaved,
     PermitSaved,
@@ -195,6 +196,32 @@ def test_a_node_that_joins_later_gets_its_share() -> None:
     assert sorted(len(node.workers) for node in world.nodes.values()) == [2, 2]
 
 
+def test_a_node_gets_no_more_shards_than_it_can_run() -> None:
+    one = Coordinator(1, 3, LimitSection(), ONE_PROCESS, 0.0)
+    one.handle_message("n", report([], most_shards=2), 0.0)
+    [given] = [told(each) for each in one.tick(0.0, 0.0)]
+    assert isinstance(given, Assignments) and len(given.shards) == 2
+    one.handle_message("m", report([], most_shards=2), 0.1)
+    assert [len(each.shards) for each in map(told, one.tick(0.1, 0.1))] == [1]  # type: ignore[attr-defined]
+
+
+def test_a_node_that_leaves_loses_its_shards_even_if_no_other_can_have_them() -> None:
+    one = Coordinator(1, 1, LimitSection(), ONE_PROCESS, 0.0)
+    one.handle_message("n", report([]), 0.0)
+    [given] = [told(each) for each in one.tick(0.0, 0.0)]
+    assert isinstance(given, Assignments)
+    one.handle_message("n", report([], serial=2, is_leaving=True), 0.1)
+    [taken] = [told(each) for each in one.tick(0.1, 0.1)]
+    assert isinstance(taken, Assignments) and not taken.shards
+    one.handle_message("m", report([]), 0.2)
+    one.handle_message(
+        "n", report([], serial=3, is_leaving=True, coordinator=1, obeyed=taken.version), 0.2
+    )
+    [moved] = [told(each) for each in one.tick(0.3, 0.3)]
+    assert isinstance(moved, Assignments) and list(moved.shards) == [0]
+    assert moved.shards[0] > given.shards[0]
+
+
 def test_a_fenced_worker_starts_only_under_a_greater_number() -> None:
     world = World(nodes=1, shards=1)
     world.start_coordinator()
@@ -300,7 +327,7 @@ def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
     one = OneShard()
     one.says(status())
     one.asks(Ask(Seeds("a", [])))
-    assert one.asks(NoMoreAsks()) == []
+    assert one.asks(NoMoreAsks()) == [AsksSaved(True)]
     assert NoMoreCalls() in one.says(SeedsTaken("a", []))
 
 
@@ -424,6 +451,20 @@ def test_a_stop_is_recorded_and_told_and_a_second_one_breaks_off() -> None:
         and isinstance(second[1], Assignments)
         and second[1].at_once
     )
+
+
+def test_a_failed_shard_does_not_keep_a_stopped_crawl_from_its_end() -> None:
+    one = OneShard()
+    failed = ShardReport(0, one.assignment, 1, ShardState.FAILED, why="a part is missing")
+    one.coordinator.handle_message("n", report([failed], serial=2), 1.0)
+    assert not one.coordinator.is_over
+    one.asks(StopCrawl("stopped"))
+    assert one.coordinator.is_over
+    [given] = [
+        each.message
+        for each in one.coordinator.handle_message("n", report([failed], serial=3), 2.0)
+    ]
+    assert isinstance(given, Assignments) and given.is_over
 
 
 def test_messages_survive_the_wire() -> None:

@@ -22,6 +22,7 @@ SENTENCES = {
     "cluster/node_plan.py",
     "cluster/worker_messages.py",
     "exchange/connection.py",
+    "network/handshake.py",
     "schedule/steps.py",
 }
 

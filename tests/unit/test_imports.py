@@ -22,7 +22,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "config", "urls", "model", "ports"]
-TOOLS = ["system", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
+TOOLS = ["system", "network", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 LAYERS = [
     VALUES,
@@ -31,7 +31,7 @@ LAYERS = [
     ["folder"],
     ["shard", "cluster"],
     ["worker", "inspect"],
-    ["processes", "simulate"],
+    ["processes", "serve", "simulate"],
     ["cli"],
 ]
 LAYERS += [["__main__"]]

@@ -248,3 +248,40 @@ def test_what_a_process_says_before_its_status_is_of_no_owner() -> None:
     acts = plan.handle_worker_message(0, WorkerStatus(4, 0, 0, 0), 0.2)
     assert acts[0] == TellCoordinator(Said(0, 10, 4, WorkerStatus(4, 0, 0, 0)))
     assert reported(acts) == [ShardReport(0, 10, 4, ShardState.RUNNING)]
+
+
+def test_a_node_that_leaves_stops_its_workers_and_says_when_none_is_left() -> None:
+    plan = plan_with(0, 1)
+    plan.handle_worker_end(1, KILLED, 0.1)  # restarted at once
+    plan.handle_worker_end(1, KILLED, 0.2)  # waits
+    acts = plan.leave(0.3)
+    assert TellWorker(0, Stop("stopped")) in acts
+    assert [(each.shard, each.state) for each in reported(acts)] == [(0, ShardState.STOPPING)]
+    assert not starts(plan.tick(99.0, MACHINE)) and not plan.has_left
+    acts = plan.handle_worker_end(0, Ended("stopped", Progress()), 99.5)
+    [report] = [act.message for act in acts if isinstance(act, TellCoordinator)]
+    assert isinstance(report, NodeReport) and report.is_leaving and report.shards == []
+    assert not plan.has_left  # the coordinator may not have received it
+    # the coordinator may still give it shards until then
+    assert not starts(plan.handle_message(Assignments(1, 2, report.serial, {0: 10, 5: 15}), 99.6))
+    assert plan.has_left
+
+
+def test_a_worker_that_fails_while_its_node_leaves_does_not_keep_it() -> None:
+    plan = plan_with(0)
+    plan.leave(0.1)
+    failed = Failed("lycosa.store.damage.StoreDamaged", "a part is missing", "")
+    acts = plan.handle_worker_end(0, failed, 0.2)
+    assert GiveUp(0, failed) in acts
+    [report] = [act.message for act in acts if isinstance(act, TellCoordinator)]
+    assert isinstance(report, NodeReport)
+    plan.handle_message(Assignments(1, 2, report.serial, {}), 0.3)
+    assert plan.has_left
+
+
+def test_a_node_learns_that_the_crawl_is_over() -> None:
+    plan = plan_with(0)
+    plan.handle_message(Assignments(1, 2, 2, {0: 10}, "finished"), 0.1)
+    assert not plan.is_over
+    plan.handle_message(Assignments(1, 2, 3, {0: 10}, "finished", is_over=True), 0.2)
+    assert plan.is_over

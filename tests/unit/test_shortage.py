@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from lycosa.model.parsed import ParserHealth
-from lycosa.processes.node import ParserNotes
+from lycosa.processes.worker_group import ParserNotes
 from lycosa.system.clock import ThreadOffload
 from lycosa.system.shortage import in_thread, is_shortage, pause_s
 

@@ -34,7 +34,8 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     are seconds since 1970. For an attempt that never ended (``is_finished`` is false), the end is
     the latest moment at which it can still have been running, as far as the log shows: the start of
     the worker's next run or of the crawl's next term, otherwise the last line of its run.
-    ``delay_s`` is the effective delay decided at its end.
+    ``delay_s`` is the effective delay decided at its end. ``term`` and ``place`` are those of its
+    file (``AttemptHead``).
     """
 
     worker: int
@@ -54,6 +55,8 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     status: int = 0
     duration_s: float = 0.0
     delay_s: float = 0.0
+    term: int = 0
+    place: str = ""
 
 
 def boot_id() -> str:
@@ -96,15 +99,16 @@ def attempt_file_number(path: Path) -> int:
     return int(path.name.split("-")[2].split(".")[0])
 
 
-def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
+def tidy(folder: Path, worker: int, kept: int, current: Path | None) -> None:
     """Compress the closed files of a worker and delete the oldest beyond ``kept``.
 
-    Blocks. It is safe to repeat after a crash.
+    ``current`` is the open file, ``None`` when all are closed. Blocks. It is safe to repeat after a
+    crash.
     """
     closed = [
         path
         for path in attempt_files_of(folder).get(worker, [])
-        if attempt_file_number(path) < attempt_file_number(current)
+        if current is None or attempt_file_number(path) < attempt_file_number(current)
     ]
     for path in closed[: max(0, len(closed) - kept)]:
         path.unlink()

@@ -5,7 +5,7 @@ one ``write`` before the call returns, so it survives ``kill -9`` without fsync.
 is ever changed. Each start of a worker begins a new file, so a line that a kill cut in two is the
 last of its file. Lines are text, with fields separated by tabs and times in whole microseconds:
 
-    R  version  boot  run  wall  monotonic  term
+    R  version  boot  run  wall  monotonic  term  place
         head of each file
     B  number  monotonic  wall  kind  address  host  url
         a request begins
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,10 +42,13 @@ _ESCAPES = str.maketrans({"\t": "%09", "\n": "%0A", "\r": "%0D"})
 
 
 class Keeping(NamedTuple):
-    """The size at which a file is full, and the number of closed files to keep."""
+    """The size at which a file is full, the number of closed files to keep, and the age in seconds
+    at which a file is closed.
+    """
 
     file_bytes: int = 64_000_000
     files: int = 64
+    age_s: float = inf
 
 
 DEFAULT_KEEPING = Keeping()
@@ -69,8 +73,10 @@ class AttemptLog:
         term: int = 0,
         boot: str | None = None,
         keeping: Keeping = DEFAULT_KEEPING,
+        place: str = "",
     ) -> None:
         self._folder, self.worker, self._term, self._keeping = folder, worker, term, keeping
+        self._place, self._began = place, monotonic
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
         # unique even if the clock and the process ids start again
@@ -80,9 +86,14 @@ class AttemptLog:
         self._start_file(wall, monotonic)
 
     @property
-    def is_full(self) -> bool:
+    def path(self) -> Path:
+        """The open file, or the last one."""
+        return self._path
+
+    def is_full(self, monotonic: float) -> bool:
         """Whether ``rotate_file`` should be called."""
-        return self._size >= self._keeping.file_bytes
+        is_old = monotonic - self._began >= self._keeping.age_s
+        return self._size >= self._keeping.file_bytes or is_old
 
     def begin_attempt(
         self, host: str, address: str, url: str, kind: FetchKind, monotonic: float, wall: float
@@ -125,8 +136,13 @@ class AttemptLog:
         The remainder compresses the closed files and deletes those beyond ``keeping.files``.
         """
         self._start_file(wall, monotonic)
+        self._began = monotonic
         current, folder, worker, kept = self._path, self._folder, self.worker, self._keeping.files
         return lambda: tidy(folder, worker, kept, current)
+
+    def compress_closed(self) -> None:
+        """Compress the last file as well, after ``close``. Blocks."""
+        tidy(self._folder, self.worker, self._keeping.files, None)
 
     def close(self, wall: float, monotonic: float) -> None:
         """Record that the worker ends on purpose: its unfinished requests are not crashes."""
@@ -163,8 +179,10 @@ class AttemptLog:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._path, self._size = fd, path, 0
+        place = f"\t{_clean(self._place)}" if self._place else ""
         self._write(
-            f"R\t{ATTEMPT_LOG_FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._term}\n"
+            f"R\t{ATTEMPT_LOG_FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._term}"
+            f"{place}\n"
         )
 
     def _write(self, line: str) -> None:

@@ -8,7 +8,7 @@ from starting; the audit counts such lines.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,14 +43,19 @@ class Contact(NamedTuple):
     delay_s: float
 
 
-class _Head(NamedTuple):
-    """The first line of a file."""
+class AttemptHead(NamedTuple):
+    """The first line of a file.
+
+    ``term`` is 0 when it is unknown. ``place`` names the machine and its table of addresses, in a
+    cluster; elsewhere it is empty.
+    """
 
     run: str
     boot: str
     wall: float
     monotonic: float
-    term: int  # 0: unknown
+    term: int
+    place: str = ""
 
 
 def _ignore(path: Path, line: int) -> None:
@@ -62,12 +67,18 @@ def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attem
 
     Within one boot the monotonic clock decides, because the wall clock may have been set back.
     """
-    files = attempt_files_of(folder)
+    return read_attempt_files(attempt_files_of(folder), on_damage)
+
+
+def read_attempt_files(
+    files: Mapping[int, Sequence[Path]], on_damage: OnDamage = _ignore
+) -> Iterator[Attempt]:
+    """The same of given files: those of each worker, oldest first."""
     # wall minus monotonic time of each boot, when its first run began
     offsets: dict[str, float] = {}
-    terms: dict[int, _Head] = {}  # the first start of each
+    terms: dict[int, AttemptHead] = {}  # the first start of each
     for paths in files.values():
-        for head in map(_head, paths):
+        for head in map(head_of, paths):
             if head is not None and head.boot:
                 offsets.setdefault(head.boot, head.wall - head.monotonic)
             if head is not None and head.term:
@@ -133,11 +144,11 @@ class _Reader:
     """Pairs the lines of one worker's files."""
 
     def __init__(
-        self, worker: int, on_damage: OnDamage, terms: Mapping[int, _Head] | None = None
+        self, worker: int, on_damage: OnDamage, terms: Mapping[int, AttemptHead] | None = None
     ) -> None:
         self._worker, self._on_damage = worker, on_damage
         self._terms = sorted((terms or {}).items())
-        self._head = _Head("", "", 0.0, 0.0, 0)
+        self._head = AttemptHead("", "", 0.0, 0.0, 0)
         self._open: dict[int, Attempt] = {}
         self._last = (0.0, 0.0)  # monotonic and wall time of the last line
         self.is_over = False  # the run ended on purpose
@@ -192,7 +203,7 @@ class _Reader:
         self.is_over = False
         return over
 
-    def _last_moment(self, following: _Head | None) -> tuple[float, float]:
+    def _last_moment(self, following: AttemptHead | None) -> tuple[float, float]:
         """Monotonic and wall time until which the finished run can have continued.
 
         That is the worker's next start, or the start of a term without it, whichever came first.
@@ -218,6 +229,8 @@ class _Reader:
             worker=self._worker,
             run=self._head.run,
             boot=self._head.boot,
+            term=self._head.term,
+            place=self._head.place,
             number=int(number),
             kind=FetchKind(int(kind)),
             host=host,
@@ -281,7 +294,7 @@ def _last_run(paths: list[Path]) -> list[Path]:
     taken: list[Path] = []
     run: str | None = None
     for path in reversed(paths):
-        head = _head(path)
+        head = head_of(path)
         if head is not None and run is not None and head.run != run:
             break
         run = head.run if head is not None else run
@@ -297,13 +310,13 @@ def _since(paths: list[Path], since: Since) -> list[Path]:
     first = len(paths)
     while first > 0:
         first -= 1
-        head = _head(paths[first])
+        head = head_of(paths[first])
         if head is not None and not since.is_before(head.wall, head.monotonic, head.boot):
             break
     return paths[max(0, first - 1) :]
 
 
-def _head(path: Path) -> _Head | None:
+def head_of(path: Path) -> AttemptHead | None:
     """The head of a file; ``None`` when a crash came before it was written."""
     try:
         with open_file(path) as file:
@@ -312,12 +325,13 @@ def _head(path: Path) -> _Head | None:
         return None
 
 
-def _parse_head(fields: list[str]) -> _Head:
+def _parse_head(fields: list[str]) -> AttemptHead:
     # the first files of version 1 had no term
-    tag, version, boot, run, wall, monotonic, *term = fields
+    tag, version, boot, run, wall, monotonic, *rest = fields
     if tag != "R" or int(version) != ATTEMPT_LOG_FORMAT or not monotonic:
         raise ValueError("not the head of an attempt log")
-    return _Head(run, boot, _s(wall), _s(monotonic), int(term[0]) if term else 0)
+    place = rest[1].rstrip("\n") if len(rest) > 1 else ""
+    return AttemptHead(run, boot, _s(wall), _s(monotonic), int(rest[0]) if rest else 0, place)
 
 
 def _s(field: str) -> float:

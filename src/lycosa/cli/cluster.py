@@ -1,80 +1,153 @@
-"""``lycosa cluster``: prepare a crawl on many machines, and check its topics and brokers."""
+"""``lycosa cluster``: create a crawl on many machines, check its topics, and control it."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli import cluster_control, cluster_status
+from lycosa.cli.cluster_parts import (
+    CLUSTER_FILE,
+    given_cluster,
+    kafka_client,
+    object_store,
+    topics_of,
+)
 from lycosa.cli.output import ExitCode, emit, emit_json, human_bytes
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.config.sections import Config
+    from lycosa.folder.bucket import CrawlMade
     from lycosa.kafka import Finding
+    from lycosa.objects.port import ObjectStore
 
 _SHARD_BYTES = 270_000_000  # of memory: a worker with its parse child
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 _EPILOG = """
 \b
 Examples:
-  lycosa cluster init cluster.toml     create missing topics, then check
-  lycosa cluster check cluster.toml    list wrong settings, each with the command that corrects it
+  lycosa cluster init cluster.toml --set scope.rule=site   create topics and the crawl, then check
+  lycosa cluster check cluster.toml          list wrong settings, each with its correction
+  lycosa cluster status cluster.toml         nodes, shards, progress
+  lycosa cluster drain cluster.toml node-2   move all shards away from a node
+  lycosa cluster stop cluster.toml           end the crawl; `lycosa cluster resume` continues it
 
 \b
 A minimal cluster.toml:
   name = "example"
   [kafka]
   addresses = ["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"]
+  [objects]
+  url = "s3://bucket/example"
+  [coordinator]
+  addresses = ["10.0.0.4:7070"]
 """
 
 
 @click.group(
-    "cluster", epilog=_EPILOG, short_help="Prepare a crawl on many machines, and check it."
+    "cluster", epilog=_EPILOG, short_help="Create, check and control a crawl on many machines."
 )
 def command() -> None:
-    """Prepare a crawl on many machines: its topics in Kafka, and their settings."""
+    """Create, check and control a crawl on many machines."""
 
 
-@command.command("init", short_help="Create missing topics, then check.")
-@click.argument("file", type=_FILE)
+@command.command("init", short_help="Create missing topics and the crawl, then check.")
+@click.argument("file", type=CLUSTER_FILE)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Settings file in TOML; see `lycosa config`.",
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting; may be repeated. See `lycosa config`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def init(file: Path, as_json: bool) -> int:
-    """Create the missing topics of the crawl that FILE (cluster.toml) describes.
+def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: bool) -> int:
+    """Create the missing topics, and the crawl that FILE (cluster.toml) describes.
 
-    Then check all topics and brokers.
+    The crawl's identity and settings are stored in object storage. If the crawl exists, the given
+    settings are changed; those that stored data depends on cannot change. Then check all topics and
+    brokers.
     """
-    return run(file, makes=True, as_json=as_json)
+    given = given_cluster(file)
+    client, store = kafka_client(given), object_store(given)
+    from lycosa.kafka import check_topics, make_topics
+
+    config = _config(given, store, config_file, pairs)
+    made = make_topics(client, topics_of(given))
+    findings = check_topics(client, topics_of(given))
+    return _report(given, made, findings, _store(given, store, config), as_json)
 
 
 @command.command("check", short_help="Check topics and brokers; change nothing.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=CLUSTER_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def check(file: Path, as_json: bool) -> int:
     """Check that brokers and topics have the settings that the crawl of FILE (cluster.toml) needs.
 
     Nothing is changed.
     """
-    return run(file, makes=False, as_json=as_json)
+    given = given_cluster(file)
+    client = kafka_client(given)
+    from lycosa.kafka import check_topics
+
+    return _report(given, [], check_topics(client, topics_of(given)), None, as_json)
 
 
-def run(file: Path, makes: bool, as_json: bool) -> int:
-    """Create topics if ``makes``, check, and print the result; returns the exit code."""
-    from lycosa.config.cluster_file import read_cluster_file
+command.add_command(cluster_status.status)
+for _each in cluster_control.COMMANDS:
+    command.add_command(_each)
 
-    given = read_cluster_file(file)
-    try:
-        from lycosa.kafka import KafkaClient, KafkaSettings, Topics, check_topics, make_topics
 
-        client = KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
-    except ImportError as error:
-        raise click.UsageError(
-            f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
-        ) from error
-    topics = Topics(given.name, given.shards, given.kafka.replication, given.kafka.min_insync)
-    made = make_topics(client, topics) if makes else []
-    findings = check_topics(client, topics)
+def _config(
+    given: ClusterFile, store: ObjectStore, file: Path | None, pairs: Sequence[str]
+) -> Config:
+    """The settings of all sources; those of an existing crawl replace the defaults.
+
+    Raises ``SettingsError``, ``ManifestError``, ``ObjectError``.
+    """
+    from lycosa.config.sources import DEFAULT, SAVED, SettingsError, load_settings
+    from lycosa.folder.bucket import check_cluster_settings, stored_config
+
+    settings = load_settings(file, os.environ, pairs, base=stored_config(store, given))
+    origin = settings.origin("frontier.partitions")
+    if origin not in (DEFAULT, SAVED) and settings.config.frontier.partitions != given.shards:
+        raise SettingsError(
+            [
+                f"{origin}: frontier.partitions: a cluster has one partition for each shard; set"
+                f" shards in {given.path}, where it is {given.shards}"
+            ]
+        )
+    check_cluster_settings(settings.config)
+    return settings.config
+
+
+def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CrawlMade:
+    from lycosa.folder.bucket import store_crawl
+    from lycosa.processes.session import SOFTWARE
+
+    return store_crawl(store, given, config, SOFTWARE, time.time())
+
+
+def _report(
+    given: ClusterFile,
+    made: list[str],
+    findings: list[Finding],
+    crawl: CrawlMade | None,
+    as_json: bool,
+) -> ExitCode:
+    """Print what was made and what is wrong; returns the exit code."""
     errors = [each for each in findings if not each.is_warning]
     if as_json:
         emit_json(
@@ -83,6 +156,9 @@ def run(file: Path, makes: bool, as_json: bool) -> int:
                 "shards": given.shards,
                 "memory_bytes": given.shards * _SHARD_BYTES,
                 "made": made,
+                "crawl": crawl.crawl.manifest.crawl if crawl else None,
+                "is_new": crawl.is_new if crawl else None,
+                "changes": crawl.changes if crawl else [],
                 "findings": [
                     {"what": each.what, "fix": each.fix, "is_warning": each.is_warning}
                     for each in findings
@@ -91,13 +167,18 @@ def run(file: Path, makes: bool, as_json: bool) -> int:
             }
         )
     else:
-        _print(given, made, findings)
+        _print(given, made, findings, crawl)
     return ExitCode.USAGE if errors else ExitCode.FINISHED
 
 
-def _print(given: ClusterFile, made: list[str], findings: list[Finding]) -> None:
+def _print(
+    given: ClusterFile, made: list[str], findings: list[Finding], crawl: CrawlMade | None
+) -> None:
     for name in made:
         emit(f"made topic {name}")
+    if crawl is not None:
+        for line in _crawl_lines(given, crawl):
+            emit(line)
     for each in findings:
         emit(f"{'warning' if each.is_warning else 'wrong'}: {each.what}")
         emit(f"  {each.fix.replace('cluster init FILE', f'cluster init {given.path}')}")
@@ -107,3 +188,15 @@ def _print(given: ClusterFile, made: list[str], findings: list[Finding]) -> None
     emit(f"{given.shards} shards need about {memory} of memory on all nodes together.")
     if not any(not each.is_warning for each in findings):
         emit(f"Topics and brokers have the settings that the crawl {given.name} needs.")
+
+
+def _crawl_lines(given: ClusterFile, crawl: CrawlMade) -> list[str]:
+    name = f"crawl {crawl.crawl.manifest.crawl[:8]}"
+    if crawl.is_new:
+        return [f"made {name} at {given.objects}"]
+    if not crawl.changes:
+        return [f"{name} exists at {given.objects}, with these settings"]
+    return [
+        f"changed settings of {name}; each worker uses them from its next start:",
+        *(f"  {change}" for change in crawl.changes),
+    ]

@@ -31,7 +31,9 @@ _COMMANDS = {
     "config": "Every setting with its value, source and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Query a crawl's tables with SQL.",
-    "cluster": "Prepare a crawl on many machines, and check it.",
+    "cluster": "Create, check and control a crawl on many machines.",
+    "serve": "Coordinate a crawl on many machines.",
+    "node": "Run this machine's share of a crawl on many machines.",
 }
 
 _EPILOG = f"""
@@ -55,6 +57,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.folder.manifest.ManifestError": (ExitCode.USAGE, ""),
     "lycosa.folder.lock.CrawlInUse": (ExitCode.USAGE, ""),
     "lycosa.folder.lock.LockUnsupported": (ExitCode.USAGE, ""),
+    "lycosa.processes.node_folder.NodeFolderError": (ExitCode.USAGE, ""),
     "lycosa.kv.port.TableLocked": (ExitCode.USAGE, "stop that process first"),
     "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),
@@ -67,6 +70,10 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         ExitCode.INTERNAL,
         "check the addresses, the network and the security settings",
     ),
+    "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
+    "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
+    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.exchange.errors.InboxDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.PositionLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),

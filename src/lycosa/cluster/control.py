@@ -33,35 +33,75 @@ class SettingsSaved(msgspec.Struct, frozen=True, tag=True):
 
 
 class EndSaved(msgspec.Struct, frozen=True, tag=True):
-    """The decision that the crawl ends, and how."""
+    """The decision that the crawl ends, and how; with an empty ``end`` it continues."""
 
     end: str
     at_once: bool
 
 
-Record = PermitSaved | SettingsSaved | EndSaved
+class AsksSaved(msgspec.Struct, frozen=True, tag=True):
+    """Whether all requests of callers were made, so that the crawl may finish."""
+
+    are_over: bool
+
+
+class DrainSaved(msgspec.Struct, frozen=True, tag=True):
+    """Whether the node gets no more shards."""
+
+    node: str
+    is_over: bool
+
+
+Record = PermitSaved | SettingsSaved | EndSaved | AsksSaved | DrainSaved
 
 
 class Control(msgspec.Struct, frozen=True):
     """The state after all records; the defaults are those of a new crawl.
 
-    ``permits`` are by shard.
+    ``permits`` are by shard. ``draining`` are the nodes that get no more shards.
     """
 
     permits: dict[int, PermitSaved] = {}
     settings: SettingsSaved = SettingsSaved(0, {})
     end: EndSaved = EndSaved("", False)
+    asks: AsksSaved = AsksSaved(False)
+    draining: frozenset[str] = frozenset()
+
+
+def key_of(record: Record) -> str:
+    """The part of the state that the record replaces as a whole.
+
+    The last record of each key defines the state, so a log may drop the others.
+    """
+    match record:
+        case PermitSaved(shard=shard):
+            return f"permit/{shard}"
+        case DrainSaved(node=node):
+            return f"drain/{node}"
+        case SettingsSaved():
+            return "settings"
+        case EndSaved():
+            return "end"
+        case AsksSaved():
+            return "asks"
 
 
 def folded(records: Iterable[Record]) -> Control:
     """The state after all records, in their order."""
     permits: dict[int, PermitSaved] = {}
-    settings, end = SettingsSaved(0, {}), EndSaved("", False)
+    draining: set[str] = set()
+    settings, end, asks = SettingsSaved(0, {}), EndSaved("", False), AsksSaved(False)
     for record in records:
         if isinstance(record, PermitSaved):
             permits[record.shard] = record
         elif isinstance(record, SettingsSaved):
             settings = record
-        else:
+        elif isinstance(record, EndSaved):
             end = record
-    return Control(permits, settings, end)
+        elif isinstance(record, AsksSaved):
+            asks = record
+        elif record.is_over:
+            draining.discard(record.node)
+        else:
+            draining.add(record.node)
+    return Control(permits, settings, end, asks, frozenset(draining))

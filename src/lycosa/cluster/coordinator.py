@@ -4,6 +4,7 @@ It assigns shards to nodes, grants permits, passes on requests and settings, and
 
     nodes' reports ──> placement ──────> Assignments to nodes
     owners' messages ─> permit_book ───> Permit, recorded first      (absolute numbers)
+                   ───> route_table ───> Routes: the addresses of owners
                    ───> end_rounds ────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
@@ -21,7 +22,7 @@ or something changed, and again after ``repeat_s`` while its status still lacks 
 
 from __future__ import annotations
 
-from lycosa.cluster.control import Control, EndSaved, SettingsSaved
+from lycosa.cluster.control import AsksSaved, Control, DrainSaved, EndSaved, SettingsSaved
 from lycosa.cluster.end_rounds import EndRounds
 from lycosa.cluster.messages import (
     CALLER,
@@ -29,7 +30,9 @@ from lycosa.cluster.messages import (
     Ask,
     Assignments,
     ChangeSettings,
+    ClusterStatus,
     Drain,
+    MoreAsks,
     Move,
     NodeReport,
     NoMoreAsks,
@@ -42,15 +45,15 @@ from lycosa.cluster.messages import (
     ToCoordinator,
 )
 from lycosa.cluster.node_view import NodeView
+from lycosa.cluster.overview import Decided, cluster_status
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner, Requests
+from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
-from lycosa.cluster.seats import Seats
+from lycosa.cluster.seats import Seats, lacking
 from lycosa.cluster.worker_messages import (
     LiveSettings,
-    NoMoreCalls,
-    Permit,
     ProbeAnswer,
     Progress,
     SeedsTaken,
@@ -78,13 +81,18 @@ class Coordinator:
         self.superseded_by = 0
         self._rules = rules
         self._placement = Placement(number, shards, rules, now)
+        for name in control.draining:
+            self._placement.drain_node(name, is_over=False)
+        self._placement.is_ending = bool(control.end.end)
         self._permits = PermitBook(limits, shards, control.permits)
         self._requests = Requests(rules.repeat_s)
         self._rounds = EndRounds()
         self._seats = Seats(shards, self._placement)
+        self._routes = RouteTable(number)
         self._settings = control.settings
         self._end = control.end
-        self._expects_asks = True
+        self._asks = control.asks
+        self._expects_asks = not control.asks.are_over
         self._ahead_s = 0.0  # wall clock minus the clock of ``now``
         self._out: list[OutgoingMessage] = []
 
@@ -103,8 +111,14 @@ class Coordinator:
 
     @property
     def is_over(self) -> bool:
-        """Whether the workers of all shards have ended."""
-        return all(place.is_over for place in self._placement.places)
+        """Whether the workers of all shards have ended.
+
+        A failed one counts as well once the crawl's end is decided.
+        """
+        return all(
+            place.is_over or (place.has_failed and bool(self._end.end))
+            for place in self._placement.places
+        )
 
     def worker_ends(self) -> list[str]:
         """How the workers that have ended did so."""
@@ -123,6 +137,17 @@ class Coordinator:
         """The live settings and their version."""
         return self._settings
 
+    def status(self, crawl: str, now: float) -> ClusterStatus:
+        """Everything that is known about ``crawl``, which is a name for operators."""
+        decided = Decided(
+            self.number, self._end, self._settings, self._expects_asks, self._requests.open_calls
+        )
+        return cluster_status(crawl, decided, self._placement, self._seats, now)
+
+    def follow_limits(self, limits: LimitSection) -> None:
+        """Follow changed limits."""
+        self._permits.follow_limits(limits)
+
     # -- messages
 
     def tick(self, now: float, wall: float) -> list[OutgoingMessage]:
@@ -134,6 +159,7 @@ class Coordinator:
         if self.superseded_by:
             return []
         self._placement.tick(now)
+        self._update_routes(now)
         for shard in range(len(self._seats)):
             self._tell_requests(shard, now)
         self._look_for_end()
@@ -164,6 +190,7 @@ class Coordinator:
         self._supersede(report.coordinator)
         if not self.superseded_by:
             self._placement.record_report(sender, report, now, now + self._ahead_s)
+            self._end_with_workers()
             self._tell_list(self._placement.nodes[sender])
 
     def _supersede(self, number: int) -> None:
@@ -181,8 +208,13 @@ class Coordinator:
                 self._send(CALLER, answered)
             for shard in range(len(self._seats)):
                 self._tell_requests(shard, now)
+        elif isinstance(message, MoreAsks):
+            self._expect_asks()
         elif isinstance(message, NoMoreAsks):
             self._expects_asks = False
+            if not self._asks.are_over:
+                self._asks = AsksSaved(True)
+                self._send(CONTROL, self._asks)
             for shard in range(len(self._seats)):
                 self._tell_what_lacks(shard, now)
         elif isinstance(message, StopCrawl):
@@ -195,9 +227,21 @@ class Coordinator:
             for shard in range(len(self._seats)):
                 self._tell_what_lacks(shard, now)
         elif isinstance(message, Drain):
+            self._send(CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
         elif isinstance(message, Move):
             self._placement.move_shard(message.shard, message.node)
+
+    def _expect_asks(self) -> None:
+        """Wait for requests; a crawl that ended continues.
+
+        That more is expected is not recorded: if the caller and this coordinator are both lost, the
+        crawl may finish. A caller that is still there says it again.
+        """
+        self._expects_asks = True
+        self._rounds.start_over()
+        if self._end.end:
+            self._set_end(EndSaved("", False))
 
     # -- what owners say
 
@@ -257,17 +301,15 @@ class Coordinator:
         status = seat.status
         if status is None or self._seats.owner(shard) is None:
             return
-        permit = self._permits.permit_for(shard)
-        if permit is not None and permit.term == status.term and status.serial < permit.serial:
-            self._tell_once(shard, Permit(permit.serial, permit.captures), now)
-        if status.settings < self._settings.version:
-            self._tell_once(shard, LiveSettings(self._settings.version, self._settings.values), now)
-        if (
-            status.expects_more
-            and not self._expects_asks
-            and not self._requests.are_open_for(shard)
+        may_end = not self._expects_asks and not self._requests.are_open_for(shard)
+        for message in lacking(
+            status,
+            self._permits.permit_for(shard),
+            LiveSettings(self._settings.version, self._settings.values),
+            self._routes.routes,
+            may_end,
         ):
-            self._tell_once(shard, NoMoreCalls(), now)
+            self._tell_once(shard, message, now)
 
     def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
         """Send the owner a message, unless the same was sent less than ``repeat_s`` ago."""
@@ -276,6 +318,13 @@ class Coordinator:
         if what != message or now - at >= self._rules.repeat_s:
             seat.told[type(message)] = message, now
             self._relay(shard, message)
+
+    def _update_routes(self, now: float) -> None:
+        before = self._routes.routes.version
+        self._routes.update(self._seats.addresses())
+        if self._routes.routes.version > before:
+            for shard in range(len(self._seats)):
+                self._tell_what_lacks(shard, now)
 
     def _tell_requests(self, shard: int, now: float) -> None:
         owner = self._seats.owner(shard)
@@ -303,11 +352,20 @@ class Coordinator:
             for shard, probe in self._rounds.probes_due(owners):
                 self._relay(shard, probe)
 
+    def _end_with_workers(self) -> None:
+        """The only worker of a crawl needs no coordinator to find that it is finished."""
+        if not self._end.end and self.is_over and set(self.worker_ends()) == {End.FINISHED.value}:
+            self._set_end(EndSaved(End.FINISHED.value, False))
+
     def _decide_end(self, end: str, at_once: bool) -> None:
         if not self._end.end or (at_once and not self._end.at_once):
-            self._end = EndSaved(self._end.end or end, at_once)
-            self._send(CONTROL, self._end)
-            self._placement.change_all()
+            self._set_end(EndSaved(self._end.end or end, at_once))
+
+    def _set_end(self, end: EndSaved) -> None:
+        self._end = end
+        self._send(CONTROL, end)
+        self._placement.is_ending = bool(end.end)
+        self._placement.change_all()
 
     # -- sending
 
@@ -323,7 +381,14 @@ class Coordinator:
         self._send(
             node.name,
             Assignments(
-                self.number, node.version, upon, assigned, self._end.end, self._end.at_once
+                self.number,
+                node.version,
+                upon,
+                assigned,
+                self._end.end,
+                self._end.at_once,
+                self.is_over,
+                self._placement.refusal(node),
             ),
         )
 

@@ -9,9 +9,10 @@ They are MessagePack, over sockets or within a process:
     coordinator -> node        Assignments  everything that the node should run, in answer to
                                every report and after each change
                                Relay        a message for one of its workers
-    caller -> coordinator      Ask, StopCrawl, NoMoreAsks, ChangeSettings, Drain, Move
-    coordinator -> caller      Answered
-    coordinator -> control     PermitSaved, SettingsSaved, EndSaved (``control``)
+    caller -> coordinator      MoreAsks, Ask, NoMoreAsks, StopCrawl, ChangeSettings, Drain, Move,
+                               StatusQuery
+    coordinator -> caller      Answered, ClusterStatus, and Accepted or Refused for the others
+    coordinator -> control     the records of ``control``
 
 Any message may be lost, repeated, late or overtaken. Messages that are sent repeatedly contain a
 complete state (reports, assignments, a worker's status). Their sender numbers them, so that an
@@ -26,7 +27,7 @@ from enum import Enum
 import msgspec
 
 from lycosa.cluster.control import Record
-from lycosa.cluster.worker_messages import Request, ToldCoordinator, ToldWorker
+from lycosa.cluster.worker_messages import Progress, Request, ToldCoordinator, ToldWorker
 
 CALLER, CONTROL = "caller", "control"
 """Names of senders and receivers that are not nodes.
@@ -85,8 +86,10 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
 
     ``began`` is when the node's program started, by its wall clock, and ``serial`` numbers its
     reports since then. ``coordinator`` is the greatest number received, ``obeyed`` the version of
-    that coordinator's assignments. ``wall`` is the node's clock; the other fields are free
-    resources in bytes.
+    that coordinator's assignments. ``wall`` is the node's clock; ``free_disk`` and ``free_memory``
+    are bytes. The node can run ``most_shards`` at the same time (0 = any number). With
+    ``is_leaving`` it stops its workers, and the shards that it no longer lists may be given to
+    others.
     """
 
     began: float
@@ -98,6 +101,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     free_memory: int
     shards: list[ShardReport]
     protocol: int = PROTOCOL
+    most_shards: int = 0
+    is_leaving: bool = False
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
@@ -124,7 +129,9 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     Of two lists the one with the greater ``version`` counts. ``upon`` is the serial of the report
     that the coordinator knew: a shard that was first reported later is not stopped for being absent
     from the list. A non-empty ``end`` (see ``End``) ends all workers; with ``at_once`` work in
-    flight is broken off.
+    flight is broken off. ``is_over`` says that the workers of all shards have ended, so no node is
+    needed any more. ``notice`` says why the node gets no shards, for its operator; it is empty when
+    the node may have some.
     """
 
     coordinator: int
@@ -133,6 +140,8 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     shards: dict[int, int]
     end: str = ""
     at_once: bool = False
+    is_over: bool = False
+    notice: str = ""
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
@@ -154,10 +163,17 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     shards: tuple[int, ...] = ()
 
 
+class MoreAsks(msgspec.Struct, frozen=True, tag=True):
+    """Requests will follow: a crawl that ended continues, and does not end before ``NoMoreAsks``.
+
+    A new crawl waits for requests without this message.
+    """
+
+
 class NoMoreAsks(msgspec.Struct, frozen=True, tag=True):
     """No more requests will follow, so the crawl may end when all are answered.
 
-    Without this message a crawl never finishes.
+    Without this message a new crawl never finishes.
     """
 
 
@@ -191,6 +207,10 @@ class Move(msgspec.Struct, frozen=True, tag=True):
     node: str
 
 
+class StatusQuery(msgspec.Struct, frozen=True, tag=True):
+    """A question for the ``ClusterStatus``."""
+
+
 class Answered(msgspec.Struct, frozen=True, tag=True):
     """All shards have answered the request ``call``.
 
@@ -201,8 +221,104 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     refused: list[tuple[str, str]]
 
 
+class Accepted(msgspec.Struct, frozen=True, tag=True):
+    """The request was recorded, where it has to be, and is followed."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """The request is refused, or the connection; ``reason`` is a line for an operator.
+
+    With ``is_final`` the same request will be refused again.
+    """
+
+    reason: str
+    is_final: bool = True
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """One node, as the coordinator knows it.
+
+    ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
+    empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
+    are in bytes. ``shards`` are those that it reports.
+    """
+
+    name: str
+    silent_s: float
+    is_lost: bool
+    is_draining: bool
+    refusal: str
+    ahead_s: float
+    free_disk: int
+    free_memory: int
+    shards: list[int]
+
+
+class ShardStatus(msgspec.Struct, frozen=True):
+    """One shard.
+
+    ``node`` is empty while it has none. ``state`` is that of ``ShardState``, empty while the node
+    has not reported the assignment. ``wanted`` is the node that an operator chose. ``queued`` URLs
+    wait.
+    """
+
+    shard: int
+    node: str
+    assignment: int
+    term: int
+    state: str
+    why: str
+    wanted: str
+    is_leaving: bool
+    address: str
+    captures: int
+    commits: int
+    queued: int
+    is_idle: bool
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
+    """Everything that a coordinator knows about the crawl.
+
+    ``is_quiet``: it assigns nothing yet, because nodes have not had the time to report. ``end`` is
+    how the crawl ends, empty while it does not, and ``is_over`` says that all workers have ended.
+    ``expects_asks``: it waits for more requests of a caller. ``waits_for`` is what the coordinator
+    itself waits for, for example Kafka. ``progress`` is the sum over all shards; ``settings`` are
+    the live ones.
+    """
+
+    crawl: str
+    coordinator: int
+    nodes: list[NodeStatus]
+    most_nodes: int
+    shards: list[ShardStatus]
+    progress: Progress
+    end: str
+    at_once: bool
+    is_over: bool
+    is_quiet: bool
+    expects_asks: bool
+    open_requests: int
+    settings_version: int
+    settings: dict[str, str]
+    waits_for: str = ""
+
+
+CallerMessage = (
+    MoreAsks | Ask | NoMoreAsks | StopCrawl | ChangeSettings | Drain | Move | StatusQuery
+)
+ToCaller = Answered | Accepted | Refused | ClusterStatus
 ToCoordinator = (
-    NodeReport | Said | Superseded | Ask | NoMoreAsks | StopCrawl | ChangeSettings | Drain | Move
+    NodeReport
+    | Said
+    | Superseded
+    | MoreAsks
+    | Ask
+    | NoMoreAsks
+    | StopCrawl
+    | ChangeSettings
+    | Drain
+    | Move
 )
 ToNode = Assignments | Relay
 Sendable = Assignments | Relay | Answered | Record
@@ -220,4 +336,7 @@ class OutgoingMessage(msgspec.Struct, frozen=True):
 
 encode_node_message = msgspec.msgpack.Encoder().encode
 decode_to_coordinator = msgspec.msgpack.Decoder(ToCoordinator).decode
-decode_to_node = msgspec.msgpack.Decoder(ToNode).decode
+decode_from_caller = msgspec.msgpack.Decoder(CallerMessage).decode
+decode_to_caller = msgspec.msgpack.Decoder(ToCaller).decode
+decode_to_node = msgspec.msgpack.Decoder(ToNode | Refused).decode
+decode_hello = msgspec.msgpack.Decoder(CoordinatorHello).decode

@@ -40,6 +40,7 @@ from lycosa.cluster.node_acts import (
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.shard_run import ShardRun
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
@@ -61,58 +62,32 @@ _NO_DEATH = ("Fenced", "OutcomeUnknown")
 _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
 
 
-class _Run:
-    """One shard on this node."""
-
-    __slots__ = (
-        "asked",
-        "assignment",
-        "commits",
-        "due",
-        "end",
-        "fruitless",
-        "known_since",
-        "last_commits",
-        "state",
-        "term",
-        "why",
-    )
-
-    def __init__(self) -> None:
-        self.assignment = 0
-        self.state = ShardState.STARTING
-        self.term = -1
-        # the serial of the first report that names it under this assignment; 0 = none yet
-        self.known_since = 0
-        self.fruitless = 0  # deaths in a row without a commit in between
-        self.asked = 0  # the same for ends that are not deaths
-        self.commits = 0
-        self.last_commits = -1  # the commits when a process last ended
-        self.due = 0.0  # when it is restarted
-        self.end = ""
-        self.why = ""
-
-
 class NodePlan:
     """The plan of one node.
 
     ``began`` is when its program started, by its wall clock; it identifies this run of the program.
+    It runs at most ``most_shards`` shards at the same time (0 = any number).
     """
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, most_shards: int = 0) -> None:
         self.coordinator = 0
         self.deaths = 0
         self.end: Stop | None = None
-        self.is_abandoned = False
+        self.is_abandoned = self.is_leaving = False
+        self.is_over = False
+        """The coordinator said that all shards of the crawl have ended."""
         self._began = began
+        self._most_shards = most_shards
         self._serial = 0
+        self._left = 0  # the serial of the report that nothing runs any more
         self._obeyed = 0
         self._upon = 0
+        self._notice = ""
         self._wanted: dict[int, int] = {}
         # the greatest assignment numbers received; no lower one is followed
         self._greatest: dict[int, int] = {}
         self._processes: dict[int, int] = {}  # the number of processes started, by shard
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, ShardRun] = {}
         self._machine: Machine | None = None
         self._next_report = 0.0
         self._is_changed = False
@@ -128,6 +103,9 @@ class NodePlan:
         """Shards that have a process."""
         return [shard for shard, run in self._runs.items() if run.state in _ALIVE]
 
+    def has_shard(self, shard: int) -> bool:
+        return shard in self._runs
+
     def greeting(self, shard: int) -> Stop | None:
         """The message for a new process of the shard after its job."""
         run = self._runs[shard]
@@ -140,6 +118,26 @@ class NodePlan:
             if run.state in (ShardState.WAITING, ShardState.ASKING):
                 self._over(run, End.STOPPED.value)
         return self._report_change(now)
+
+    def leave(self, now: float) -> list[NodeAct]:
+        """Stop all workers in order, so that other nodes can run their shards without a hold.
+
+        Nothing is started from now on. ``has_left`` says when the node may end.
+        """
+        self.is_leaving = self._is_changed = True
+        acts: list[NodeAct] = []
+        for shard, run in list(self._runs.items()):
+            if run.state in (ShardState.STARTING, ShardState.RUNNING):
+                run.state = ShardState.STOPPING
+                acts.append(TellWorker(shard, Stop(End.STOPPED.value)))
+            elif run.state is not ShardState.STOPPING:
+                del self._runs[shard]
+        return acts + self._report_change(now)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the node runs nothing and the coordinator has answered a report that says so."""
+        return 0 < self._left <= self._upon
 
     # -- the coordinator
 
@@ -161,7 +159,8 @@ class NodePlan:
             return []
         self._is_changed = self._is_changed or message.version > self._obeyed
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
-        acts: list[NodeAct] = []
+        self.is_over = message.is_over
+        acts = self._hear_notice(message.notice)
         end = Stop(message.end, message.at_once) if message.end else None
         if end is not None and end != self.end:
             acts += [
@@ -174,13 +173,22 @@ class NodePlan:
             acts += self._settle(shard, now)
         return acts + self._report_change(now)
 
+    def _hear_notice(self, notice: str) -> list[NodeAct]:
+        """Tell the operator why the node gets no shards, when the reason changes."""
+        before, self._notice = self._notice, notice
+        if _without_numbers(notice) == _without_numbers(before):
+            return []
+        if notice:
+            return [Note(f"this node gets no shards: {notice}")]
+        return [Note("this node may have shards again")]
+
     def _settle(self, shard: int, now: float) -> list[NodeAct]:
         """Bring one shard to the state that the list demands."""
         run, wanted = self._runs.get(shard), self._wanted_now(shard)
         if run is None:
             if not wanted:
                 return []
-            run = self._runs[shard] = _Run()
+            run = self._runs[shard] = ShardRun()
             return [self._start(shard, run, wanted)]
         if wanted == run.assignment:
             return []
@@ -206,16 +214,18 @@ class NodePlan:
 
         A list may be older than the assignments received since.
         """
+        if self.is_leaving:
+            return 0
         wanted = self._wanted.get(shard, 0)
         return wanted if wanted >= self._greatest.get(shard, 0) else 0
 
-    def _start(self, shard: int, run: _Run, assignment: int) -> StartWorker:
+    def _start(self, shard: int, run: ShardRun, assignment: int) -> StartWorker:
         self._number(run, shard, assignment)
         run.state, run.term, run.end, run.why = ShardState.STARTING, -1, "", ""
         process = self._processes[shard] = self._processes.get(shard, 0) + 1
         return StartWorker(shard, assignment, process, run.fruitless >= CAREFUL_DEATHS)
 
-    def _number(self, run: _Run, shard: int, assignment: int) -> None:
+    def _number(self, run: ShardRun, shard: int, assignment: int) -> None:
         if assignment != run.assignment:
             run.known_since = 0
         run.assignment = assignment
@@ -233,7 +243,8 @@ class NodePlan:
             run.term, self._is_changed = message.term, True
             run.state = ShardState.RUNNING if run.state is ShardState.STARTING else run.state
         if isinstance(message, Progress):
-            run.commits = message.commits
+            # a process that still opens its shard does not know its commits
+            run.commits = max(run.commits, message.commits)
         if run.term < 0:
             return []  # a process sends its status first, so this is not from a known owner
         return [
@@ -265,18 +276,18 @@ class NodePlan:
             )
         return acts + self._report_change(now)
 
-    def _over(self, run: _Run, end: str) -> list[NodeAct]:
+    def _over(self, run: ShardRun, end: str) -> list[NodeAct]:
         run.state, run.end = ShardState.ENDED, end
         return []
 
-    def _leave(self, shard: int, run: _Run) -> list[NodeAct]:
+    def _leave(self, shard: int, run: ShardRun) -> list[NodeAct]:
         """Release a shard that was stopped for another node, or restart it if it is ours again."""
         if wanted := self._wanted_now(shard):
             return [self._start(shard, run, wanted)]
         del self._runs[shard]
         return []
 
-    def _ask(self, shard: int, run: _Run, failed: Failed, now: float) -> list[NodeAct]:
+    def _ask(self, shard: int, run: ShardRun, failed: Failed, now: float) -> list[NodeAct]:
         """Wait for the coordinator's decision after fencing or an append of unknown outcome."""
         run.state, run.why = ShardState.ASKING, failed.text
         run.asked = self._in_row(run, run.asked)
@@ -288,7 +299,7 @@ class NodePlan:
             )
         ]
 
-    def _died(self, shard: int, run: _Run, how: str, now: float) -> list[NodeAct]:
+    def _died(self, shard: int, run: ShardRun, how: str, now: float) -> list[NodeAct]:
         self.deaths += 1
         run.fruitless = self._in_row(run, run.fruitless)
         run.due = now + _pause_s(run.fruitless)
@@ -301,13 +312,13 @@ class NodePlan:
         return [note, *self._start_when_due(shard, run, now)]
 
     @staticmethod
-    def _in_row(run: _Run, before: int) -> int:
+    def _in_row(run: ShardRun, before: int) -> int:
         """The number of such ends in a row without a commit in between."""
         number = before + 1 if run.commits <= run.last_commits else 1
         run.last_commits = run.commits
         return number
 
-    def _start_when_due(self, shard: int, run: _Run, now: float) -> list[NodeAct]:
+    def _start_when_due(self, shard: int, run: ShardRun, now: float) -> list[NodeAct]:
         if run.state is not ShardState.WAITING or now < run.due or self.is_abandoned:
             return []
         return [self._start(shard, run, run.assignment)]
@@ -333,6 +344,8 @@ class NodePlan:
         self._serial += 1
         for run in self._runs.values():
             run.known_since = run.known_since or self._serial
+        if self.is_leaving and not self.alive:
+            self._left = self._left or self._serial
         shards = [
             ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why)
             for shard, run in sorted(self._runs.items())
@@ -347,6 +360,8 @@ class NodePlan:
             machine.free_disk,
             machine.free_memory,
             shards,
+            most_shards=self._most_shards,
+            is_leaving=self.is_leaving,
         )
         return [TellCoordinator(report)]
 
@@ -357,6 +372,11 @@ def _pause_s(ends: int) -> float:
     The cause may pass, as a lack of memory does.
     """
     return min(_FIRST_PAUSE_S * 2.0 ** (ends - 2), _LONGEST_PAUSE_S) if ends > 1 else 0.0
+
+
+def _without_numbers(text: str) -> str:
+    """The text by which two notices are the same, although a measured value differs."""
+    return "".join(each for each in text if not each.isdigit())
 
 
 def _is_no_death(failed: Failed) -> bool:

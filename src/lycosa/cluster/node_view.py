@@ -19,6 +19,7 @@ class NodeView:
         self.heard = 0.0
         self.is_draining = False
         self.is_lost = False
+        self.is_admitted = False
         self.version = 0  # of its list of assignments
         self.told = 0  # the version that was sent last
         self._ahead_s: deque[float] = deque(maxlen=_CLOCK_LOOKS)
@@ -61,15 +62,25 @@ class NodeView:
         The travel time of a report makes the node's clock look late, never early. So the greatest
         difference of the last reports is the most accurate.
         """
-        return bool(self._ahead_s) and abs(max(self._ahead_s)) > tolerance_s
+        return abs(self.ahead_s) > tolerance_s
+
+    @property
+    def ahead_s(self) -> float:
+        """The node's clock minus the coordinator's, in seconds; 0 while it is unknown."""
+        return max(self._ahead_s, default=0.0)
 
     def may_have(self, rules: ClusterRules) -> bool:
         """Whether the node may get another shard."""
-        if self.report is None or self.is_lost or self.must_lose(rules):
+        if self.report is None or self.is_lost or not self.is_admitted or self.must_lose(rules):
             return False
         return (
             self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
         )
+
+    def has_room(self, shards: int) -> bool:
+        """Whether the node can run one more shard than ``shards``."""
+        most = self.report.most_shards if self.report is not None else 0
+        return not most or shards < most
 
     def must_lose(self, rules: ClusterRules) -> bool:
         """Whether the node's shards have to move, if another node can have them."""
@@ -83,8 +94,46 @@ class NodeView:
     def is_refused(self, rules: ClusterRules) -> bool:
         """Whether the node may run nothing, even if no other node can.
 
-        Its clock is wrong, so it would request hosts too early, or it uses another protocol.
+        Its clock is wrong, so it would request hosts too early, or it uses another protocol, or it
+        is about to end.
         """
         return self.is_clock_off(rules.clock_off_s) or (
-            self.report is not None and self.report.protocol != PROTOCOL
+            self.report is not None and (self.report.protocol != PROTOCOL or self.report.is_leaving)
         )
+
+    def refusal(self, rules: ClusterRules, has_room: bool) -> str:
+        """Why the node gets no shards, as a line for its operator; empty when it may have some.
+
+        ``has_room``: fewer nodes than the maximum have shards.
+        """
+        report = self.report
+        if report is None:
+            return "it has not reported yet"
+        if report.protocol != PROTOCOL:
+            return (
+                f"it uses protocol {report.protocol} and the coordinator {PROTOCOL}: install the"
+                " same version of lycosa on both"
+            )
+        if self.is_clock_off(rules.clock_off_s):
+            way = "ahead of" if self.ahead_s > 0 else "behind"
+            return (
+                f"its clock is {abs(self.ahead_s):.1f} s {way} the coordinator's, and at most"
+                f" {rules.clock_off_s:g} s are allowed: synchronise both clocks (NTP)"
+            )
+        if self.is_draining:
+            return "it is being drained; `lycosa cluster drain --over` ends that"
+        if not self.is_admitted and not has_room:
+            return (
+                f"at most {rules.most_nodes} nodes may have shards at the same time (nodes in"
+                " cluster.toml): it waits until one of them is drained or lost"
+            )
+        if report.free_disk < rules.low_disk:
+            return f"{_gb(report.free_disk)} are free on its disk, less than {_gb(rules.low_disk)}"
+        if report.free_memory < rules.low_memory:
+            free = _gb(report.free_memory)
+            return f"{free} of its memory are free, less than {_gb(rules.low_memory)}"
+        return ""
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.3g} GB"

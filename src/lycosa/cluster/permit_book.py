@@ -24,8 +24,7 @@ class PermitBook:
     """The permits of all shards. ``known`` are those that an earlier coordinator recorded."""
 
     def __init__(self, limits: LimitSection, shards: int, known: Mapping[int, PermitSaved]) -> None:
-        self._limit = limits.max_pages
-        self._bytes = limits.max_bytes
+        self.follow_limits(limits)
         self._shards = shards
         self._permits = dict(known)
         self._asking: list[int] = []
@@ -35,6 +34,11 @@ class PermitBook:
             f"<PermitBook limit={self._limit}"
             f" permits={ {s: p.captures for s, p in self._permits.items()} } asking={self._asking}>"
         )
+
+    def follow_limits(self, limits: LimitSection) -> None:
+        """Follow changed limits; what was granted stays granted."""
+        self._limit = limits.max_pages
+        self._bytes = limits.max_bytes
 
     @property
     def left(self) -> int:

@@ -24,7 +24,9 @@ from lycosa.cluster.messages import NodeReport, ShardReport, ShardState
 from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.rules import ClusterRules
 
-_COUNT_BITS = 32
+COUNT_BITS = 32
+"""Bits of a number that a coordinator gives for its own count; its own number is above them."""
+_FORGOTTEN_S = 3600.0  # after that a node that was lost is no longer shown
 _OVER = (ShardState.ENDED, ShardState.FAILED)
 
 
@@ -52,6 +54,11 @@ class ShardPlace:
         """Whether its worker reached the end of the crawl."""
         return self.report is not None and self.report.state is ShardState.ENDED
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether its worker cannot continue, and a restart would not help."""
+        return self.report is not None and self.report.state is ShardState.FAILED
+
 
 class Placement:
     """All shards and nodes. ``number`` is the coordinator's."""
@@ -66,6 +73,7 @@ class Placement:
         self._ticked = now
         self.places = [ShardPlace() for _ in range(shards)]
         self.nodes: dict[str, NodeView] = {}
+        self.is_ending = False
 
     def __repr__(self) -> str:
         return f"<Placement {dict(enumerate(self.places))} {list(self.nodes.values())}>"
@@ -81,8 +89,9 @@ class Placement:
         for each in report.shards:
             if each.shard < len(self.places):
                 self._compare(node, self.places[each.shard], each)
+        if running := node.shards:
+            node.is_admitted = True  # an earlier coordinator admitted it
         obeyed = report.obeyed if report.coordinator == self._number else 0
-        running = node.shards
         for shard, place in enumerate(self.places):
             if place.node == name and shard not in running:
                 # it was not started yet, or the node's program was restarted
@@ -131,25 +140,60 @@ class Placement:
                 for place in self.places:
                     if place.node == node.name and not place.is_over:
                         self._free(place)
-        self._answer_asking()
+        self._admit(now)
+        self._restart_workers()
         self._send_away()
         for place in self.places:
             if not place.node and (chosen := self._choose(place)) is not None:
                 self._give(place, chosen)
 
-    def _answer_asking(self) -> None:
-        """Allow workers that ended as ``ASKING`` to restart, under a new assignment number.
+    def _admit(self, now: float) -> None:
+        """Admit nodes in the order in which they reported, up to the maximum number."""
+        for node in list(self.nodes.values()):
+            has_none = not self._load(node)
+            if node.is_lost and now - node.heard > self._rules.vacant_s:
+                node.is_admitted = False
+                if has_none and not node.is_draining and now - node.heard > _FORGOTTEN_S:
+                    del self.nodes[node.name]
+            elif node.is_draining and has_none and not node.shards:
+                node.is_admitted = False
+        free = self._room()
+        for node in self.nodes.values():
+            may_come = not (
+                node.is_admitted
+                or node.is_lost
+                or node.is_draining
+                or node.report is None
+                or node.is_refused(self._rules)
+            )
+            if free > 0 and may_come:
+                node.is_admitted = True
+                self._change(node)
+                free -= 1
 
-        They were fenced, or do not know the outcome of an append.
+    @property
+    def most_nodes(self) -> int:
+        """The maximum number of nodes that have shards."""
+        return self._rules.most_nodes
+
+    def _room(self) -> int:
+        """How many more nodes may be admitted."""
+        return self._rules.most_nodes - sum(node.is_admitted for node in self.nodes.values())
+
+    def _restart_workers(self) -> None:
+        """Let workers that ended start again, under a new assignment number.
+
+        Those that end as ``ASKING`` were fenced, or do not know the outcome of an append. The
+        others ended with a crawl that continues.
         """
         for place in self.places:
-            if (
-                place.node
-                and not place.leaving
-                and place.report is not None
-                and place.report.state is ShardState.ASKING
-            ):
-                self._give(place, self.nodes[place.node])
+            if place.node and not place.leaving and place.report is not None:
+                node = self.nodes[place.node]
+                is_resumed = place.is_over and not self.is_ending and self._rules.restarts
+                if is_resumed and not node.may_have(self._rules):
+                    self._free(place)
+                elif is_resumed or place.report.state is ShardState.ASKING:
+                    self._give(place, node)
 
     def _send_away(self) -> None:
         """Take shards from nodes that should not have them, one at a time unless it is urgent."""
@@ -187,7 +231,12 @@ class Placement:
 
         The operator's choice, otherwise the one with the fewest shards.
         """
-        able = [node for node in self.nodes.values() if node.may_have(self._rules)]
+        able = [
+            node
+            for node in self.nodes.values()
+            if node.may_have(self._rules)
+            and (place.node == node.name or node.has_room(self._load(node)))
+        ]
         chosen = next((node for node in able if node.name == place.wanted), None)
         return chosen or min(able, key=lambda node: (self._load(node), node.name), default=None)
 
@@ -196,7 +245,7 @@ class Placement:
 
     def _give(self, place: ShardPlace, node: NodeView) -> None:
         self._count += 1
-        place.node, place.assignment = node.name, (self._number << _COUNT_BITS) + self._count
+        place.node, place.assignment = node.name, (self._number << COUNT_BITS) + self._count
         place.leaving, place.report = 0, None
         self._change(node)
 
@@ -213,6 +262,10 @@ class Placement:
     def _next_version(self) -> int:
         self._version += 1
         return self._version
+
+    def refusal(self, node: NodeView) -> str:
+        """Why the node gets no shards; empty when it may have some."""
+        return node.refusal(self._rules, self._room() > 0)
 
     def change_all(self) -> None:
         """Mark all lists as changed."""

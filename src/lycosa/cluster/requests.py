@@ -51,6 +51,11 @@ class Requests:
         """Whether no request is open."""
         return not self._open
 
+    @property
+    def open_calls(self) -> int:
+        """How many requests are open."""
+        return len(self._open)
+
     def are_open_for(self, shard: int) -> bool:
         """Whether the shard has yet to answer a request."""
         return any(shard in each.missing for each in self._open.values())

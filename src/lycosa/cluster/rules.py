@@ -14,7 +14,10 @@ class ClusterRules(msgspec.Struct, frozen=True):
     starts, or was stopped, assigns nothing for that long. ``repeat_s``: a message without
     acknowledgement is sent again after this time. ``clock_off_s``: a node whose clock differs by
     more gets no shards. Below ``low_disk`` or ``low_memory`` (bytes) a node gets no new shards;
-    below half of them its shards move.
+    below half of them its shards move. ``balances`` moves shards from nodes that have more than
+    others, ``restarts`` starts workers again that ended with a crawl that continues. At most
+    ``most_nodes`` have shards at the same time; the place of a node that was lost is free after
+    ``vacant_s``, when it certainly sends no more requests.
     """
 
     node_timeout_s: float = 20.0
@@ -23,6 +26,9 @@ class ClusterRules(msgspec.Struct, frozen=True):
     low_disk: int = 10_000_000_000
     low_memory: int = 500_000_000
     balances: bool = True
+    restarts: bool = True
+    most_nodes: int = 1024
+    vacant_s: float = 90.0
 
 
 ONE_PROCESS = ClusterRules(
@@ -32,6 +38,7 @@ ONE_PROCESS = ClusterRules(
     low_disk=0,
     low_memory=0,
     balances=False,
+    restarts=False,
 )
 """Rules for coordinator and node in one process.
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lycosa.cluster.control import PermitSaved
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner
-from lycosa.cluster.worker_messages import Progress, ToldWorker, WorkerStatus, is_over
+from lycosa.cluster.worker_messages import (
+    LiveSettings,
+    NoMoreCalls,
+    Permit,
+    Progress,
+    Routes,
+    ToldWorker,
+    WorkerStatus,
+    is_over,
+)
 
 
 class Seat:
@@ -64,6 +74,14 @@ class Seats:
         }
         return owners if len(owners) == len(self._seats) else None
 
+    def addresses(self) -> dict[int, str]:
+        """The addresses of all current owners that have one, by shard."""
+        return {
+            shard: seat.status.address
+            for shard, seat in enumerate(self._seats)
+            if seat.status is not None and seat.status.address and self.owner(shard) is not None
+        }
+
     def captures(self) -> int:
         """The captures of the whole crawl, as reported by the owners."""
         return sum(
@@ -74,3 +92,26 @@ class Seats:
     def are_idle(self) -> bool:
         """Whether all owners were idle in their last report."""
         return is_over([seat.progress for seat in self._seats], self.captures())
+
+
+def lacking(
+    status: WorkerStatus,
+    permit: PermitSaved | None,
+    settings: LiveSettings,
+    routes: Routes,
+    may_end: bool,
+) -> list[ToldWorker]:
+    """What an owner lacks by its status.
+
+    ``may_end``: no caller will ask it for anything more.
+    """
+    found: list[ToldWorker] = []
+    if permit is not None and permit.term == status.term and status.serial < permit.serial:
+        found.append(Permit(permit.serial, permit.captures))
+    if status.settings < settings.version:
+        found.append(settings)
+    if status.routes < routes.version:
+        found.append(routes)
+    if status.expects_more and may_end:
+        found.append(NoMoreCalls())
+    return found

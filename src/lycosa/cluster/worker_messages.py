@@ -173,8 +173,10 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     ``memory`` lists the processes. ``memory_bytes`` counts towards ``memory_bound`` (0 = unknown):
     the processes' private memory and, in the supervisor's sum, the program's code once. ``relief``
     describes what is done to stay below the bound, and ``undelivered`` the parcel that another
-    worker has not taken for long; both are for messages. ``parser`` is the parser's health; for
-    several workers it has the sums, and the first reason why one is away. ``unparsed`` stored
+    worker has not taken for long; both are for messages. ``waits_for`` says what the worker waits
+    for outside itself (Kafka, object storage), or how much of a snapshot it has restored; before
+    its first commit nothing else is known. ``parser`` is the parser's health; for several workers
+    it has the sums, and the first reason why one is away. ``unparsed`` stored
     bodies wait to be parsed again; ``reparsed`` were parsed again in this run. ``longest_turn_s``
     is the maximum processor time of one turn of a worker's loop in this run.
     """
@@ -210,6 +212,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     unparsed: int = 0
     reparsed: int = 0
     undelivered: str = ""
+    waits_for: str = ""
     longest_turn_s: float = 0.0
     uploads: UploadState | None = None
 
@@ -288,6 +291,7 @@ def total(reports: list[Progress]) -> Progress:
         lacks_room=any(report.lacks_room for report in reports),
         relief=next((report.relief for report in reports if report.relief), ""),
         undelivered=next((report.undelivered for report in reports if report.undelivered), ""),
+        waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
         longest_turn_s=max(report.longest_turn_s for report in reports),
         parser=_health([report.parser for report in reports]),
     )

@@ -12,7 +12,16 @@ from lycosa.commit.files import (
 from lycosa.commit.last_commit import LastCommit, last_mark
 from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, LogUnusable, all_logs
 from lycosa.commit.memory_log import MemoryChangelog, MemoryLog
-from lycosa.commit.port import Claim, Fenced, Log, OutcomeUnknown, RolledBack
+from lycosa.commit.port import (
+    Claim,
+    Feed,
+    FeedRow,
+    Fenced,
+    Log,
+    OutcomeUnknown,
+    RolledBack,
+    no_rows,
+)
 from lycosa.commit.record import (
     MARK_KEY,
     NOTHING,
@@ -35,6 +44,8 @@ __all__ = [
     "Claim",
     "Commit",
     "CommitLog",
+    "Feed",
+    "FeedRow",
     "Fenced",
     "FileLog",
     "FolderLogs",
@@ -57,6 +68,7 @@ __all__ = [
     "maker_of",
     "marked",
     "merged_by_worker",
+    "no_rows",
     "read_logs",
     "saved_logs",
 ]

@@ -9,13 +9,13 @@ newer claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from lycosa.commit.port import Claim, Fenced
+from lycosa.commit.port import Claim, Feed, FeedRow, Fenced, no_rows
 from lycosa.commit.record import NOTHING, Commit, LogDamaged
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -37,6 +37,7 @@ class MemoryChangelog:
         self._entries: list[_Entry] = []
         self._producer = 0
         self.terms = 0
+        self.feed: list[FeedRow] = []  # of all commits, for readers outside
         self._trimmed = 0  # the commit of the newest snapshot named by a trim
 
     def fence(self) -> int:
@@ -51,10 +52,11 @@ class MemoryChangelog:
         self._entries.append(_Entry(self.terms, b""))
         return self.terms
 
-    def append(self, producer: int, commit: Commit) -> None:
+    def append(self, producer: int, commit: Commit, feed: Sequence[FeedRow] = ()) -> None:
         """Append a commit. Raises ``Fenced``."""
         self.check(producer)
         self._entries.append(_Entry(commit.term, _ENCODER.encode(commit)))
+        self.feed += feed
 
     def check(self, producer: int) -> None:
         """Raise ``Fenced`` unless ``producer`` is the newest one and has claimed."""
@@ -127,8 +129,8 @@ class MemoryLog:
     def read(self) -> Iterator[Commit]:
         return self._changelog.commits()
 
-    def append(self, commit: Commit) -> None:
-        self._changelog.append(self._producer, commit)
+    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+        self._changelog.append(self._producer, commit, feed())
 
     def trim(self, sequence: int) -> None:
         self._changelog.check(self._producer)

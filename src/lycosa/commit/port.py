@@ -21,7 +21,7 @@ The last two are not crashes: they make no URL a suspect and do not count as dea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -42,6 +42,28 @@ class OutcomeUnknown(Exception):
 
 class Fenced(Exception):
     """The shard was claimed by a later owner, so this one may no longer append."""
+
+
+class FeedRow(msgspec.Struct, frozen=True):
+    """A row for readers outside the crawl, which becomes visible with its commit.
+
+    ``kind`` is ``pages`` or ``dlq``.
+    """
+
+    kind: str
+    key: bytes
+    value: bytes
+
+
+Feed = Callable[[], Sequence[FeedRow]]
+"""Makes the rows of a commit; only a log that passes them on calls it, perhaps again for a commit
+that is appended again.
+"""
+
+
+def no_rows() -> Sequence[FeedRow]:
+    """The ``Feed`` of a commit without rows."""
+    return ()
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -81,9 +103,10 @@ class Log(Protocol):
         """
         ...
 
-    def append(self, commit: Commit) -> None:
+    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
         """Append a commit; returns when it is safe.
 
+        A log with readers outside the crawl appends the rows of ``feed`` together with the commit.
         Raises ``RolledBack``, ``OutcomeUnknown``, ``Fenced``, or ``OSError`` (the disk).
         """
         ...

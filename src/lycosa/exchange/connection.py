@@ -8,9 +8,7 @@ wait for a commit too and follow questions.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,14 +18,18 @@ from lycosa.exchange.port import Parcel
 from lycosa.model.partition_key import PartitionKey
 from lycosa.system.frame_stream import FrameStream
 
+EXCHANGE_PROTOCOL = 1
+"""The number of these messages; it changes when an older release cannot read them."""
+
 MAX_MESSAGE_BYTES = 64_000_000
 _T = TypeVar("_T")
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
-    """The first message on every connection. ``crawl`` must equal the receiver's."""
+    """The first message on every connection. Both values must equal the receiver's."""
 
     crawl: str
+    protocol: int = EXCHANGE_PROTOCOL
 
 
 class Parcels(msgspec.Struct, array_like=True, tag=1):
@@ -102,19 +104,6 @@ class BatchingSender:
                 await self._stream.send(payload)
 
 
-async def connect(path: Path, crawl: str) -> Connection:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    try:
-        await asyncio.get_running_loop().sock_connect(sock, str(path))
-    except BaseException:
-        sock.close()
-        raise
-    stream = FrameStream(sock, MAX_MESSAGE_BYTES)
-    await stream.send(ENCODER.encode(Hello(crawl)))
-    return Connection(stream, path.name)
-
-
 class Connection:
     """One established connection: sends parcels, questions and calls, receives their answers."""
 
@@ -133,6 +122,7 @@ class Connection:
         for task in self._tasks:
             task.add_done_callback(self._ended)
         self.is_over = False
+        self.why_over = ""
 
     @property
     def unanswered(self) -> int:
@@ -147,9 +137,18 @@ class Connection:
 
     async def look_up_keys(self, keys: list[PartitionKey]) -> dict[bytes, bytes | None]:
         """Send a question; returns the reply. Raises ``ExchangeError``."""
+        return await self.start_look_up(keys)
+
+    def start_look_up(self, keys: list[PartitionKey]) -> asyncio.Future[dict[bytes, bytes | None]]:
+        """Send a question. The reply is the future's result; its error is an ``ExchangeError``."""
         number = self._next()
         self._questions.append((number, keys))
-        return await self._answer_to(number, self._asked)
+        answer: asyncio.Future[dict[bytes, bytes | None]]
+        answer = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda _: self._asked.pop(number, None))
+        self._asked[number] = answer
+        self._outgoing.wake()
+        return answer
 
     async def call_owner(self, destination: int, body: bytes) -> bytes:
         """Send a call; returns the owner's reply. Raises ``ExchangeError``."""
@@ -235,7 +234,7 @@ class Connection:
     def _end(self, why: str) -> None:
         if self.is_over:
             return
-        self.is_over = True
+        self.is_over, self.why_over = True, why
         self._stream.close()
         for task in self._tasks:
             task.cancel()

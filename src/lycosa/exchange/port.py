@@ -139,6 +139,13 @@ class Inbound(Protocol):
         """
         ...
 
+    async def trim(self, position: int) -> None:
+        """Let the topic drop the records up to a position; no owner reads them again.
+
+        What it does not drop now, a later call drops.
+        """
+        ...
+
 
 class Lateness(msgspec.Struct, frozen=True):
     """How long a small number of URLs may be delayed.

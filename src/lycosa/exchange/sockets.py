@@ -17,34 +17,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lycosa.exchange.connection import (
-    DECODER,
-    ENCODER,
-    MAX_MESSAGE_BYTES,
-    Acknowledgements,
-    BatchingSender,
-    CallReplies,
-    Calls,
-    Connection,
-    Hello,
-    Parcels,
-    Questions,
-    Replies,
-    connect,
-)
+from lycosa.exchange.accepted import AcceptedConnection
+from lycosa.exchange.connection import ENCODER, MAX_MESSAGE_BYTES, Connection, Hello
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer
+from lycosa.exchange.link import WorkerLink
 from lycosa.exchange.local import Receivers, awaited, handover, replied
 from lycosa.exchange.port import Answering, Handover, LookUp, Parcel, Receiver
 from lycosa.model.partition_key import PartitionKey
 from lycosa.system.frame_stream import FrameStream
-from lycosa.system.wire import UNREADABLE, FrameError
 
 _MAX_ADDRESS_BYTES = 100  # sun_path holds 104 on macOS, 108 on Linux
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
 
 
 class SocketExchange:
@@ -79,7 +64,7 @@ class SocketExchange:
             answer_s,
             call_s,
         )
-        self._links: dict[Path, _Link] = {}
+        self._links: dict[Path, WorkerLink] = {}
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -164,10 +149,12 @@ class SocketExchange:
                 f"the call to partition {destination} was not answered by {path.name}: {why}"
             ) from error
 
-    def _link(self, path: Path) -> _Link:
+    def _link(self, path: Path) -> WorkerLink:
         link = self._links.get(path)
         if link is None:
-            link = self._links[path] = _Link(path, self._crawl, self._window)
+            link = self._links[path] = WorkerLink(
+                lambda: _connected(path, self._crawl), self._window
+            )
         return link
 
     async def close(self) -> None:
@@ -197,7 +184,7 @@ class SocketExchange:
         while True:
             sock, _ = await loop.sock_accept(listener)
             self._spawn(
-                _Visitor(
+                AcceptedConnection(
                     FrameStream(sock, MAX_MESSAGE_BYTES), self.receivers, self._crawl, self._window
                 ).serve()
             )
@@ -208,135 +195,15 @@ class SocketExchange:
         task.add_done_callback(self._tasks.discard)
 
 
-class _Visitor:
-    """A connection that another worker opened to this one."""
-
-    def __init__(self, stream: FrameStream, receivers: Receivers, crawl: str, window: int) -> None:
-        self._stream, self._receivers, self._crawl = stream, receivers, crawl
-        self._slots = asyncio.Semaphore(window)
-        self._answers: list[tuple[int, str]] = []
-        self._replies: list[tuple[int, dict[bytes, bytes | None]]] = []
-        self._call_replies: list[tuple[int, bytes | None, str, bool]] = []
-        self._outgoing = BatchingSender(stream, self._message)
-
-    async def serve(self) -> None:
-        """Serve until the other side closes, or sends bytes that are not a message."""
-        sending = asyncio.get_running_loop().create_task(self._outgoing.run())
-        try:
-            # the other side is gone or faulty; it treats its deliveries as failed
-            with suppress(OSError, FrameError, *UNREADABLE):
-                await self._read()
-        finally:
-            self._stream.close()  # before anything that suspends: this may be a second cancellation
-            sending.cancel()
-            # collects the error of a lost connection, which reading has seen too
-            await asyncio.gather(sending, return_exceptions=True)
-
-    async def _read(self) -> None:
-        hello = await self._stream.receive()
-        if hello is None:
-            return
-        greeting = DECODER.decode(hello)
-        if not isinstance(greeting, Hello) or greeting.crawl != self._crawl:
-            await self._stream.send(
-                ENCODER.encode(
-                    Acknowledgements([(0, f"this worker belongs to crawl and run {self._crawl}")])
-                )
-            )
-            return
-        while (payload := await self._stream.receive()) is not None:
-            message = DECODER.decode(payload)
-            # Questions are answered at once from committed data. Parcels and calls wait for a
-            # commit, so each runs as a task and is answered when that ends.
-            if isinstance(message, Questions):
-                self._replies += [
-                    (call, self._receivers.answer_keys(keys)) for call, keys in message.calls
-                ]
-                self._outgoing.wake()
-            elif isinstance(message, Calls):
-                for call, destination, body in message.calls:
-                    task = self._receivers.call_owner(destination, body)
-                    task.add_done_callback(lambda task, call=call: self._replied(call, task))  # type: ignore[misc]  # mypy does not infer lambdas with defaults
-            elif isinstance(message, Parcels):
-                for call, parcel in message.calls:
-                    await self._slots.acquire()
-                    self._receivers.start_delivery(parcel).add_done_callback(
-                        lambda task, call=call: self._done(call, task)  # type: ignore[misc]
-                    )
-
-    def _done(self, call: int, task: asyncio.Task[None]) -> None:
-        self._slots.release()
-        if not task.cancelled():
-            error = task.exception()
-            self._answers.append((call, "" if error is None else str(error) or repr(error)))
-            self._outgoing.wake()
-
-    def _replied(self, call: int, task: asyncio.Task[bytes]) -> None:
-        if not task.cancelled():
-            error = task.exception()
-            reply, why = (task.result(), "") if error is None else (None, str(error) or repr(error))
-            self._call_replies.append((call, reply, why, isinstance(error, CallRefused)))
-            self._outgoing.wake()
-
-    def _message(self) -> bytes | None:
-        if self._replies:
-            replies, self._replies = self._replies, []
-            return ENCODER.encode(Replies(replies))
-        if self._call_replies:
-            call_replies, self._call_replies = self._call_replies, []
-            return ENCODER.encode(CallReplies(call_replies))
-        answers, self._answers = self._answers, []
-        return ENCODER.encode(Acknowledgements(answers)) if answers else None
-
-
-class _Link:
-    """The connection to another worker, opened when it is needed."""
-
-    def __init__(self, path: Path, crawl: str, window: int) -> None:
-        self._path, self._crawl = path, crawl
-        self._slots = asyncio.Semaphore(window)
-        self._opening = asyncio.Lock()
-        self._failures = 0
-        self._connection: Connection | None = None
-
-    @property
-    def unanswered(self) -> int:
-        """The number of parcels that were sent or wait to be sent."""
-        return self._connection.unanswered if self._connection else 0
-
-    async def deliver_parcel(self, parcel: Parcel) -> None:
-        async with self._slots:
-            connection = await self._open()
-            await connection.deliver_parcel(parcel)
-            self._failures = 0
-
-    async def look_up_keys(self, keys: list[PartitionKey]) -> dict[bytes, bytes | None]:
-        connection = self._connection
-        if connection is None or connection.is_over:
-            connection = await self._open()
-        found = await connection.look_up_keys(keys)
-        self._failures = 0
-        return found
-
-    async def call_owner(self, destination: int, body: bytes) -> bytes:
-        connection = await self._open()
-        reply = await connection.call_owner(destination, body)
-        self._failures = 0
-        return reply
-
-    async def close(self) -> None:
-        if self._connection is not None:
-            await self._connection.close()
-
-    async def _open(self) -> Connection:
-        """The connection, opened again when it is broken; tries until the caller's time limit."""
-        async with self._opening:
-            while self._connection is None or self._connection.is_over:
-                if self._failures:
-                    await asyncio.sleep(
-                        min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(self._failures, 10))
-                    )
-                self._failures += 1  # until a parcel is answered
-                with suppress(OSError):  # the worker does not listen yet: the loop waits longer
-                    self._connection = await connect(self._path, self._crawl)
-            return self._connection
+async def _connected(path: Path, crawl: str) -> Connection:
+    """A connection to the worker with that socket. Raises ``OSError``."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, str(path))
+    except BaseException:
+        sock.close()
+        raise
+    stream = FrameStream(sock, MAX_MESSAGE_BYTES)
+    await stream.send(ENCODER.encode(Hello(crawl)))
+    return Connection(stream, path.name)

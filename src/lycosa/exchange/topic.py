@@ -148,3 +148,6 @@ class MemoryInbound:
 
     async def last_position(self) -> int:
         return self._topics.last_position(self._destination)
+
+    async def trim(self, position: int) -> None:
+        self._topics.trim(self._destination, position)

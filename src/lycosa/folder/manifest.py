@@ -155,10 +155,14 @@ def create_crawl(
     in it, ``FolderUnusable``, ``DiskFull`` or ``OSError``.
     """
     prepare_folder(folder)
-    manifest = Manifest(
+    return save_manifest(folder, new_manifest(identity, software, wall, crawl))
+
+
+def new_manifest(identity: Identity, software: str, wall: float, crawl: str = "") -> Manifest:
+    """The manifest of a new crawl with the id ``crawl`` or a new UUID."""
+    return Manifest(
         crawl=crawl or str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity
     )
-    return save_manifest(folder, manifest)
 
 
 def prepare_folder(folder: Path) -> None:
@@ -205,7 +209,7 @@ def load_manifest(folder: Path) -> Manifest:
         ) from None
     except OSError as error:
         raise FolderUnusable(f"{path} cannot be read ({error.strerror})") from error
-    return _decode(path, data)
+    return decoded_manifest(path, data)
 
 
 def has_manifest(folder: Path) -> bool:
@@ -218,10 +222,8 @@ def save_manifest(folder: Path, manifest: Manifest) -> Manifest:
 
     Raises ``FolderUnusable``, ``DiskFull`` or ``OSError``; the old file then stays.
     """
-    manifest = msgspec.structs.replace(
-        manifest, identity_digest=_digest(msgspec.json.encode(manifest.identity))
-    )
-    text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+    manifest = _with_digest(manifest)
+    text = encoded_manifest(manifest)
     try:
         replace_file(folder / MANIFEST_NAME, text)
     except PermissionError as error:
@@ -230,6 +232,11 @@ def save_manifest(folder: Path, manifest: Manifest) -> Manifest:
             " permissions"
         ) from error
     return manifest
+
+
+def encoded_manifest(manifest: Manifest) -> bytes:
+    """The bytes of the manifest, with its digest."""
+    return msgspec.json.format(msgspec.json.encode(_with_digest(manifest)), indent=2) + b"\n"
 
 
 def begin_run(
@@ -306,7 +313,16 @@ def _digest(identity: bytes | msgspec.Raw) -> str:
     return hashlib.sha256(values).hexdigest()[:16]
 
 
-def _decode(path: Path, data: bytes) -> Manifest:
+def _with_digest(manifest: Manifest) -> Manifest:
+    digest = _digest(msgspec.json.encode(manifest.identity))
+    return msgspec.structs.replace(manifest, identity_digest=digest)
+
+
+def decoded_manifest(path: Path | str, data: bytes) -> Manifest:
+    """The manifest of these bytes; ``path`` is for messages.
+
+    Raises ``NotACrawl``, ``NewerFormat`` or ``DamagedManifest``.
+    """
     try:
         version = msgspec.json.decode(data, type=_Version)
         if version.kind != _KIND:

@@ -11,8 +11,9 @@ from lycosa.system.late_names import late_names
 if TYPE_CHECKING:
     from lycosa.kafka.changelog import ChangelogDamaged
     from lycosa.kafka.client import BadClientSettings, KafkaClient, KafkaSettings
+    from lycosa.kafka.control import ControlDamaged, ControlState, KafkaControl
     from lycosa.kafka.inbound import KafkaInbound
-    from lycosa.kafka.log import FeedRow, KafkaLog
+    from lycosa.kafka.log import KafkaLog
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.topics import Topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics
@@ -22,8 +23,9 @@ else:
         {
             "changelog": "ChangelogDamaged",
             "client": "BadClientSettings KafkaClient KafkaSettings",
+            "control": "ControlDamaged ControlState KafkaControl",
             "inbound": "KafkaInbound",
-            "log": "FeedRow KafkaLog",
+            "log": "KafkaLog",
             "post": "KafkaPost",
             "topics": "Topics",
             "upkeep": "Finding KafkaAway check_topics make_topics",
@@ -33,10 +35,12 @@ else:
 __all__ = [
     "BadClientSettings",
     "ChangelogDamaged",
-    "FeedRow",
+    "ControlDamaged",
+    "ControlState",
     "Finding",
     "KafkaAway",
     "KafkaClient",
+    "KafkaControl",
     "KafkaInbound",
     "KafkaLog",
     "KafkaPost",

@@ -54,9 +54,7 @@ class KafkaInbound:
         return behind
 
     async def trim(self, position: int) -> None:
-        """Records up to this position are in both snapshots, and go. One that fails is made up for
-        by the next.
-        """
+        """See ``Inbound``."""
         await asyncio.get_running_loop().run_in_executor(self._asking, self._trim, position)
 
     async def close(self) -> None:

@@ -17,13 +17,21 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-import msgspec
 from confluent_kafka import KafkaException, TopicPartition
 
-from lycosa.commit import NOTHING, Claim, Commit, Fenced, OutcomeUnknown, RolledBack
+from lycosa.commit import (
+    NOTHING,
+    Claim,
+    Commit,
+    Feed,
+    Fenced,
+    OutcomeUnknown,
+    RolledBack,
+    no_rows,
+)
 from lycosa.kafka.changelog import (
     ChangelogDamaged,
     ClaimRecord,
@@ -48,14 +56,6 @@ from lycosa.kafka.visibility import Visibility
 
 _TRIM_S = 30.0
 _PATIENCE_S = 3.0
-
-
-class FeedRow(msgspec.Struct, frozen=True):
-    """A row for readers outside, in the commit's transaction. ``kind`` is ``pages`` or ``dlq``."""
-
-    kind: str
-    key: bytes
-    value: bytes
 
 
 class KafkaLog:
@@ -112,13 +112,13 @@ class KafkaLog:
         for found in self._found(fold, self._end if self.term else None):
             yield fold.commit(found)
 
-    def append(self, commit: Commit, feed: Sequence[FeedRow] = ()) -> None:
-        """See ``Log``; ``feed`` becomes visible with the commit."""
+    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+        """See ``Log``; the rows of ``feed`` are in the commit's transaction."""
         self._check_claimed()
         frame_records = [self._changelog(each) for each in frames(commit)]
         feed_records = [
             OutgoingRecord(self._topics.named(each.kind), self.shard, each.value, each.key)
-            for each in feed
+            for each in feed()
         ]
         records = [*frame_records, *feed_records]
         try:

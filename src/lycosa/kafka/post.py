@@ -184,6 +184,7 @@ class KafkaPost:
                 retired = self._retired.popleft()
                 retired.purge()
                 retired.flush(1.0)
+                del retired  # frees its descriptors
             if self._reports and not loop.is_closed():
                 loop.call_soon_threadsafe(self._settle)
         if self._producer is not None:

@@ -64,6 +64,7 @@ class PartitionReader:
             else:
                 waiting.over()
                 return first, behind
+        self._drop()
         raise ReadingEnded
 
     def read(
@@ -75,6 +76,13 @@ class PartitionReader:
         Raises ``PositionGone``, ``RecordBroken``, ``ReadingEnded``, and ``ReadingStalled`` when no
         record comes for ``patience_s``.
         """
+        for offset, _, value in self.read_keyed(start, until, patience_s):
+            yield offset, value
+
+    def read_keyed(
+        self, start: int | None, until: int | None, patience_s: float = float("inf")
+    ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        """The same with the records' keys: offset, key and value."""
         self._assign(OFFSET_BEGINNING if start is None else start)
         waiting = self._waiting()
         try:
@@ -89,7 +97,7 @@ class PartitionReader:
                     else:
                         offset = message.offset()
                         assert offset is not None
-                        yield offset, message.value()
+                        yield offset, _key(message), message.value()
                         if until is not None and offset >= until:
                             return
         finally:
@@ -181,6 +189,11 @@ class PartitionReader:
 
     def __repr__(self) -> str:
         return f"PartitionReader({self._topic}/{self._partition}, next={self._next})"
+
+
+def _key(message: Message) -> bytes | None:
+    key = message.key()
+    return key.encode() if isinstance(key, str) else key
 
 
 def _is_answer(message: Message) -> bool:

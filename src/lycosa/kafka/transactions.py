@@ -11,13 +11,18 @@ earlier ones. A transaction has the outcomes of ``commit.port``:
   ``was_long`` tells that this may be the reason.
 
 While the cluster is away a transaction waits without a limit, and says so.
+
+A producer has a dozen descriptors and some threads of its own. It is freed as soon as it is given
+up: ``_producer`` is the only reference to it, because a local variable would live on in the
+traceback of the error, until a garbage collection that may be hours away.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 import msgspec
@@ -64,6 +69,7 @@ class Transactions:
         self._producer: Producer | None = None
         self._is_committing = False
         self._closed = threading.Event()
+        self._in_use = threading.Lock()
         self._began = self._ended = 0.0
 
     @property
@@ -79,32 +85,34 @@ class Transactions:
         """Shuts out earlier producers of this name, and returns when what they had open is
         decided. Raises ``Fenced``.
         """
-        producer = self._producer = self._client.transactional(self._name)
         waiting = WaitReport(self._tell, self._client, f"claiming {self._name}")
-        self._repeat(lambda: producer.init_transactions(POLL_S * 4), waiting)
+        with self._using():
+            self._producer = None
+            self._producer = self._client.transactional(self._name)
+            self._repeat(lambda: self._given().init_transactions(POLL_S * 4), waiting)
 
     def run(self, records: Sequence[OutgoingRecord]) -> list[int]:
         """Writes these records in one transaction; gives their offsets when all are committed.
         Raises ``RolledBack``, ``OutcomeUnknown``, ``Fenced``.
         """
-        producer = self._producer
-        if producer is None or self._closed.is_set():
-            raise Fenced(f"{self._name} was not claimed by this owner, or it was closed")
-        self._began = time.monotonic()
-        try:
-            return self._run(producer, records)
-        finally:
-            self._ended = time.monotonic()
+        with self._using():
+            if self._producer is None or self._closed.is_set():
+                raise Fenced(f"{self._name} was not claimed by this owner, or it was closed")
+            self._began = time.monotonic()
+            try:
+                return self._run(records)
+            finally:
+                self._ended = time.monotonic()
 
-    def _run(self, producer: Producer, records: Sequence[OutgoingRecord]) -> list[int]:
+    def _run(self, records: Sequence[OutgoingRecord]) -> list[int]:
         waiting = WaitReport(self._tell, self._client, f"writing a commit of {self._name}")
         sent = _Sent()
         self._is_committing = False
         try:
-            producer.begin_transaction()
+            self._given().begin_transaction()
             for number, record in enumerate(records):
-                self._produce(producer, record, sent.report(number))
-            while producer.flush(POLL_S):
+                self._produce(record, sent.report(number))
+            while self._given().flush(POLL_S):
                 self._check_open()
                 waiting.because()
         except (KafkaException, SystemError) as error:
@@ -112,22 +120,40 @@ class Transactions:
         if sent.failure is not None or len(sent.offsets) < len(records):
             self._roll_back(sent.failure or KafkaError(KafkaError._FAIL, "no report"), waiting)
         self._is_committing = True
-        self._repeat(lambda: producer.commit_transaction(POLL_S * 4), waiting)
+        self._repeat(lambda: self._given().commit_transaction(POLL_S * 4), waiting)
         return [sent.offsets[number] for number in range(len(records))]
 
     def close(self) -> None:
         """Ends what waits. What was not committed is rolled back by the next owner's claim."""
         self._closed.set()
+        self._free_if_closed()
 
-    @staticmethod
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Keeps ``close`` from freeing the producer under a call of it."""
+        try:
+            with self._in_use:
+                yield
+        finally:
+            self._free_if_closed()
+
+    def _free_if_closed(self) -> None:
+        if self._closed.is_set() and self._in_use.acquire(blocking=False):
+            self._producer = None
+            self._in_use.release()
+
+    def _given(self) -> Producer:
+        assert self._producer is not None
+        return self._producer
+
     def _produce(
-        producer: Producer,
+        self,
         record: OutgoingRecord,
         reported: Callable[[KafkaError | None, Message], None],
     ) -> None:
         while True:
             try:
-                producer.produce(
+                self._given().produce(
                     record.topic,
                     record.value,
                     record.key,
@@ -135,7 +161,7 @@ class Transactions:
                     on_delivery=reported,
                 )
             except BufferError:  # what is queued goes out meanwhile
-                producer.poll(POLL_S)
+                self._given().poll(POLL_S)
             else:
                 return
 
@@ -161,13 +187,11 @@ class Transactions:
         """Always raises: ``RolledBack`` when the broker has nothing of the transaction any more."""
         if kind_of(cause) is ErrorKind.FENCED or cause.fatal():
             self._raise(cause)
-        producer = self._producer
-        assert producer is not None
         self._is_committing = False
         while True:
             self._check_open()
             try:
-                producer.abort_transaction(POLL_S * 4)
+                self._given().abort_transaction(POLL_S * 4)
             except (KafkaException, SystemError) as error:
                 again = cause_of(error)
                 if kind_of(again) not in (ErrorKind.AWAY, ErrorKind.DENIED, ErrorKind.ROLL_BACK):
@@ -179,6 +203,7 @@ class Transactions:
                 raise RolledBack(f"{self._name}: {cause.str()}")
 
     def _raise(self, cause: KafkaError) -> NoReturn:
+        self._producer = None
         if kind_of(cause) is ErrorKind.FENCED:
             raise Fenced(
                 f"{self._name} has a later owner, or its transaction was open for too long:"

@@ -49,14 +49,13 @@ class Visibility:
             report.over()
 
     def close(self) -> None:
-        """Ends a wait."""
+        """Ends a wait, and frees the connections."""
         self._closed.set()
+        self._admin = None
 
     def _is_visible(self, last: Mapping[Place, int], report: WaitReport) -> bool:
-        if self._admin is None:
-            self._admin = self._client.admin()
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library's types lack it
-        asked = self._admin.list_offsets(
+        asked = self._opened().list_offsets(
             {TopicPartition(*place): latest for place in last},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=_ANSWER_S,
@@ -71,6 +70,13 @@ class Visibility:
             self._admin = None  # it may know a leader that is none any more, and ask it again
             return False
         return all(ends[place] > offset for place, offset in last.items())
+
+    def _opened(self) -> AdminClient:
+        # No local variable of the caller: it would live on in the traceback of an error.
+        admin = self._admin
+        if admin is None:
+            admin = self._admin = self._client.admin()
+        return admin
 
     def __repr__(self) -> str:
         return f"Visibility({self._client!r})"

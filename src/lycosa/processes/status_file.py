@@ -81,6 +81,8 @@ def waiting_for(progress: Progress) -> str:
         return "free disk space (store.min_free_bytes); the crawl resumes when there is more"
     if progress.relief == ReliefStep.STOP.meaning and not progress.running:
         return "free memory (--memory); the crawl resumes when there is more"
+    if progress.waits_for:
+        return progress.waits_for
     if progress.parser.away_s:
         return (
             f"the parse child, which cannot be started ({progress.parser.away_why}); the crawl"

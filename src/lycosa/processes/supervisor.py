@@ -158,7 +158,7 @@ class Supervisor:
         end = self._coordinator.crawl_end or next(
             (End(end) for end in ends if end != End.FINISHED.value), End.FINISHED
         )
-        progress = await self._finish_uploads(self._node.total())
+        progress = await self._finish_uploads(self._node.workers.total())
         captured = self._captured(progress)
         self._note_cost(progress, captured, time.monotonic() - began)
         return CrawlOutcome(
@@ -267,7 +267,7 @@ class Supervisor:
 
     def show_progress(self) -> None:
         """See ``Listener``."""
-        progress = self._node.total()
+        progress = self._node.workers.total()
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         if not self._start[0] and (captured := self._captured(progress)) > 0:
@@ -275,8 +275,8 @@ class Supervisor:
         state = "stopping" if self._coordinator.crawl_end else "crawling"
         self._status.write(state, progress, self._workers, self._node.plan.deaths)
         self._on_progress(progress)
-        self._node.tell_memory(progress)
-        self._node.tell_stalled(progress)
+        self._node.workers.tell_memory(progress)
+        self._node.workers.tell_stalled(progress)
 
     def _captured(self, progress: Progress) -> int:
         """Captures of this run; negative before every worker has reported."""

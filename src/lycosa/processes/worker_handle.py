@@ -170,6 +170,15 @@ class WorkerHandle:
         if self._process is not None:
             self._process.kill()
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether the last process was ended by a signal."""
+        return (
+            self._process is not None
+            and self._process.returncode is not None
+            and self._process.returncode < 0
+        )
+
     def how_it_died(self) -> str:
         """The signal or the exit code, for people."""
         code = self._process.returncode if self._process else 0

@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -28,14 +29,16 @@ from lycosa.cluster.worker_messages import (
     Failed,
     FromWorker,
     Memory,
+    Progress,
     Stop,
+    ToWorker,
     decode_to_worker,
     encode_worker_message,
 )
-from lycosa.exchange import ExchangeEnds, SocketExchange
-from lycosa.kv.rocks import opener_within
+from lycosa.kv.rocks import SharedCache, opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
+from lycosa.processes.folder_place import FolderPlace, Place
 from lycosa.system.durable import FULL, DiskFull
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
@@ -80,10 +83,23 @@ class WorkerProcess:
     async def _work(self, job: WorkerJob) -> None:
         assert job.plan is not None, "a worker process needs a memory plan"
         cache = cache_of(job.plan)
-        ports = real_ports(job, opener_within(cache))
-        exchange = _exchange(job)
-        if exchange is not None:
-            ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
+        if job.cluster is None:
+            place: Place = FolderPlace(job, real_ports(job, opener_within(cache)))
+        else:
+            # an optional extra
+            from lycosa.processes.cluster_place import open_place
+
+            found = await open_place(job, opener_within(cache), self._stream)
+            if found is None:  # it was stopped before the shard was open
+                await self._stream.send(encode_worker_message(Ended(End.STOPPED.value, Progress())))
+                return
+            place = found
+        await self._run_place(place, cache)
+
+    async def _run_place(self, place: Place, cache: SharedCache) -> None:
+        """Run the worker over its open shard to its end."""
+        job, ports = place.job, place.ports
+        assert job.plan is not None
         self._ports = ports
 
         # The link to the coordinator needs the worker, and the worker asks for permits by the link,
@@ -91,11 +107,10 @@ class WorkerProcess:
         def want_permits() -> None:
             duties.want_permits()
 
-        ask = want_permits if exchange is not None else None
-        assembled = assemble(job, ports, ask, extensions=_extensions(job))
-        duties = CoordinatorLink(assembled, job.process, self._tell)
-        if exchange is not None:
-            await _open_exchange(job, assembled, exchange)
+        ask = want_permits if ports.exchange is not None else None
+        assembled = assemble(job, ports, ask, place.shard, _extensions(job))
+        duties = CoordinatorLink(assembled, place.term, self._tell, place.peers)
+        await place.open(assembled)
         parser, meter = child_parser(ports), LoopMeter()
         self._reliever = MemoryReliever(
             job.plan, job.config.fetch.slots, assembled, parser, cache, ports
@@ -107,23 +122,28 @@ class WorkerProcess:
             lambda: parser.pid,
             assembled.delivery.stalled,
             meter,
+            place.waits_for,
         )
         meter.start()
         try:
-            end = await self._run_to_end(assembled, duties, report)
-            await self._end(assembled, ports, exchange)
+            end = await self._run_to_end(assembled, duties, report, place.early)
+            await self._end(assembled, ports, place)
             await self._stream.send(encode_worker_message(Ended(end.value, report.make_report())))
         finally:
             meter.stop()
 
     async def _run_to_end(
-        self, assembled: Assembled, duties: CoordinatorLink, report: ProgressReport
+        self,
+        assembled: Assembled,
+        duties: CoordinatorLink,
+        report: ProgressReport,
+        early: Sequence[ToWorker],
     ) -> End:
-        """Run the worker, handle its messages and report on it.
+        """Run the worker, handle its messages and report on it. ``early`` messages came before.
 
         Raises ``ConnectionError`` when the supervisor is gone, and the errors of the worker.
         """
-        listening = asyncio.create_task(self._listen(assembled, duties))
+        listening = asyncio.create_task(self._listen(assembled, duties, early))
         reporting = asyncio.create_task(self._report(report, duties))
         running = asyncio.create_task(assembled.worker.run())
         try:
@@ -139,15 +159,12 @@ class WorkerProcess:
                 task.cancel()
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
 
-    async def _end(
-        self, assembled: Assembled, ports: Ports, exchange: SocketExchange | None
-    ) -> None:
+    async def _end(self, assembled: Assembled, ports: Ports, place: Place) -> None:
         """Close the parts, users before the parts that they use."""
         await ports.parser.close()
         await assembled.sender.close()
         await assembled.delivery.close()
-        if exchange is not None:
-            await exchange.close()
+        await place.close()
         assembled.close()
 
     async def _report(self, report: ProgressReport, duties: CoordinatorLink) -> None:
@@ -165,19 +182,25 @@ class WorkerProcess:
                 await self._ports.offload.run(give_back)
             await asyncio.sleep(_PROGRESS_S)
 
-    async def _listen(self, assembled: Assembled, duties: CoordinatorLink) -> None:
+    async def _listen(
+        self, assembled: Assembled, duties: CoordinatorLink, early: Sequence[ToWorker]
+    ) -> None:
+        for message in early:
+            await self._hear(assembled, duties, message)
         while (frame := await self._stream.receive()) is not None:
-            message = decode_to_worker(frame)
-            if isinstance(message, Stop):
-                if message.at_once:
-                    assembled.worker.break_off()
-                else:
-                    assembled.worker.stop(End(message.end))
-            elif isinstance(message, Memory):
-                await self._reliever.relieve(message.total_bytes)
+            await self._hear(assembled, duties, decode_to_worker(frame))
+
+    async def _hear(self, assembled: Assembled, duties: CoordinatorLink, message: ToWorker) -> None:
+        if isinstance(message, Stop):
+            if message.at_once:
+                assembled.worker.break_off()
             else:
-                await duties.handle_message(message)
-            assembled.worker.wake()
+                assembled.worker.stop(End(message.end))
+        elif isinstance(message, Memory):
+            await self._reliever.relieve(message.total_bytes)
+        else:
+            await duties.handle_message(message)
+        assembled.worker.wake()
 
     def _tell(self, message: FromWorker) -> None:
         task = asyncio.get_running_loop().create_task(
@@ -226,26 +249,6 @@ def _misbehave_at_hook(page: Page) -> None:
     if "/hook-hoard" in page.url:
         hoard = [b"x" * _HOARD_BYTES]
         asyncio.get_running_loop().call_later(_HOARD_S, hoard.clear)
-
-
-def _exchange(job: WorkerJob) -> SocketExchange | None:
-    """The exchange with the other workers of this run, if there are any."""
-    if not job.sockets:
-        return None
-    run = f"{job.manifest.crawl}:{job.manifest.term}"
-    return SocketExchange(
-        job.sockets[job.number], lambda partition: job.sockets[partition % len(job.sockets)], run
-    )
-
-
-async def _open_exchange(job: WorkerJob, assembled: Assembled, exchange: SocketExchange) -> None:
-    arrivals = assembled.delivery.arrivals
-    for partition in job.owned:
-        exchange.register_partition(
-            partition, arrivals.receive_parcel, arrivals.look_up(partition), arrivals.answer_call
-        )
-    await exchange.open()
-    assembled.delivery.start()
 
 
 def main() -> None:

@@ -17,7 +17,8 @@ Each owner works in a separate, empty local folder.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
@@ -88,6 +89,11 @@ class ObjectSnapshots:
         self._store, self._shard, self._log = store, shard, log
         self._folder, self._local = folder, local
         self._now, self._told = now, told
+        self.earlier: Sequence[Path] = ()
+        """Local folders of earlier owners whose processes are dead.
+
+        A table file of theirs that has the right content is linked, not read from the store.
+        """
         self._unlisted: dict[str, float] = {}  # keys that no list names, and since when
         self._sums: dict[tuple[str, int, int], str] = {}  # of table files, by name, inode and size
         self._held: set[str] = set()  # contents that this owner stored, or a kept list names
@@ -162,12 +168,8 @@ class ObjectSnapshots:
         key = path.name, stat.st_ino, stat.st_size
         if path.suffix == _CONSTANT and key in self._sums:
             return self._sums[key]
-        found = sha256()
-        with path.open("rb") as file:
-            while piece := file.read(_CHUNK):
-                found.update(piece)
-        self._sums[key] = found.hexdigest()
-        return found.hexdigest()
+        found = self._sums[key] = _sha256(path)
+        return found
 
     def _send(self, path: Path, file: SnapshotFile) -> None:
         if file.sha256 not in self._held:
@@ -220,7 +222,9 @@ class ObjectSnapshots:
             path = table / name if kind == _TABLE else table.parent / kind
             if path.parent not in (table, table.parent):
                 raise _FileDamaged(f"{file.name} is no name of a file")
-            self._fetch_file(file, path)
+            if not self._linked(file, path, partition):
+                self._fetch_file(file, path)
+            self._note_sum(file, path)
             done += file.bytes
             self._told(done, total)
         self._held.update(file.sha256 for file in listed.files)
@@ -234,6 +238,18 @@ class ObjectSnapshots:
                 at += len(piece)
         if at != file.bytes or found.hexdigest() != file.sha256:
             raise _FileDamaged(f"{file.name} has another content than when it was stored")
+
+    def _linked(self, file: SnapshotFile, path: Path, partition: int) -> bool:
+        """Whether an earlier owner's table has the file, which is then linked."""
+        for folder in self.earlier if path.suffix == _CONSTANT else ():
+            known = table_folder(folder, partition) / path.name
+            with suppress(OSError):
+                if known.stat().st_size == file.bytes and _sha256(known) == file.sha256:
+                    path.hardlink_to(known)
+                    return True
+        return False
+
+    def _note_sum(self, file: SnapshotFile, path: Path) -> None:
         stat = path.stat()
         self._sums[path.name, stat.st_ino, stat.st_size] = file.sha256
 
@@ -274,6 +290,14 @@ class ObjectSnapshots:
 
     def __repr__(self) -> str:
         return f"ObjectSnapshots(shard={self._shard}, whole={sorted(self._same)})"
+
+
+def _sha256(path: Path) -> str:
+    found = sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def _copied(table: KeyValue, folder: Path) -> None:

@@ -12,7 +12,7 @@ repeated, so the next start repairs a crash in this module.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -72,13 +72,15 @@ class Snapshots(Protocol):
 class Ground(msgspec.Struct, frozen=True):
     """The three ports under the commits of a shard.
 
-    A snapshot is taken after ``snapshot_commits`` commits.
+    A snapshot is taken after ``snapshot_commits`` commits. ``on_claim`` is called when the log has
+    accepted the claim, before anything is restored.
     """
 
     log: Log
     segments: Segments
     snapshots: Snapshots
     snapshot_commits: int = 300
+    on_claim: Callable[[Claim], None] = lambda claim: None
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -157,6 +159,7 @@ def _brought_up(
     opened: dict[int, PartitionData] = {}
     try:
         claim = log.claim()
+        ground.on_claim(claim)
         report = ground.segments.recover_segments(
             {name: length for last in claim.last for name, length in last.lengths.items()}
         )

@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
+from lycosa.system.tls_end import TlsEnd
 from lycosa.system.wire import CHUNK, MAX_FRAME_BYTES, FrameError, FrameReader, frame_pieces
 
 
 class FrameStream(asyncio.Protocol):
-    """Frames on a connected socket. The stream owns the socket.
+    """Frames on a connected socket, with TLS if ``tls`` is given. The stream owns the socket.
 
     Payloads are awaited (``receive``) or passed to ``on_frame`` as they arrive. The callback is for
     uses where each page takes one frame in each direction, so that no task has to be woken for a
     frame. ``on_end`` is called once, with ``None`` when the peer closed or ``close`` was called,
     otherwise with a ``FrameError`` or ``OSError``. With ``on_frame`` nothing stops the peer, so the
     caller must bound the data that it requests. Without it, reading from the socket stops while
-    ``receive`` is behind.
+    ``receive`` is behind. ``early_bytes`` are limits of the first payloads (``wire.FrameReader``).
     """
 
     def __init__(
@@ -30,13 +32,16 @@ class FrameStream(asyncio.Protocol):
         max_bytes: int = MAX_FRAME_BYTES,
         on_frame: Callable[[bytes], None] | None = None,
         on_end: Callable[[Exception | None], None] = lambda error: None,
+        early_bytes: Sequence[int] = (),
+        tls: TlsEnd | None = None,
     ) -> None:
         sock.setblocking(False)
-        self._sock = sock
-        self._frames = FrameReader(max_bytes)
+        self._sock, self._tls = sock, tls
+        self._frames = FrameReader(max_bytes, early_bytes)
         self._on_frame, self._on_end = on_frame or self._keep, on_end
         self._transport: asyncio.Transport | None = None
         self._opening = asyncio.Lock()
+        self._is_ready = False  # to send payloads
         self._is_over = False
         self._error: Exception | None = None
         self._unsent: list[bytes] = []  # before the stream is open
@@ -50,19 +55,34 @@ class FrameStream(asyncio.Protocol):
     async def open(self) -> None:
         """Begin to read; otherwise the first ``send`` or ``receive`` does.
 
-        Raises ``ConnectionError`` when the stream is closed.
+        With TLS it waits for the handshake, and raises ``ssl.SSLError`` when that fails. Raises
+        ``ConnectionError`` when the stream is closed.
         """
         async with self._opening:
             if self._is_over:
                 raise ConnectionResetError("the stream is closed")
-            if self._transport is None:
-                loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: self, sock=self._sock)
+            if self._is_ready:
+                return
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: self, sock=self._sock)
+            if self._tls is not None:
+                await self._handshake()
+
+    async def _handshake(self) -> None:
+        try:
+            while not self._is_ready:
+                if self._is_over:
+                    raise self._error or ConnectionResetError("the peer closed the connection")
+                self._arrival = asyncio.get_running_loop().create_future()
+                await self._arrival
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def is_open(self) -> bool:
         """Whether frames can be sent."""
-        return self._transport is not None and not self._transport.is_closing()
+        return self._is_ready and self._transport is not None and not self._transport.is_closing()
 
     async def send(self, payload: bytes) -> None:
         """Send one frame, waiting while the peer does not read (the transport's high-water mark).
@@ -72,7 +92,7 @@ class FrameStream(asyncio.Protocol):
         closed.
         """
         self.write(payload)
-        if self._transport is None:
+        if not self._is_ready:
             await self.open()
         await self._has_room.wait()
         if self._is_over:
@@ -84,11 +104,11 @@ class FrameStream(asyncio.Protocol):
         Does nothing after the connection has ended.
         """
         transport = self._transport
-        if transport is None:
+        if transport is None or not self._is_ready:
             self._unsent += frame_pieces(payload)
         elif not transport.is_closing():
             for piece in frame_pieces(payload):
-                transport.write(piece)
+                transport.write(piece if self._tls is None else self._tls.encrypt(piece))
 
     async def receive(self) -> bytes | None:
         """The next payload; ``None`` when the peer closed between frames or this side closed.
@@ -96,7 +116,7 @@ class FrameStream(asyncio.Protocol):
         Only one task at a time may wait for it. Raises ``FrameError`` for an end inside a frame or
         a length beyond the limit, and ``ConnectionError`` when the peer reset the connection.
         """
-        if self._transport is None and not self._is_over:
+        if not self._is_ready and not self._is_over:
             await self.open()
         while not self._kept:
             if self._error is not None:
@@ -126,16 +146,48 @@ class FrameStream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        for piece in self._unsent:
-            self._transport.write(piece)
-        self._unsent.clear()
+        if self._tls is None:
+            self._send_unsent()
+        else:
+            self._tls.begin()
+            self._transport.write(self._tls.pending())
 
     def data_received(self, data: bytes) -> None:
+        if self._tls is not None:
+            self._decrypt(self._tls, data)
+            return
+        self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
         try:
             for payload in self._frames.feed(data):
                 self._on_frame(payload)
         except FrameError as error:
             self._end(error)
+
+    def _decrypt(self, tls: TlsEnd, data: bytes) -> None:
+        assert self._transport is not None
+        try:
+            for piece in tls.feed(data):
+                self._feed(piece)
+                if self._is_over:
+                    return
+        except ssl.SSLError as error:
+            self._end(error)  # sends the alert too
+            return
+        self._transport.write(tls.pending())
+        if tls.is_open and not self._is_ready:
+            self._send_unsent()
+            self._wake()
+        if tls.is_over:
+            self._transport.close()
+
+    def _send_unsent(self) -> None:
+        assert self._transport is not None
+        self._is_ready = True
+        for piece in self._unsent:
+            self._transport.write(piece if self._tls is None else self._tls.encrypt(piece))
+        self._unsent.clear()
 
     def pause_writing(self) -> None:
         self._has_room.clear()
@@ -180,6 +232,9 @@ class FrameStream(asyncio.Protocol):
             return
         self._is_over, self._error = True, error
         if self._transport is not None:
+            if self._tls is not None and not self._transport.is_closing():
+                self._tls.end()
+                self._transport.write(self._tls.pending())
             self._transport.close()
         else:
             self._sock.close()

@@ -14,6 +14,10 @@ from pathlib import Path
 
 _ROOT = Path("/")
 _V2 = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+_GROUP_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
 _UNBOUND = 1 << 60  # version 1 writes "no limit" as the largest number of pages
 
 
@@ -35,11 +39,34 @@ def memory_bytes(root: Path = _ROOT) -> int:
     """Bytes of memory that this process may use: the machine's, or a group's limit if lower."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for folder in _folders(root, "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
+        for name, _ in _GROUP_FILES:
             text = _text(folder / name)
             if text.isdecimal() and 0 < int(text) < _UNBOUND:
                 found = min(found, int(text))
     return found
+
+
+def free_memory_bytes(root: Path = _ROOT) -> int:
+    """Bytes of memory that are available now, also within the limits of this process's groups.
+
+    A group's file cache counts as available. Where nothing says what is available (macOS), all
+    memory counts as such.
+    """
+    free = memory_bytes(root)
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            free = min(free, int(line.split()[1]) * 1024)
+    for folder in _folders(root, "memory"):
+        for most, used in _GROUP_FILES:
+            limit, held = _text(folder / most), _text(folder / used)
+            if limit.isdecimal() and held.isdecimal() and 0 < int(limit) < _UNBOUND:
+                cache = sum(
+                    int(line.split()[1])
+                    for line in _text(folder / "memory.stat").splitlines()
+                    if line.startswith(("inactive_file ", "active_file "))
+                )
+                free = min(free, max(int(limit) - max(int(held) - cache, 0), 0))
+    return free
 
 
 def _quotas(root: Path) -> Iterator[tuple[int, int]]:

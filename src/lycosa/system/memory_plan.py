@@ -140,8 +140,8 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
     owned = math.ceil(config.frontier.partitions / workers)
     parts = _parts(config, owned)
     fixed = _WORKER + _COMPACTION
-    supervisor = _SUPERVISOR + (_UPLOAD if config.upload.url else 0)
-    least = _PROGRAM + supervisor + workers * (fixed + sum(part.least for part in parts.values()))
+    supervisor = _supervisor(config)
+    least = _PROGRAM + supervisor + workers * _least_share(parts)
     default = max(min(workers * _DEFAULT_WORKER, machine_bytes // 2), least)
     total = config.memory_bytes or default
     if total < least:
@@ -164,6 +164,33 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
         owned=owned,
         **dealt,
     )
+
+
+def node_config(config: Config, workers: int) -> Config:
+    """The settings of a cluster's crawl as the plan of one of its nodes needs them.
+
+    Each worker of a node has one partition.
+    """
+    frontier = msgspec.structs.replace(config.frontier, partitions=workers)
+    return msgspec.structs.replace(config, frontier=frontier)
+
+
+def most_workers(config: Config, machine_bytes: int) -> int:
+    """How many workers with one partition each have room: the most that ``plan_memory`` accepts.
+
+    The memory is ``config.memory_bytes``, or half of the machine's.
+    """
+    room = (config.memory_bytes or machine_bytes // 2) - _PROGRAM - _supervisor(config)
+    return max(room // _least_share(_parts(config, 1)), 0)
+
+
+def _supervisor(config: Config) -> int:
+    return _SUPERVISOR + (_UPLOAD if config.upload.url else 0)
+
+
+def _least_share(parts: Mapping[str, _Part]) -> int:
+    """The minimum for one worker and its parser."""
+    return _WORKER + _COMPACTION + sum(part.least for part in parts.values())
 
 
 def fitted(config: Config, plan: MemoryPlan) -> Config:

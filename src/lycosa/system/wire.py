@@ -15,7 +15,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -51,10 +51,14 @@ def frame_pieces(payload: bytes) -> tuple[bytes, ...]:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into payloads, whatever the pieces in which the bytes arrive."""
+    """Cuts a stream of bytes into payloads, whatever the pieces in which the bytes arrive.
 
-    def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._max_bytes = max_bytes
+    ``early_bytes`` has the limits of the first payloads, which come from a peer that has not proved
+    who it is; ``max_bytes`` is the limit of all others.
+    """
+
+    def __init__(self, max_bytes: int = MAX_FRAME_BYTES, early_bytes: Sequence[int] = ()) -> None:
+        self._limits = [max_bytes, *reversed(early_bytes)]  # the last one counts now
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -69,6 +73,7 @@ class FrameReader:
             and _LENGTH.unpack_from(data)[0] == len(data) - size
         ):
             self._check(len(data) - size)
+            self._count()
             yield data[size:]  # exactly one frame: the usual case for a small payload
             return
         self._pending += data
@@ -82,6 +87,7 @@ class FrameReader:
                     break
                 payload = bytes(memoryview(self._pending)[start + size : end])
                 start = end
+                self._count()
                 yield payload
         finally:
             # Also if the caller stops early: a payload is never given twice.
@@ -93,8 +99,12 @@ class FrameReader:
             raise FrameError("the peer closed inside a frame")
 
     def _check(self, length: int) -> None:
-        if length > self._max_bytes:
-            raise FrameError(f"frame of {length} bytes; the limit is {self._max_bytes}")
+        if length > self._limits[-1]:
+            raise FrameError(f"frame of {length} bytes; the limit is {self._limits[-1]}")
+
+    def _count(self) -> None:
+        if len(self._limits) > 1:
+            self._limits.pop()
 
 
 class FrameSocket:

@@ -15,6 +15,7 @@ import msgspec
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
+from lycosa.attempts.shipping import AttemptShipper
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -24,6 +25,7 @@ from lycosa.kv.port import Opener
 from lycosa.kv.records import prefix_end
 from lycosa.model.end import End
 from lycosa.model.fetched import Limits
+from lycosa.objects.port import ObjectStore
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
@@ -80,6 +82,8 @@ class Ports(msgspec.Struct, frozen=True):
     """
     exchange: ExchangeEnds | None = None
     """The exchange with other workers, if there are any."""
+    objects: ObjectStore | None = None
+    """Where closed attempt logs are sent, in a cluster."""
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -258,6 +262,9 @@ def _books(owned: Owned, ports: Ports, store: SegmentStore) -> WorkerFiles:
         ports.free_bytes,
         lease=ports.lease,
         held_until=job.held_until,
+        shipper=AttemptShipper(ports.objects, attempts_folder(job.folder), job.number)
+        if ports.objects is not None
+        else None,
     )
     if job.plan is None:
         return books

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from lycosa.attempts import AttemptLog, CrashCounts
+from lycosa.attempts.shipping import AttemptShipper
 from lycosa.commit import (
     Commit,
+    Feed,
     Fenced,
     Mark,
     OutcomeUnknown,
@@ -39,6 +42,8 @@ from lycosa.store import NotStored
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
+from lycosa.worker.feed import feed_rows
+from lycosa.worker.mail import NoParcels, ParcelDelivery
 from lycosa.worker.pipeline import Pipeline
 
 _AGAIN_S = 1.0  # before a failed write of records or of a commit is retried
@@ -50,34 +55,6 @@ class FaultPoint(Protocol):
     """Called at named points, so that a test can crash there. In ordinary runs it does nothing."""
 
     def __call__(self, point: str) -> None: ...
-
-
-class Cut(msgspec.Struct, frozen=True):
-    """The part of the exchange that a commit contains.
-
-    ``posted`` has the pairs of partitions with new parcels. ``inbox`` is the position up to which
-    the inbox topic is taken (0 = there is no topic, or nothing was read).
-    """
-
-    posted: frozenset[tuple[int, int]] = frozenset()
-    inbox: int = 0
-
-
-class ParcelDelivery(Protocol):
-    """The outboxes to the partitions of other workers."""
-
-    def cut_parcels(self) -> Cut: ...
-    def send_parcels(self, cut: Cut) -> None: ...
-
-
-class NoParcels:
-    """The delivery of a worker that owns all partitions."""
-
-    def cut_parcels(self) -> Cut:
-        return Cut()
-
-    def send_parcels(self, cut: Cut) -> None:
-        return None
 
 
 class WorkerFiles(msgspec.Struct, frozen=True):
@@ -94,6 +71,8 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     batch_bytes: int = 32_000_000
     """Size of the records in memory at which a commit is cut before its time."""
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
+    shipper: AttemptShipper | None = None
+    """Sends the closed files of the attempt log to object storage, in a cluster."""
 
 
 class Committer:
@@ -118,10 +97,12 @@ class Committer:
         self._reach = reach
         self._commit: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self._shipping: asyncio.Task[None] | None = None
         self._committed_at = clock.monotonic()
         self._next = books.shard.next_sequence
         self._inbox = books.shard.last.inbox if books.shard.last else 0
         self._saved = self._next - 1  # the last commit that the snapshots contain
+        self._saved_inbox = self._inbox  # the position that it names
         self._marks: dict[int, Mark] = {}  # of commits of this run
         self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
         self.waits_for = ""
@@ -217,6 +198,7 @@ class Committer:
         self._committed_at = self._clock.monotonic()
         self._pipeline.pacing.was_asked = False
         settled, self._pipeline.settled = self._pipeline.settled, []
+        given_up, self._pipeline.given_up = self._pipeline.given_up, []
         waiters, self.waiters = self.waiters, []
         for url in settled:
             books.crashes.clear_suspicion(url)
@@ -230,7 +212,8 @@ class Committer:
         has_news = bool(batches) or not pending.is_empty or cut.inbox != self._inbox
         if has_news or is_last or books.lease.is_due(self._committed_at):
             captures = sum(p.counters.captures for p in partitions.values())
-            await self._write(pending, self._seal(batches, cut.inbox, is_last))
+            feed = partial(feed_rows, pending.parts, given_up)
+            await self._write(pending, self._seal(batches, cut.inbox, is_last), feed)
             self.captures = captures
             for batch in batches:
                 partitions[batch.partition].table.settle()
@@ -268,14 +251,14 @@ class Committer:
             self._partitions[batch.partition].seen.seal(stamp_of(commit.mark))
         return commit
 
-    async def _write(self, pending: PendingWrite, commit: Commit) -> None:
+    async def _write(self, pending: PendingWrite, commit: Commit, feed: Feed) -> None:
         """Write the commit, retrying while the store or the log cannot take it.
 
         Nothing can be committed without it, so the retries do not end.
         """
         while True:
             try:
-                began = await self._offload.run(lambda: self._write_once(pending, commit))
+                began = await self._offload.run(lambda: self._write_once(pending, commit, feed))
             except (NotStored, RolledBack) as error:
                 self.waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
@@ -287,7 +270,7 @@ class Committer:
                 self._next, self._inbox, self.waits_for = commit.sequence + 1, commit.inbox, ""
                 return
 
-    def _write_once(self, pending: PendingWrite, commit: Commit) -> float:
+    def _write_once(self, pending: PendingWrite, commit: Commit, feed: Feed) -> float:
         """Write outside the loop, in the safe order; return the moment before the append began."""
         ground = self._books.shard.ground
         self._reach("commit:begin")
@@ -295,7 +278,7 @@ class Committer:
         self._reach("commit:stored")
         began = self._clock.monotonic()
         # The lengths are read after the write, because some are known only then.
-        ground.log.append(msgspec.structs.replace(commit, lengths=pending.lengths))
+        ground.log.append(msgspec.structs.replace(commit, lengths=pending.lengths), feed)
         self._reach("commit:logged")
         for batch in commit.batches:
             self._books.shard.data[batch.partition].table.write(
@@ -312,10 +295,11 @@ class Committer:
         books = self._books
         while (closed := books.store.roll_segment(self._clock.wall())) is not None:
             self._close_segment(closed)
-        if books.attempts.is_full:
+        if books.attempts.is_full(self._clock.monotonic()):
             await self._offload.run(
                 books.attempts.rotate_file(self._clock.wall(), self._clock.monotonic())
             )
+            self._ship_attempts()
         for number, partition in self._partitions.items():
             if partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
@@ -333,7 +317,17 @@ class Committer:
             return
         self._reach("flush:done")
         await self._offload.run(lambda: shard.ground.log.trim(sequence))
-        self._saved = sequence
+        # two snapshots are kept, and the older one is the one before this
+        self.mail.trim_inbox(self._saved_inbox)
+        self._saved, self._saved_inbox = sequence, self._inbox
+
+    def _ship_attempts(self) -> None:
+        """Send closed attempt logs; commits do not wait for it."""
+        shipper, current = self._books.shipper, self._books.attempts.path
+        if shipper is not None and (self._shipping is None or self._shipping.done()):
+            self._shipping = asyncio.get_running_loop().create_task(
+                self._offload.run(lambda: shipper.ship_closed(current))
+            )
 
     def _close_segment(self, closed: ClosedSegment) -> None:
         task = asyncio.get_running_loop().create_task(self._close_one(closed))
@@ -371,12 +365,18 @@ class Committer:
         await self.commit(is_last=True)
         await self._save_snapshots()
         self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
+        if self._shipping is not None:
+            await asyncio.wait([self._shipping])
+        if (shipper := self._books.shipper) is not None:
+            await self._offload.run(self._books.attempts.compress_closed)
+            await self._offload.run(shipper.ship_closed)
 
     async def close(self) -> None:
         """Cancel what is in progress. Uncommitted work is lost."""
-        for task in self._closing:
+        tasks = {*self._closing, *([self._shipping] if self._shipping is not None else [])}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _saving(partition: Partition, stamp: int) -> Callable[[], None]:

@@ -7,7 +7,8 @@ The messages (``worker_messages``) may be lost, repeated, late or reordered. So 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from lycosa.cluster.worker_messages import (
     LiveSettings,
@@ -15,6 +16,7 @@ from lycosa.cluster.worker_messages import (
     Permit,
     Probe,
     ProbeAnswer,
+    Routes,
     Seeds,
     SeedsTaken,
     ToldCoordinator,
@@ -28,6 +30,33 @@ _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
 _ANSWERS = 1000  # kept, so that a repeated request gets the same answer
 
 
+class Peers(Protocol):
+    """The addresses of workers on other machines."""
+
+    @property
+    def address(self) -> str:
+        """Where this worker answers the others (``HOST:PORT``)."""
+        ...
+
+    @property
+    def routes(self) -> int:
+        """The version of the addresses that are followed."""
+        ...
+
+    def follow_routes(self, version: int, addresses: Mapping[int, str]) -> None:
+        """Follow the addresses of the owners of shards, unless the version is older."""
+        ...
+
+
+class _NoPeers:
+    """One machine, where workers know each other's sockets from the beginning."""
+
+    address, routes = "", 0
+
+    def follow_routes(self, version: int, addresses: Mapping[int, str]) -> None:
+        return None
+
+
 class CoordinatorLink:
     """One per worker process. ``term`` is the owner's number in the shard's sequence of owners.
 
@@ -35,8 +64,13 @@ class CoordinatorLink:
     """
 
     def __init__(
-        self, assembled: Assembled, term: int, tell: Callable[[ToldCoordinator], None]
+        self,
+        assembled: Assembled,
+        term: int,
+        tell: Callable[[ToldCoordinator], None],
+        peers: Peers | None = None,
     ) -> None:
+        self._peers: Peers = peers or _NoPeers()
         self._assembled = assembled
         self._term = term
         self._tell = tell
@@ -68,6 +102,8 @@ class CoordinatorLink:
             wants,
             worker.expects_more,
             self._assembled.live.version,
+            self._peers.address,
+            self._peers.routes,
         )
 
     def report(self) -> list[ToldCoordinator]:
@@ -100,6 +136,8 @@ class CoordinatorLink:
             permits.set_permit(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
             self._assembled.live.follow(message.version, message.values)
+        elif isinstance(message, Routes):
+            self._peers.follow_routes(message.version, message.addresses)
         elif isinstance(message, Probe):
             lag = await self._assembled.delivery.arrivals.lag()
             # No await in between, so that the answer describes one moment.

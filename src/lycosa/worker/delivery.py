@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from lycosa.worker.committer import Cut
 from lycosa.worker.incoming_parcels import IncomingParcels
+from lycosa.worker.mail import Cut
 from lycosa.worker.outgoing_parcels import OutgoingParcels
 
 
@@ -49,6 +49,10 @@ class Delivery:
         """Send the parcels of a commit that is on disk."""
         self.departures.send_parcels(cut.posted)
         self.arrivals.note_committed(cut.inbox)
+
+    def trim_inbox(self, position: int) -> None:
+        """Let the inbox topic drop what two snapshots contain."""
+        self.arrivals.trim_inbox(position)
 
     async def close(self) -> None:
         await self.arrivals.close()

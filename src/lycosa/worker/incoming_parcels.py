@@ -101,6 +101,13 @@ class IncomingParcels:
             self._reading.add(task)
             task.add_done_callback(self._ended)
 
+    def trim_inbox(self, position: int) -> None:
+        """Let the topic drop what is up to a position, without waiting for it."""
+        if self._inbound is not None and position:
+            task = asyncio.get_running_loop().create_task(self._inbound.trim(position))
+            self._reading.add(task)
+            task.add_done_callback(self._ended)
+
     def note_committed(self, position: int) -> None:
         """Note that the commit that names this position is on disk."""
         self._committed = position

@@ -8,6 +8,7 @@ open.
 from __future__ import annotations
 
 import random
+import socket
 from collections.abc import Mapping
 
 import msgspec
@@ -21,6 +22,8 @@ from lycosa.attempts import (
     last_contacts,
     suspects,
 )
+from lycosa.attempts.log import DEFAULT_KEEPING
+from lycosa.attempts.shipping import SHIPPED_KEEPING
 from lycosa.config.sections import SeenUrlsKind as SeenChoice
 from lycosa.folder.names import attempts_folder, suffix_list
 from lycosa.frontier.crawl_clock import CrawlClock, ahead_s
@@ -72,7 +75,15 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
     crashes.after_restart(blamed, job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
     frontier = _frontier(job, partitions, clock, chance)
-    log = AttemptLog(attempts, job.number, clock.wall(), clock.monotonic(), term=shard.term)
+    log = AttemptLog(
+        attempts,
+        job.number,
+        clock.wall(),
+        clock.monotonic(),
+        term=shard.term,
+        keeping=SHIPPED_KEEPING if job.cluster is not None else DEFAULT_KEEPING,
+        place=_place(job) if job.cluster is not None else "",
+    )
     # After the log is open, because a request without an end counts as one that lasted until then.
     frontier.hold_back(_recent_hosts(job, clock))
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
@@ -113,6 +124,11 @@ def _frontier(
             lambda host: delay_s(host.record.pace, config.politeness, clock.time(), chance).seconds,
         )
     return frontier
+
+
+def _place(job: WorkerJob) -> str:
+    """The machine and the address table on it: requests of one place wait for each other."""
+    return f"{socket.gethostname()}:{job.machine_table or ''}"
 
 
 def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:

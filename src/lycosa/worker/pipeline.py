@@ -24,7 +24,7 @@ from lycosa.config.sections import Config
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import VisitState
-from lycosa.model.completed import Completed
+from lycosa.model.completed import Completed, UrlState
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.schedule.fetch_outcome import REDIRECTS, Meaning
 from lycosa.schedule.steps import (
@@ -63,6 +63,7 @@ from lycosa.schedule.visit import decide
 from lycosa.store.records import packed_file
 from lycosa.urls.identity import InvalidUrl
 from lycosa.worker.address_finder import AddressFinder
+from lycosa.worker.feed import DeadLetter
 from lycosa.worker.intake import MANY_LINKS
 from lycosa.worker.page_turns import PageTurns
 from lycosa.worker.parser_queue import ParserQueue
@@ -119,6 +120,8 @@ class Pipeline:
         self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []
         """URLs whose lease ended since the last commit was cut."""
+        self.given_up: list[DeadLetter] = []
+        """Those of them that failed for good."""
 
     @property
     def may_start(self) -> bool:
@@ -283,7 +286,12 @@ class Pipeline:
         return fetched
 
     def _end(self, visit: Visit, done: Completed) -> None:
-        self.settled.append(visit.end_lease(done))
+        tries = visit.lease.record.tries + 1
+        url = visit.end_lease(done)
+        self.settled.append(url)
+        if done.state is UrlState.FAILED:
+            letter = DeadLetter(url, done.reason, done.detail, tries, self._clock.wall())
+            self.given_up.append(letter)
 
     def _note_settled(self, url: str) -> None:
         self.settled.append(url)

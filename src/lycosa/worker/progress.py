@@ -38,6 +38,7 @@ class ProgressReport:
         parser_pid: Callable[[], int | None] = lambda: None,
         undelivered: Callable[[], str] = lambda: "",
         meter: LoopMeter | None = None,
+        waits: Callable[[], str] = lambda: "",
     ) -> None:
         self._worker = worker
         self._politeness = config.politeness
@@ -46,6 +47,7 @@ class ProgressReport:
         self._parser_pid = parser_pid
         self._undelivered = undelivered
         self._meter = meter
+        self._waits = waits
         self._slowest: list[HostNote] = []
         self._next_look = 0.0
 
@@ -89,6 +91,7 @@ class ProgressReport:
             unparsed=self._worker.reparsing.waiting(),
             reparsed=self._worker.reparsing.done.parsed,
             undelivered=self._undelivered(),
+            waits_for=self._waits() or self._worker.committer.waits_for,
             longest_turn_s=self._meter.longest_turn_s if self._meter else 0.0,
         )
 

@@ -1,0 +1,120 @@
+"""``lycosa cluster drain``, ``move``, ``stop``, ``resume`` and ``set``: requests of an operator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
+from lycosa.cli.cluster_status import PATIENCE_S, state_line
+from lycosa.cli.output import ExitCode, emit
+
+if TYPE_CHECKING:
+    from lycosa.cluster.messages import CallerMessage, ClusterStatus
+
+
+@click.command("drain", short_help="Move all shards away from a node.")
+@click.argument("file", type=CLUSTER_FILE)
+@click.argument("node")
+@click.option("--over", is_flag=True, help="The node may have shards again.")
+def drain(file: Path, node: str, over: bool) -> int:
+    """Give NODE no more shards, and move those that it runs to other nodes.
+
+    The node keeps them while no other node may have them. A drained node may be switched off when
+    `lycosa cluster status` shows no shard on it.
+    """
+    from lycosa.cluster.messages import Drain
+
+    found = _call(file, [Drain(node, over)])
+    left = sum(shard.node == node for shard in found.shards)
+    emit(
+        f"{node} may have shards again"
+        if over
+        else f"{node} gets no more shards; it runs {left} now (`lycosa cluster status` shows them)"
+    )
+    return ExitCode.FINISHED
+
+
+@click.command("move", short_help="Move a shard to a node.")
+@click.argument("file", type=CLUSTER_FILE)
+@click.argument("shard", type=click.IntRange(min=0))
+@click.argument("node")
+def move(file: Path, shard: int, node: str) -> int:
+    """Move SHARD (a number) to NODE, which takes 10 to 20 seconds."""
+    from lycosa.cluster.messages import Move
+
+    _call(file, [Move(shard, node)])
+    emit(f"shard {shard} moves to {node}; `lycosa cluster status` shows when it runs there")
+    return ExitCode.FINISHED
+
+
+@click.command("stop", short_help="End the crawl; it can be resumed.")
+@click.argument("file", type=CLUSTER_FILE)
+@click.option("--now", is_flag=True, help="Abort requests in flight; their URLs stay queued.")
+def stop(file: Path, now: bool) -> int:
+    """End the crawl on all nodes: workers finish what is in flight, commit, and end."""
+    from lycosa.cluster.messages import StopCrawl
+    from lycosa.model.end import End
+
+    found = _call(file, [StopCrawl(End.STOPPED.value, now)])
+    emit(f"{found.crawl}: {state_line(found)}; `lycosa cluster resume {file}` continues it")
+    return ExitCode.FINISHED
+
+
+@click.command("resume", short_help="Continue a crawl that ended.")
+@click.argument("file", type=CLUSTER_FILE)
+def resume(file: Path) -> int:
+    """Continue a crawl that was stopped, reached a limit, or finished.
+
+    It continues under the limits that are stored now. `lycosa crawl URL --cluster FILE` continues
+    it as well.
+    """
+    from lycosa.cluster.messages import MoreAsks, NoMoreAsks
+
+    found = _call(file, [MoreAsks(), NoMoreAsks()])
+    emit(f"{found.crawl}: {state_line(found)}")
+    return ExitCode.FINISHED
+
+
+@click.command("set", short_help="Change settings while the crawl runs.")
+@click.argument("file", type=CLUSTER_FILE)
+@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
+def change(file: Path, pairs: tuple[str, ...]) -> int:
+    """Change settings of all workers at once, for example politeness.delay_s=5s.
+
+    Only some settings can change while a crawl runs: the delays of hosts, and fetch.slots.
+    """
+    from lycosa.cluster.messages import ChangeSettings
+    from lycosa.config.live import check_live
+
+    values = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"{pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
+        values[key.strip()] = value
+    check_live(values)
+    found = _call(file, [ChangeSettings(values)])
+    emit(f"settings, version {found.settings_version}: {_pairs(found)}")
+    return ExitCode.FINISHED
+
+
+COMMANDS = (drain, move, stop, resume, change)
+
+
+def _call(file: Path, messages: Sequence[CallerMessage]) -> ClusterStatus:
+    from lycosa.network import credentials_of
+    from lycosa.serve.caller import call_coordinator
+
+    given = reachable_cluster(file)
+    return asyncio.run(
+        call_coordinator(given, credentials_of(given), list(messages), tell_line, PATIENCE_S)
+    )
+
+
+def _pairs(found: ClusterStatus) -> str:
+    return ", ".join(f"{key}={value}" for key, value in found.settings.items())

@@ -1,0 +1,69 @@
+"""Common parts of the commands for clusters: ``cluster.toml``, Kafka, object storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from lycosa.config.cluster_file import ClusterFile
+    from lycosa.kafka import KafkaClient, Topics
+    from lycosa.objects.port import ObjectStore
+
+CLUSTER_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def tell_line(text: str) -> None:
+    """Print a line for the operator on standard error."""
+    click.echo(f"lycosa: {text}", err=True)
+
+
+def given_cluster(file: Path) -> ClusterFile:
+    """The file's content. Raises ``SettingsError`` or ``OSError``."""
+    from lycosa.config.cluster_file import read_cluster_file
+
+    return read_cluster_file(file)
+
+
+def reachable_cluster(file: Path) -> ClusterFile:
+    """The content of a file that names coordinators. Raises ``click.UsageError`` as well."""
+    given = given_cluster(file)
+    if not given.coordinators:
+        raise click.UsageError(
+            f"{file} names no coordinator: add the section [coordinator] with addresses ="
+            ' ["HOST:PORT"], where `lycosa serve` listens'
+        )
+    return given
+
+
+def kafka_client(given: ClusterFile) -> KafkaClient:
+    """A client of the cluster's Kafka. Raises ``click.UsageError``, ``BadClientSettings``."""
+    try:
+        from lycosa.kafka import KafkaClient, KafkaSettings
+
+        return KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
+    except ImportError as error:
+        raise click.UsageError(
+            f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
+        ) from error
+
+
+def topics_of(given: ClusterFile) -> Topics:
+    """The topics of the crawl."""
+    from lycosa.kafka import Topics
+
+    return Topics(given.name, given.shards, given.kafka.replication, given.kafka.min_insync)
+
+
+def object_store(given: ClusterFile) -> ObjectStore:
+    """The object storage of the crawl. Raises ``click.UsageError`` or ``StoreUnusable``."""
+    from lycosa.objects.opening import open_store
+
+    if not given.objects:
+        raise click.UsageError(
+            f"{given.path} has no object storage, which a crawl on many machines needs: add the"
+            ' section [objects] with url = "s3://BUCKET/PREFIX"'
+        )
+    return open_store(given.objects)

@@ -1,0 +1,164 @@
+"""``lycosa cluster status``: nodes, shards and progress, as the coordinator knows them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
+from lycosa.cli.output import (
+    ExitCode,
+    counted,
+    emit,
+    emit_json,
+    emit_pairs,
+    emit_table,
+    human_bytes,
+    human_count,
+    human_duration,
+)
+
+if TYPE_CHECKING:
+    from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
+    from lycosa.config.cluster_file import ClusterFile
+
+PATIENCE_S = 10.0
+"""How long a command looks for a coordinator."""
+_EVERY_S = 2.0
+
+
+@click.command("status", short_help="Nodes, shards and progress of the crawl.")
+@click.argument("file", type=CLUSTER_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--watch", is_flag=True, help="Print it again every two seconds, until Ctrl-C.")
+def status(file: Path, as_json: bool, watch: bool) -> int:
+    """Print what the coordinator knows about the crawl of FILE (cluster.toml)."""
+    given = reachable_cluster(file)
+    while True:
+        found = _asked(given)
+        if as_json:
+            emit_json(status_values(found))
+        else:
+            print_status(found)
+        if not watch:
+            return ExitCode.FINISHED
+        sys.stdout.flush()
+        time.sleep(_EVERY_S)
+        if not as_json:
+            emit("")
+
+
+def _asked(given: ClusterFile) -> ClusterStatus:
+    from lycosa.network import credentials_of
+    from lycosa.serve.caller import call_coordinator
+
+    return asyncio.run(call_coordinator(given, credentials_of(given), [], tell_line, PATIENCE_S))
+
+
+def status_values(found: ClusterStatus) -> dict[str, Any]:
+    """The status as values for JSON."""
+    import msgspec
+
+    values: dict[str, Any] = msgspec.to_builtins(found)
+    values.pop("type", None)
+    values["progress"].pop("type", None)
+    return values
+
+
+def state_line(found: ClusterStatus) -> str:
+    """What the crawl does, in one line."""
+    if found.end:
+        ends = {"finished": "finished", "limit": "ended by a limit", "stopped": "stopped"}
+        said = ends.get(found.end, found.end)
+        return said if found.is_over else f"ending ({said})"
+    if found.waits_for:
+        return f"the coordinator waits: {found.waits_for}"
+    if found.is_quiet:
+        return "the coordinator has just started and waits for the reports of nodes"
+    if not found.nodes:
+        return "waiting for nodes (`lycosa node --cluster FILE`)"
+    if found.expects_asks and not found.progress.discovered:
+        return "waiting for seeds (`lycosa crawl URL --cluster FILE`)"
+    return "crawling"
+
+
+def shards_line(found: ClusterStatus) -> str:
+    """``16 shards: 14 running, 2 without a node``."""
+    states = Counter(
+        each.state or "starting" if each.node else "without a node" for each in found.shards
+    )
+    parts = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    return f"{counted(len(found.shards), 'shard')}: {parts}"
+
+
+def print_status(found: ClusterStatus) -> None:
+    """Print the status for a person."""
+    progress = found.progress
+    emit_pairs(
+        [
+            ("crawl", found.crawl),
+            ("state", state_line(found)),
+            ("coordinator", f"number {found.coordinator}"),
+            ("shards", shards_line(found)),
+            (
+                "captured",
+                f"{human_count(progress.captures)} captures, {human_bytes(progress.body_bytes)}",
+            ),
+            (
+                "URLs",
+                f"{human_count(progress.discovered)} discovered,"
+                f" {human_count(progress.states.get('queued', 0))} queued,"
+                f" {human_count(progress.states.get('failed', 0))} failed",
+            ),
+            (
+                "requests",
+                f"{found.open_requests} of callers are not answered" if found.open_requests else "",
+            ),
+            ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
+        ]
+    )
+    if found.nodes:
+        emit("")
+        emit_table(
+            ["node", "shards", "report", "clock", "disk free", "memory free", "note"],
+            [_node_row(node) for node in found.nodes],
+        )
+    emit("")
+    emit_table(
+        ["shard", "node", "state", "term", "captures", "queued", "commits", "note"],
+        [_shard_row(shard) for shard in found.shards],
+    )
+
+
+def _node_row(node: NodeStatus) -> list[object]:
+    note = "lost" if node.is_lost else node.refusal
+    return [
+        node.name,
+        len(node.shards),
+        f"{human_duration(node.silent_s)} ago",
+        f"{node.ahead_s:+.1f} s",
+        human_bytes(node.free_disk),
+        human_bytes(node.free_memory),
+        note,
+    ]
+
+
+def _shard_row(shard: ShardStatus) -> list[object]:
+    moving = "leaving its node" if shard.is_leaving else ""
+    wanted = f"wanted on {shard.wanted}" if shard.wanted and shard.wanted != shard.node else ""
+    return [
+        shard.shard,
+        shard.node or "-",
+        shard.state or ("starting" if shard.node else "without a node"),
+        shard.term if shard.term >= 0 else "",
+        shard.captures,
+        shard.queued,
+        shard.commits,
+        "; ".join(filter(None, (shard.why, moving, wanted))),
+    ]

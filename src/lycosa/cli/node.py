@@ -1,0 +1,208 @@
+"""``lycosa node``: this machine's share of a crawl on many machines."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lycosa.cli.output import ExitCode, Unbroken, clean
+from lycosa.inspect.printable import json_text
+
+if TYPE_CHECKING:
+    from lycosa.config.cluster_file import ClusterFile
+    from lycosa.folder.bucket import StoredCrawl
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_EPILOG = """
+\b
+Examples:
+  lycosa node --cluster cluster.toml                     one node a machine
+  lycosa node --cluster cluster.toml --listen 10.0.0.12  where other machines reach its workers
+  lycosa node --cluster cluster.toml --name b            a second one on the same machine
+
+The first Ctrl-C (or SIGTERM) lets workers commit what is in flight, so that other nodes continue
+without a pause; the second ends at once. A node that is killed loses nothing either: others take
+its shards and wait until it can no longer send requests.
+
+\b
+Exit codes: 0 the crawl is over, or the node left in order; 1 internal error;
+            2 bad usage or settings; 4 ended at once
+"""
+
+
+@click.command("node", epilog=_EPILOG, short_help="Run this machine's share of a cluster's crawl.")
+@click.option(
+    "--cluster",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="cluster.toml of the crawl.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Local folder of this node; it may be lost [nodes/CRAWL/NAME].",
+)
+@click.option("--name", help="Name of this node, unique in the cluster [the host name].")
+@click.option(
+    "--listen",
+    metavar="HOST",
+    help="Host name or address at which workers of other nodes reach those of this one [the address"
+    " from which this machine reaches the coordinator].",
+)
+@click.option(
+    "--most-shards",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Maximum number of shards here [as many as the memory has room for].",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+def command(
+    file: Path,
+    folder: Path | None,
+    name: str | None,
+    listen: str | None,
+    most_shards: int | None,
+    as_json: bool,
+) -> None:
+    """Run this machine's share of the crawl that FILE (cluster.toml) describes.
+
+    The node connects to the coordinators that FILE names and runs a worker process for each shard
+    that it is assigned. It ends when the crawl is over.
+    """
+    name = name or _own_name()
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(
+            f"--name {name!r}: letters, digits, '.', '_' and '-' are allowed, at most 100"
+        )
+    log = NodeLog(name, as_json)
+    with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
+        sys.exit(run(file, folder, name, (listen or "", most_shards or 0), log))
+
+
+class NodeLog:
+    """Prints what happens: lines for people on standard error, or JSON on standard output."""
+
+    def __init__(self, name: str, as_json: bool) -> None:
+        self._name, self._as_json = name, as_json
+
+    def show_event(self, text: str, shard: int = -1) -> None:
+        now = time.time()
+        if self._as_json:
+            event = {"time": round(now, 3), "node": self._name, "text": text}
+            if shard >= 0:
+                event["shard"] = shard
+            print(json_text(event), flush=True)
+        else:
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+            click.echo(f"{when} {self._name}: {clean(text)}", err=True)
+
+
+def run(
+    file: Path, folder: Path | None, name: str, bounds: tuple[str, int], log: NodeLog
+) -> ExitCode:
+    """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
+    from lycosa.config.cluster_file import read_cluster_file
+    from lycosa.network import credentials_of
+    from lycosa.processes.cluster_node import ClusterNode, NodeEnd
+    from lycosa.processes.cluster_session import ClusterSession, NodeMemory
+    from lycosa.processes.node_folder import NodeFolder
+    from lycosa.system.machine import memory_bytes
+
+    listen, most_shards = bounds
+    given = read_cluster_file(file)
+    _check(given)
+    listen = listen or _own_address(given.coordinators)
+    credentials = credentials_of(given)
+    for warning in given.warnings():
+        log.show_event(warning)
+    crawl = _read_crawl(given, log)
+    memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), most_shards)
+    local = NodeFolder(folder or Path("nodes") / given.name / name)
+    local.acquire(crawl.manifest.crawl, given.name, name, time.time())
+    try:
+        local.keep_suffixes(crawl.suffixes)
+        local.delete_unused_owners()
+        session = ClusterSession(given, crawl, local, memory, listen, log.show_event)
+        log.show_event(
+            f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
+        )
+
+        async def work() -> NodeEnd:
+            node = ClusterNode(session, credentials, name, log)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, node.stop)
+            return await node.run()
+
+        end = asyncio.run(work())
+    finally:
+        local.release()
+    log.show_event(end.meaning)
+    return ExitCode.INTERRUPTED if end is NodeEnd.KILLED else ExitCode.FINISHED
+
+
+def _check(given: ClusterFile) -> None:
+    from lycosa.config.sources import SettingsError
+
+    if not given.coordinators:
+        raise SettingsError(
+            [
+                f"{given.path}: coordinator.addresses: needed by a node, where `lycosa serve`"
+                ' listens, such as ["127.0.0.1:7070"]'
+            ]
+        )
+    if not given.objects:
+        raise SettingsError([f"{given.path}: objects.url: needed, such as s3://bucket/crawl"])
+
+
+def _read_crawl(given: ClusterFile, log: NodeLog) -> StoredCrawl:
+    """The crawl's identity and settings; waits while the object storage cannot be reached."""
+    from lycosa.folder.bucket import read_crawl
+    from lycosa.objects.errors import ObjectError
+    from lycosa.objects.opening import open_store
+    from lycosa.system.shortage import pause_s
+
+    store, attempt = open_store(given.objects), 0
+    while True:
+        try:
+            return read_crawl(store, given)
+        except ObjectError as error:
+            if not error.is_passing:
+                raise
+            attempt += 1
+            if attempt == 1:
+                log.show_event(f"waiting for object storage: {error}")
+            time.sleep(pause_s(attempt))
+
+
+def _own_address(coordinators: Sequence[str]) -> str:
+    """The address from which this machine reaches the first coordinator whose name is known."""
+    from lycosa.network import split_address
+
+    for address in coordinators:
+        host, port = split_address(address)
+        try:
+            family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.connect(where)  # of a datagram socket: nothing is sent
+                return str(probe.getsockname()[0])
+        except OSError:
+            continue
+    raise click.UsageError(
+        f"no address of this machine reaches {coordinators[0]}; give --listen HOST, where workers"
+        " of other machines reach this one"
+    )
+
+
+def _own_name() -> str:
+    return socket.gethostname().partition(".")[0] or "node"

@@ -1,0 +1,121 @@
+"""What a coordinator tells callers about the crawl, and which of their requests make no sense."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.cluster.control import EndSaved, SettingsSaved
+from lycosa.cluster.messages import (
+    CallerMessage,
+    ChangeSettings,
+    ClusterStatus,
+    Drain,
+    Move,
+    NodeStatus,
+    ShardStatus,
+    StopCrawl,
+)
+from lycosa.cluster.placement import Placement
+from lycosa.cluster.seats import Seats
+from lycosa.cluster.worker_messages import total
+from lycosa.config.live import check_live
+from lycosa.config.sources import SettingsError
+from lycosa.model.end import End
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """The decisions of the coordinator of that number, and the number of open requests."""
+
+    number: int
+    end: EndSaved
+    settings: SettingsSaved
+    expects_asks: bool
+    open_requests: int
+
+
+def cluster_status(
+    crawl: str, decided: Decided, placement: Placement, seats: Seats, now: float
+) -> ClusterStatus:
+    """Everything that is known at the time ``now``."""
+    return ClusterStatus(
+        crawl=crawl,
+        coordinator=decided.number,
+        nodes=_nodes(placement, now),
+        most_nodes=placement.most_nodes,
+        shards=_shards(placement, seats),
+        progress=total([seat.progress for seat in seats]),
+        end=decided.end.end,
+        at_once=decided.end.at_once,
+        is_over=all(place.is_over for place in placement.places),
+        is_quiet=placement.is_quiet(now),
+        expects_asks=decided.expects_asks,
+        open_requests=decided.open_requests,
+        settings_version=decided.settings.version,
+        settings=decided.settings.values,
+    )
+
+
+def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
+    """Why a caller's request makes no sense; empty when it does."""
+    names = [node.name for node in status.nodes]
+    if isinstance(message, Drain | Move) and message.node not in names:
+        known = f"; there are {', '.join(names)}" if names else "; no node has reported"
+        return f"there is no node {message.node!r}{known}"
+    if isinstance(message, Move):
+        if not 0 <= message.shard < len(status.shards):
+            return f"there is no shard {message.shard}; they are 0 to {len(status.shards) - 1}"
+        node = next(node for node in status.nodes if node.name == message.node)
+        if node.is_lost:
+            return f"node {node.name} has not reported for {node.silent_s:.0f} s"
+        if node.refusal:
+            return f"node {node.name} gets no shards: {node.refusal}"
+    if isinstance(message, StopCrawl) and message.end not in [end.value for end in End]:
+        return f"there is no end {message.end!r}"
+    if isinstance(message, ChangeSettings):
+        try:
+            check_live(message.values)
+        except SettingsError as error:
+            return "; ".join(error.problems)
+    return ""
+
+
+def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
+    return [
+        NodeStatus(
+            name=node.name,
+            silent_s=max(now - node.heard, 0.0),
+            is_lost=node.is_lost,
+            is_draining=node.is_draining,
+            refusal=placement.refusal(node),
+            ahead_s=node.ahead_s,
+            free_disk=node.report.free_disk,
+            free_memory=node.report.free_memory,
+            shards=sorted(node.shards),
+        )
+        for node in placement.nodes.values()
+        if node.report is not None
+    ]
+
+
+def _shards(placement: Placement, seats: Seats) -> list[ShardStatus]:
+    found = []
+    for shard, place in enumerate(placement.places):
+        seat, report = seats[shard], place.report
+        found.append(
+            ShardStatus(
+                shard=shard,
+                node=place.node,
+                assignment=place.assignment,
+                term=report.term if report is not None else -1,
+                state=report.state.value if report is not None else "",
+                why=report.why if report is not None else "",
+                wanted=place.wanted,
+                is_leaving=bool(place.leaving),
+                address=seat.status.address if seat.status is not None else "",
+                captures=seat.progress.captures,
+                commits=seat.progress.commits,
+                queued=seat.progress.states.get("queued", 0),
+                is_idle=seat.progress.is_idle,
+            )
+        )
+    return found

@@ -1,0 +1,252 @@
+"""A cluster's crawl in object storage: its identity and settings, which all machines read there.
+
+=========================  ======================================================================
+``cluster.json``           the name in ``cluster.toml``: whose place this is; never replaced
+``public_suffix_list.dat``  the list that the crawl began with; never replaced
+``crawl.json``             the manifest, as in a crawl folder; never replaced
+``settings.json``          the settings, as in a crawl folder; replaced when they change
+=========================  ======================================================================
+
+They are made in this order, and each of the first three only if it does not exist. So two programs
+that make the same crawl at the same time end with one crawl, and a program that was interrupted is
+completed by the next one. A crawl without ``settings.json`` is incomplete.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from lycosa.config.cluster_file import ClusterFile
+from lycosa.config.fields import fields, value_of
+from lycosa.config.sections import Config
+from lycosa.config.sources import SettingsError
+from lycosa.folder import manifest as manifests
+from lycosa.folder.manifest import Change, Manifest, ManifestError
+from lycosa.folder.upload import PlaceTaken
+from lycosa.objects.errors import ObjectExists, ObjectMissing
+from lycosa.objects.opening import check_create_only
+from lycosa.objects.port import ObjectStore
+from lycosa.system.wire import UNREADABLE
+from lycosa.urls.identity import BUNDLED_LIST, Sites
+
+T = TypeVar("T")
+CLUSTER_NAME = "cluster.json"
+SUFFIXES_NAME = "public_suffix_list.dat"
+SETTINGS_NAME = "settings.json"
+CLUSTER_FORMAT = 1
+
+_SINGLE = Config()
+_ELSEWHERE = {
+    "workers": "a cluster runs one worker for each shard; set shards in cluster.toml",
+    "limits.max_time_s": "a crawl on a cluster is ended by `lycosa cluster stop`",
+    "upload.url": "a crawl on a cluster is stored at objects.url of cluster.toml",
+}
+"""Settings of one machine, and what a cluster has instead."""
+
+
+class NoStoredCrawl(ManifestError):
+    """There is no crawl, or an incomplete one, in the object storage."""
+
+
+class CrawlFrozen(ManifestError):
+    """The settings would change what stored state depends on."""
+
+
+class ClusterPlace(msgspec.Struct, frozen=True):
+    """The content of ``cluster.json``."""
+
+    name: str
+    format: int = CLUSTER_FORMAT
+
+
+class StoredCrawl(msgspec.Struct, frozen=True):
+    """What all machines need to know of a crawl. ``suffixes`` is its public suffix list."""
+
+    manifest: Manifest
+    config: Config
+    suffixes: bytes
+
+
+class CrawlMade(msgspec.Struct, frozen=True):
+    """The crawl after ``store_crawl``.
+
+    ``changes`` lists settings that were changed, as ``KEY: OLD -> NEW``.
+    """
+
+    crawl: StoredCrawl
+    is_new: bool
+    changes: list[str]
+
+
+def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCrawl:
+    """The crawl that ``lycosa cluster init`` made, which must be that of ``given``.
+
+    Raises ``NoStoredCrawl``, ``CrawlFrozen``, ``PlaceTaken``, another ``ManifestError``, or
+    ``ObjectError``.
+    """
+    if given is not None:
+        _check_place(store, given)
+    try:
+        manifest = manifests.decoded_manifest(manifests.MANIFEST_NAME, _manifest_bytes(store))
+        config = _config(store.get(SETTINGS_NAME))
+        suffixes = store.get(SUFFIXES_NAME)
+    except ObjectMissing as error:
+        raise NoStoredCrawl(
+            f"{error}: the crawl was not created, or not completely; `lycosa cluster init FILE`"
+            " creates it"
+        ) from error
+    if given is not None:
+        _check_shards(manifest, given)
+    if (version := _sites(suffixes).version) != manifest.identity.suffixes:
+        raise manifests.DamagedFile(
+            f"{SUFFIXES_NAME} in the object storage is not the list that the crawl began with (it"
+            f" was {manifest.identity.suffixes}, this is {version}), and stored URLs would be"
+            " searched for in other shards; restore it from a copy"
+        )
+    return StoredCrawl(manifest, config, suffixes)
+
+
+def stored_config(store: ObjectStore, given: ClusterFile) -> Config | None:
+    """The settings of the crawl, ``None`` when it was not created yet.
+
+    Raises ``PlaceTaken``, ``DamagedManifest`` or ``ObjectError``.
+    """
+    _check_place(store, given)
+    try:
+        return _config(store.get(SETTINGS_NAME))
+    except ObjectMissing:
+        return None
+
+
+def check_cluster_settings(config: Config) -> None:
+    """Refuse settings that concern one machine only. Raises ``SettingsError``."""
+    problems = [
+        f"{key}: {why}"
+        for key, why in _ELSEWHERE.items()
+        if value_of(config, key) != value_of(_SINGLE, key)
+    ]
+    if problems:
+        raise SettingsError(problems)
+
+
+def store_crawl(
+    store: ObjectStore, given: ClusterFile, config: Config, software: str, wall: float
+) -> CrawlMade:
+    """Create the crawl, or change the settings of an existing one; may be repeated.
+
+    ``config.frontier.partitions`` is replaced by the number of shards. ``wall`` is seconds since
+    1970. Raises ``SettingsError``, ``CrawlFrozen``, ``PlaceTaken``, ``CreateOnlyIgnored``, another
+    ``ManifestError``, or ``ObjectError``.
+    """
+    check_cluster_settings(config)
+    frontier = msgspec.structs.replace(config.frontier, partitions=given.shards)
+    config = msgspec.structs.replace(config, frontier=frontier)
+    before = stored_config(store, given)
+    _create(store, CLUSTER_NAME, msgspec.json.encode(ClusterPlace(given.name)))
+    _check_place(store, given)
+    _create(store, SUFFIXES_NAME, BUNDLED_LIST.read_bytes())
+    suffixes = store.get(SUFFIXES_NAME)
+    identity = manifests.identity_of(config, _sites(suffixes))
+    made = manifests.new_manifest(identity, software, wall)
+    _create(store, manifests.MANIFEST_NAME, manifests.encoded_manifest(made))
+    manifest = manifests.decoded_manifest(manifests.MANIFEST_NAME, _manifest_bytes(store))
+    _check_shards(manifest, given)
+    _check_identity(manifest, identity)
+    check_create_only(store, manifests.MANIFEST_NAME, given.objects)
+    if before != config:
+        store.put(SETTINGS_NAME, msgspec.json.format(msgspec.json.encode(config), indent=2))
+    return CrawlMade(
+        StoredCrawl(manifest, config, suffixes),
+        is_new=before is None,
+        changes=[] if before is None else changed_settings(before, config),
+    )
+
+
+def changed_settings(before: Config, after: Config) -> list[str]:
+    """The settings that differ, as ``KEY: OLD -> NEW``."""
+    found = []
+    for key, field in fields().items():
+        old, new = value_of(before, key), value_of(after, key)
+        if old != new:
+            found.append(f"{key}: {field.show(old)} -> {field.show(new)}")
+    return found
+
+
+def _create(store: ObjectStore, key: str, data: bytes) -> None:
+    """Create the object, or leave what an earlier or simultaneous program created."""
+    with suppress(ObjectExists):
+        store.create(key, data)
+
+
+def _check_place(store: ObjectStore, given: ClusterFile) -> None:
+    """Raise ``PlaceTaken`` when the place belongs to another crawl."""
+    try:
+        place = _decoded(CLUSTER_NAME, store.get(CLUSTER_NAME), ClusterPlace)
+    except ObjectMissing:
+        if store.find(manifests.MANIFEST_NAME) is None:
+            return
+        raise PlaceTaken(
+            f"{given.objects}: a crawl of one machine was uploaded there; give another prefix in"
+            " objects.url"
+        ) from None
+    if place.name != given.name:
+        raise PlaceTaken(
+            f"{given.objects} belongs to the cluster crawl {place.name!r}, and this is"
+            f" {given.name!r}; give another prefix in objects.url"
+        )
+
+
+def _check_shards(manifest: Manifest, given: ClusterFile) -> None:
+    shards = manifest.identity.partitions
+    if shards != given.shards:
+        raise CrawlFrozen(
+            f"the crawl {given.name!r} was created with {shards} shards, which cannot change; set"
+            f" shards = {shards} in {given.path}"
+        )
+
+
+def _check_identity(manifest: Manifest, wanted: manifests.Identity) -> None:
+    try:
+        manifests.check_identity(manifest, wanted)
+    except manifests.IdentityChanged as error:
+        raise CrawlFrozen(
+            f"settings that are frozen with the crawl cannot change: {_listed(error.changes)}. Use"
+            " the old values, or create another crawl with another name and objects.url"
+        ) from error
+
+
+def _listed(changes: list[Change]) -> str:
+    return "; ".join(
+        f"{each.setting} is {each.old!r} and would become {each.new!r}: {each.why}"
+        for each in changes
+    )
+
+
+def _manifest_bytes(store: ObjectStore) -> bytes:
+    return store.get(manifests.MANIFEST_NAME)
+
+
+def _config(data: bytes) -> Config:
+    return _decoded(SETTINGS_NAME, data, Config)
+
+
+def _decoded(key: str, data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except UNREADABLE as error:
+        raise manifests.DamagedManifest(
+            f"{key} in the object storage cannot be read ({error}); it may be from a newer program,"
+            " or restore it from a copy"
+        ) from error
+
+
+def _sites(suffixes: bytes) -> Sites:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(suffixes)
+        file.flush()
+        return Sites(Path(file.name))

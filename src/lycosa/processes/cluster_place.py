@@ -1,0 +1,202 @@
+"""A worker's shard in Kafka and object storage, as its process sees it.
+
+Opening waits as long as the services are away. Meanwhile the process reports twice a second what it
+waits for, so that its node does not take it for one that hangs, and obeys the node: it ends when it
+is stopped, or when the node is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from lycosa.cluster.worker_messages import (
+    Memory,
+    Progress,
+    Stop,
+    ToWorker,
+    decode_to_worker,
+    encode_worker_message,
+)
+from lycosa.commit import LEASE_S, ShardLease
+from lycosa.exchange import ExchangeEnds, Lateness
+from lycosa.folder.names import addresses_path
+from lycosa.kafka import KafkaInbound, KafkaPost
+from lycosa.kv.port import Opener
+from lycosa.network import NetworkInquiry, credentials_of
+from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
+from lycosa.politeness.machine_addresses import MachineAddresses
+from lycosa.ports import Addresses
+from lycosa.shard.opening import Shard
+from lycosa.system.clock import SystemClock
+from lycosa.system.frame_stream import FrameStream
+from lycosa.worker.assembly import Assembled, Ports
+from lycosa.worker.cluster_shard import (
+    ClusterServices,
+    OpenedShard,
+    ShardOpening,
+    cluster_services,
+)
+from lycosa.worker.job import WorkerJob
+from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.progress import memory_of
+from lycosa.worker.real_ports import real_ports
+
+_REPORT_S = 0.5
+
+
+async def open_place(
+    job: WorkerJob, open_table: Opener, stream: FrameStream
+) -> ClusterPlace | None:
+    """Open the shard of a job; ``None`` when the node stopped the worker before it was open.
+
+    Raises the errors of ``ShardOpening.run`` and ``cluster_services``, and ``ConnectionError`` when
+    the node is gone.
+    """
+    assert job.cluster is not None
+    services = cluster_services(job.cluster.file)
+    lease = ShardLease(LEASE_S)
+    ports = real_ports(job, open_table, lease=lease)
+    opening = ShardOpening(job, services, open_table, SystemClock())
+    watched = _WatchedOpening(opening, services, stream)
+    opened = await watched.run(ports)
+    if opened is None:
+        return None
+    lease.renew(opened.began)
+    return ClusterPlace(opened, ports, services, watched.early)
+
+
+class _WatchedOpening:
+    """One opening, with what the node is told and says meanwhile."""
+
+    def __init__(
+        self, opening: ShardOpening, services: ClusterServices, stream: FrameStream
+    ) -> None:
+        self._opening, self._services, self._stream = opening, services, stream
+        self.early: list[ToWorker] = []
+        self._is_stopped = False
+
+    async def run(self, ports: Ports) -> OpenedShard | None:
+        working = asyncio.ensure_future(ports.offload.run(self._opening.run))
+        listening = asyncio.create_task(self._listen())
+        telling = asyncio.create_task(self._tell())
+        try:
+            await asyncio.wait({working, listening, telling}, return_when=asyncio.FIRST_COMPLETED)
+            if self._is_stopped:
+                return None
+            if not working.done():
+                for task in (listening, telling):
+                    if task.done():
+                        task.result()
+                raise ConnectionResetError("the node closed")
+            return working.result()
+        finally:
+            if not working.done():
+                self._opening.break_off()
+            for task in (listening, telling):
+                task.cancel()
+            await asyncio.gather(listening, telling, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        """Returns when the node is gone, or has stopped an opening that nobody needs any more."""
+        while (frame := await self._stream.receive()) is not None:
+            message = decode_to_worker(frame)
+            if isinstance(message, Memory):
+                continue  # there is nothing yet that could be given back
+            self.early.append(message)
+            # A claim without a commit makes the next owner hold all hosts. So an opening that is
+            # past its claim and waits for nobody is finished, and the worker then ends in order.
+            is_useless = not self._opening.is_claimed or self._services.is_waiting
+            if isinstance(message, Stop) and (message.at_once or is_useless):
+                self._is_stopped = True
+                return
+
+    async def _tell(self) -> None:
+        while True:
+            memory = memory_of(None)
+            progress = Progress(
+                waits_for=self._services.waits.text,
+                memory=memory,
+                memory_bytes=sum(each.own_bytes for each in memory),
+            )
+            await self._stream.send(encode_worker_message(progress))
+            await asyncio.sleep(_REPORT_S)
+
+
+class NetworkPeers:
+    """This worker's listener, and the addresses of the others; implements ``Peers``."""
+
+    def __init__(self, inquiry: NetworkInquiry, host: str) -> None:
+        self._inquiry, self._host = inquiry, host
+        self.address, self.routes = "", 0
+
+    async def open(self, assembled: Assembled, shard: int) -> None:
+        """Listen on a free port, and answer for the shard. Raises ``OSError``."""
+        arrivals = assembled.delivery.arrivals
+        self._inquiry.register_partition(
+            shard, arrivals.receive_parcel, arrivals.look_up(shard), arrivals.answer_call
+        )
+        self.address = await self._inquiry.open(f"{self._host}:0")
+
+    def follow_routes(self, version: int, addresses: Mapping[int, str]) -> None:
+        if version > self.routes:
+            self.routes = version
+            self._inquiry.follow_routes(addresses)
+
+    async def close(self) -> None:
+        await self._inquiry.close()
+
+    def __repr__(self) -> str:
+        return f"<NetworkPeers {self.address} routes={self.routes} {self._inquiry!r}>"
+
+
+class ClusterPlace:
+    """An open shard with its ends of the exchange; implements ``Place``."""
+
+    def __init__(
+        self,
+        opened: OpenedShard,
+        ports: Ports,
+        services: ClusterServices,
+        early: Sequence[ToWorker],
+    ) -> None:
+        self.job, self.early = opened.job, early
+        self.shard: Shard | None = opened.shard
+        self.term = opened.shard.term
+        self._waits = services.waits
+        job, client, topics = opened.job, services.client, services.topics
+        assert job.cluster is not None
+        crawl, number = job.manifest.crawl, job.number
+        self._post = KafkaPost(client, topics, crawl, self.term)
+        self._inbound = KafkaInbound(client, topics, crawl, number, self._waits.teller("inbox"))
+        inquiry = NetworkInquiry(credentials_of(services.given), crawl)
+        self.peers = NetworkPeers(inquiry, job.cluster.listen)
+        ends = ExchangeEnds(self._post, inquiry, self._inbound, Lateness())
+        self.ports = msgspec.structs.replace(ports, exchange=ends, addresses=_addresses)
+
+    async def open(self, assembled: Assembled) -> None:
+        await self.peers.open(assembled, self.job.number)
+        assembled.delivery.start()
+
+    async def close(self) -> None:
+        await self.peers.close()
+        await self._post.close()
+        await self._inbound.close()
+
+    def waits_for(self) -> str:
+        return self._waits.text
+
+    def __repr__(self) -> str:
+        return f"<ClusterPlace shard={self.job.number} term={self.term}>"
+
+
+def _addresses(job: WorkerJob) -> Addresses:
+    """The slots of addresses, which all shards on this machine share."""
+    section = job.config.politeness
+    if job.machine_table is not None:
+        return MachineAddresses(open_machine_table(job.machine_table, section))
+    path = addresses_path(job.folder.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return MachineAddresses(AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS))

@@ -1,0 +1,129 @@
+"""What a node of a cluster has before its first worker starts: the crawl's identity and settings
+from object storage, a locked local folder, and the division of the machine's memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from lycosa.config.cluster_file import ClusterFile
+from lycosa.config.sections import AddressTables, Config
+from lycosa.config.sources import SettingsError
+from lycosa.fetch.headers import build_user_agent
+from lycosa.folder.bucket import StoredCrawl
+from lycosa.processes.node_folder import NodeFolder
+from lycosa.processes.session import SOFTWARE
+from lycosa.system.memory_plan import (
+    MemoryPlan,
+    TooLittleMemory,
+    fitted,
+    most_workers,
+    node_config,
+    plan_memory,
+)
+from lycosa.system.plugins import registered
+from lycosa.worker.job import ClusterJob, WorkerJob
+from lycosa.worker.machine_table import NoMachineTable, machine_table
+
+
+class NodeMemory:
+    """The memory of a node, divided among as many workers as it has shards.
+
+    A node has room for as many shards as fit with the minimum for each, so that it can take those
+    of lost nodes. But memory is divided by the shards that it will have when one node is missing;
+    only a node with still more shards gives each new worker less. ``most_shards`` is the operator's
+    bound (0 = none), ``nodes`` the maximum number of nodes. Raises ``SettingsError`` when the
+    memory is too little.
+    """
+
+    def __init__(
+        self, config: Config, shards: int, nodes: int, machine_bytes: int, most_shards: int = 0
+    ) -> None:
+        room = most_shards or max(most_workers(config, machine_bytes), 1)
+        self.most = min(shards, room)
+        self.expected = min(self.most, math.ceil(shards / max(nodes - 1, 1)))
+        self._config, self._machine_bytes = config, machine_bytes
+        try:
+            self.total = self._divided(self.most).total
+        except TooLittleMemory as error:
+            raise SettingsError([str(error)]) from error
+        self._config = msgspec.structs.replace(config, memory_bytes=self.total)
+
+    def __repr__(self) -> str:
+        return f"<NodeMemory {self.total} most={self.most} expected={self.expected}>"
+
+    def plan(self, workers: int) -> MemoryPlan:
+        """The plan of one of ``workers`` workers, at most ``most``."""
+        return self._divided(max(workers, self.expected))
+
+    def _divided(self, workers: int) -> MemoryPlan:
+        return plan_memory(node_config(self._config, workers), workers, self._machine_bytes)
+
+
+class ClusterSession:
+    """One run of a node's program: what its workers' jobs are made of.
+
+    ``folder`` is locked for it, ``listen`` the host on which its workers listen.
+    """
+
+    def __init__(
+        self,
+        given: ClusterFile,
+        crawl: StoredCrawl,
+        folder: NodeFolder,
+        memory: NodeMemory,
+        listen: str,
+        show_note: Callable[[str], None],
+    ) -> None:
+        self.given, self.folder, self.memory = given, folder, memory
+        self._crawl, self._listen = crawl, listen
+        agent = crawl.config.agent
+        self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
+        self._plugins = registered()
+        self._table = self._address_table(show_note)
+
+    def _address_table(self, show_note: Callable[[str], None]) -> Path | None:
+        """The table of the machine; without it the workers of this node share one of their own."""
+        section = self._crawl.config.politeness
+        if section.address_table is AddressTables.MACHINE:
+            try:
+                return machine_table(section)
+            except NoMachineTable as error:
+                show_note(
+                    f"this node does not share address delays with others on this machine ({error})"
+                )
+        return None
+
+    def job(self, shard: int, plan: MemoryPlan, cluster: ClusterJob) -> WorkerJob:
+        """The job of a worker. It continues where the log of its shard ends."""
+        return WorkerJob(
+            self.folder.shard_folder(shard),
+            fitted(self._crawl.config, plan),
+            self._crawl.manifest,
+            shard,
+            (shard,),
+            SOFTWARE,
+            self._user_agent,
+            plan=plan,
+            machine_table=self._table,
+            plugins=self._plugins,
+            cluster=cluster,
+        )
+
+    def cluster_job(
+        self, assignment: int, owner: Path, previous_term: int, previous_crashed: bool
+    ) -> ClusterJob:
+        """The part of a job that only a worker of a cluster has (see ``ClusterJob``)."""
+        return ClusterJob(
+            self.given.path.absolute(),
+            assignment,
+            self._listen,
+            owner,
+            previous_term,
+            previous_crashed,
+        )

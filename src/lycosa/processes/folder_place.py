@@ -1,0 +1,97 @@
+"""Where a worker's shard is, as its process sees it; here a crawl folder, with sockets to others.
+
+``cluster_place`` is the other implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from lycosa.cluster.worker_messages import ToWorker
+from lycosa.exchange import ExchangeEnds, SocketExchange
+from lycosa.shard.opening import Shard
+from lycosa.worker.assembly import Assembled, Ports
+from lycosa.worker.coordinator_link import Peers
+from lycosa.worker.job import WorkerJob
+
+
+class Place(Protocol):
+    """What a worker process runs in. ``shard`` is ``None`` for the shard of a crawl folder.
+
+    ``term`` is the owner's number, and ``early`` are the messages that came before the shard was
+    open.
+    """
+
+    job: WorkerJob
+    ports: Ports
+    shard: Shard | None
+    term: int
+    early: Sequence[ToWorker]
+
+    @property
+    def peers(self) -> Peers | None:
+        """The addresses of workers on other machines, if there may be any."""
+        ...
+
+    async def open(self, assembled: Assembled) -> None:
+        """Let other workers reach this one, and start the exchange."""
+        ...
+
+    async def close(self) -> None:
+        """Close the ends of the exchange."""
+        ...
+
+    def waits_for(self) -> str:
+        """What the worker waits for outside itself, for people; empty when there is nothing."""
+        ...
+
+
+class FolderPlace:
+    """A crawl folder, and the exchange with the other workers of this run, if there are any."""
+
+    def __init__(self, job: WorkerJob, ports: Ports) -> None:
+        self.job, self.term = job, job.process
+        self.shard: Shard | None = None
+        self.early: Sequence[ToWorker] = ()
+        self.peers: Peers | None = None
+        self._exchange = _exchange(job)
+        if self._exchange is not None:
+            ends = ExchangeEnds(self._exchange, self._exchange)
+            ports = msgspec.structs.replace(ports, exchange=ends)
+        self.ports = ports
+
+    async def open(self, assembled: Assembled) -> None:
+        if self._exchange is None:
+            return
+        arrivals = assembled.delivery.arrivals
+        for partition in self.job.owned:
+            self._exchange.register_partition(
+                partition,
+                arrivals.receive_parcel,
+                arrivals.look_up(partition),
+                arrivals.answer_call,
+            )
+        await self._exchange.open()
+        assembled.delivery.start()
+
+    async def close(self) -> None:
+        if self._exchange is not None:
+            await self._exchange.close()
+
+    def waits_for(self) -> str:
+        return ""
+
+    def __repr__(self) -> str:
+        return f"<FolderPlace {self.job.folder}>"
+
+
+def _exchange(job: WorkerJob) -> SocketExchange | None:
+    if not job.sockets:
+        return None
+    run = f"{job.manifest.crawl}:{job.manifest.term}"
+    return SocketExchange(
+        job.sockets[job.number], lambda partition: job.sockets[partition % len(job.sockets)], run
+    )

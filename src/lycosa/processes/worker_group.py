@@ -1,0 +1,187 @@
+"""The worker processes of one node: run to their end, written to, and watched for their memory.
+
+The node decides what a worker's job is and what its end means. This part starts processes, also
+while the system has none to give for a moment, and manages the memory of the machine: it sends the
+sum over all processes to the workers, and each worker decides what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from lycosa.cluster.node_acts import Died
+from lycosa.cluster.node_plan import NodePlan
+from lycosa.cluster.worker_messages import (
+    Ended,
+    Failed,
+    Memory,
+    ProcessMemory,
+    Progress,
+    ToWorker,
+    total,
+)
+from lycosa.config.units import show_mb
+from lycosa.folder.run_cost import cpu_s
+from lycosa.model.parsed import ParserHealth
+from lycosa.processes.worker_handle import WorkerHandle, WorkerNotStarted
+from lycosa.system.memory import held_by
+from lycosa.system.memory_relief import FAR
+from lycosa.system.shortage import pause_s
+from lycosa.worker.job import WorkerJob
+
+_MEMORY_S = 0.5
+_PARSER_AWAY_S = 1.0  # a shorter absence of a parser is not reported
+_STALLED_S = 60.0  # between notes about parcels that are not taken
+
+
+class WorkerGroup:
+    """The workers of a node by number.
+
+    ``bound`` is the memory of all processes in bytes; ``show_note`` shows the operator one line.
+    """
+
+    def __init__(self, plan: NodePlan, bound: int, show_note: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._bound = bound
+        self._show_note = show_note
+        self.handles: dict[int, WorkerHandle] = {}
+        self._parser_notes = ParserNotes()
+        self._told_relief: set[str] = set()
+        self._next_told = self._next_stalled = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()  # sending messages, and processes
+
+    def __repr__(self) -> str:
+        return f"<WorkerGroup {list(self.handles.values())!r} tasks={len(self._tasks)}>"
+
+    # -- processes
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a part of the node's work; ``close`` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work that was begun is not finished."""
+        return bool(self._tasks)
+
+    def send(self, number: int, message: ToWorker) -> None:
+        """Send a message to a worker; it is dropped when the worker has no process."""
+        if (handle := self.handles.get(number)) is not None:
+            self.begin(handle.send_message(message))
+
+    async def run_process(
+        self, handle: WorkerHandle, make_job: Callable[[], WorkerJob]
+    ) -> Ended | Failed | Died:
+        """Run a process to its end; retry while the system has no process available."""
+        attempt = 0
+        while not self._plan.is_abandoned:
+            stop = self._plan.greeting(handle.number)
+            try:
+                ended = await handle.run(make_job(), (stop,) if stop is not None else ())
+            except WorkerNotStarted as error:
+                if stop is not None:
+                    return Ended(stop.end, handle.progress)
+                attempt += 1
+                if attempt == 1:
+                    self._show_note(
+                        f"worker {handle.number} cannot be started ({error}): retrying until it can"
+                    )
+                await asyncio.sleep(pause_s(attempt))
+            else:
+                return ended if ended is not None else Died(handle.how_it_died())
+        return Died("")
+
+    def kill(self) -> None:
+        """Kill all processes at once."""
+        for handle in self.handles.values():
+            handle.kill()
+
+    async def close(self) -> None:
+        """Wait until all processes have ended. They were stopped or killed before."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    # -- memory, and what workers wait for
+
+    def total(self) -> Progress:
+        """The sum of the workers' reports, with the memory of all processes."""
+        handles = list(self.handles.values())
+        progress = total([handle.progress for handle in handles]) if handles else Progress()
+        mine = held_by()
+        memory = [ProcessMemory("supervisor", *mine, cpu_s())]
+        for handle in handles:
+            which = f" {handle.number}" if len(handles) > 1 else ""
+            memory += [
+                msgspec.structs.replace(each, part=each.part + which)
+                for each in handle.progress.memory
+            ]
+        # All processes share the pages of the program's code, so they are counted once.
+        held = sum(each.own_bytes for each in memory) + mine.mapped_bytes
+        return msgspec.structs.replace(
+            progress, memory=memory, memory_bytes=held, memory_bound=self._bound
+        )
+
+    def tell_memory(self, progress: Progress) -> None:
+        """Send the sum of the memory to the workers while it is near the bound.
+
+        Each worker decides by the sum what to do.
+        """
+        now = time.monotonic()
+        if now < self._next_told or not (
+            progress.relief or progress.memory_bytes >= FAR * self._bound
+        ):
+            return
+        self._next_told = now + _MEMORY_S
+        for number in self.handles:
+            self.send(number, Memory(progress.memory_bytes))
+        if progress.relief and progress.relief not in self._told_relief:
+            self._told_relief.add(progress.relief)
+            held, bound = show_mb(progress.memory_bytes), show_mb(self._bound)
+            self._show_note(
+                f"memory is near its bound ({held} of {bound}): a worker {progress.relief}"
+            )
+
+    def tell_stalled(self, progress: Progress) -> None:
+        """Show which parcel waits. Otherwise a crawl whose workers wait would look idle."""
+        now = time.monotonic()
+        if progress.undelivered and now >= self._next_stalled:
+            self._next_stalled = now + _STALLED_S
+            self._show_note(f"waiting for {progress.undelivered}")
+
+    def note_parser(self, handle: WorkerHandle) -> None:
+        """Show a change in the health of the worker's parser, after a report of the worker."""
+        if note := self._parser_notes.hear(handle.number, handle.progress.parser):
+            self._show_note(note)
+
+
+class ParserNotes:
+    """Notes for the operator about parse children that cannot be started.
+
+    There is one when it begins, and one when it is over. ``hear`` takes the reports of all workers
+    in turn.
+    """
+
+    def __init__(self) -> None:
+        # By worker: the total time without a parser before the current absence.
+        self._away: dict[int, float] = {}
+
+    def hear(self, worker: int, health: ParserHealth) -> str:
+        """A line for the operator, or the empty string."""
+        if worker not in self._away and health.away_s >= _PARSER_AWAY_S:
+            self._away[worker] = health.away_total_s - health.away_s
+            waits = "pages wait for it, and nothing new is fetched after some seconds"
+            return f"worker {worker} cannot start its parse child ({health.away_why}): {waits}"
+        if worker in self._away and not health.away_s:
+            seconds = health.away_total_s - self._away.pop(worker)
+            return (
+                f"worker {worker} has a parse child again, after {max(seconds, 0.0):.0f} s; the"
+                " pages that waited are parsed now"
+            )
+        return ""

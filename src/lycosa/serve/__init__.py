@@ -1,0 +1,1 @@
+"""``lycosa serve`` and its callers: the coordinator of a crawl on many machines, over TCP."""

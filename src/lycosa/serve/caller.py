@@ -1,0 +1,205 @@
+"""A caller's side of the conversation with a coordinator: the commands of an operator.
+
+Which of the addresses in ``cluster.toml`` has the coordinator is found by trying them in turn. A
+coordinator may end at any time, and another one may take over; a caller then connects again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from lycosa.cluster.messages import (
+    Accepted,
+    Answered,
+    CallerMessage,
+    ClusterStatus,
+    CoordinatorHello,
+    Refused,
+    StatusQuery,
+    ToCaller,
+    decode_to_caller,
+    encode_node_message,
+)
+from lycosa.config.cluster_file import ClusterFile
+from lycosa.network import Credentials, connect
+from lycosa.system.frame_stream import FrameStream
+from lycosa.system.wire import UNREADABLE, FrameError
+
+_AGAIN_S = 1.0
+_ANSWER_S = 30.0  # a request whose record waits for Kafka is not answered; it may be repeated
+_TELL_S = 10.0  # between two lines about the same failure
+
+
+class NoCoordinator(Exception):
+    """No coordinator answered; the text has what each address said."""
+
+
+class CoordinatorLost(ConnectionError):
+    """The coordinator ended, or the connection to it."""
+
+
+class RequestRefused(Exception):
+    """The coordinator refuses the request; the text says why."""
+
+
+class CoordinatorConnection:
+    """A connection to the coordinator; ``answered`` has its answers to ``Ask`` as they arrive.
+
+    One request at a time.
+    """
+
+    def __init__(self, stream: FrameStream, address: str) -> None:
+        self.address = address
+        self.answered: list[Answered] = []
+        self._stream = stream
+
+    def __repr__(self) -> str:
+        return f"<CoordinatorConnection {self.address} answered={len(self.answered)}>"
+
+    async def __aenter__(self) -> CoordinatorConnection:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+
+    async def status(self) -> ClusterStatus:
+        """The state of everything. Raises ``CoordinatorLost`` and ``RequestRefused``."""
+        answer = await self._asked(StatusQuery())
+        assert isinstance(answer, ClusterStatus)
+        return answer
+
+    async def request(self, message: CallerMessage) -> None:
+        """Make a request that is accepted or refused; raises as ``status`` does."""
+        await self._asked(message)
+
+    async def send(self, message: CallerMessage) -> None:
+        """Send an ``Ask``; its answer appears in ``answered``. Raises ``CoordinatorLost``."""
+        try:
+            await self._stream.send(encode_node_message(message))
+        except OSError as error:
+            raise self._lost(error) from error
+
+    async def await_answer(self, longest_s: float) -> None:
+        """Wait for another entry in ``answered``, at most for that time."""
+        try:
+            async with asyncio.timeout(longest_s):
+                await self._receive()
+        except TimeoutError:
+            pass
+
+    async def _asked(self, message: CallerMessage) -> ToCaller:
+        await self.send(message)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                while (answer := await self._receive()) is None:
+                    pass
+        except TimeoutError:
+            raise CoordinatorLost(
+                f"{self.address}: no answer within {_ANSWER_S:.0f} s; the coordinator may be"
+                " waiting for Kafka"
+            ) from None
+        if isinstance(answer, Refused):
+            if answer.is_final:
+                raise RequestRefused(answer.reason)
+            raise CoordinatorLost(f"{self.address}: {answer.reason}")
+        return answer
+
+    async def _receive(self) -> Accepted | Refused | ClusterStatus | None:
+        """The next message; ``None`` when it was an answer to an ``Ask``."""
+        try:
+            frame = await self._stream.receive()
+            if frame is None:
+                raise CoordinatorLost(f"{self.address}: the coordinator closed the connection")
+            message: ToCaller = decode_to_caller(frame)
+        except (OSError, FrameError, *UNREADABLE) as error:
+            raise self._lost(error) from error
+        if isinstance(message, Answered):
+            self.answered.append(message)
+            return None
+        return message
+
+    def _lost(self, error: Exception) -> CoordinatorLost:
+        if isinstance(error, CoordinatorLost):
+            return error
+        return CoordinatorLost(f"{self.address}: {error}")
+
+
+class CoordinatorFinder:
+    """Finds the coordinator of a crawl. ``tell`` gets lines about failures."""
+
+    def __init__(
+        self, given: ClusterFile, credentials: Credentials, tell: Callable[[str], None]
+    ) -> None:
+        self._given, self._credentials, self._tell = given, credentials, tell
+        self._told, self._tell_at = "", 0.0
+
+    async def connect(self, patience_s: float = float("inf")) -> CoordinatorConnection:
+        """A connection to the coordinator; tried again until ``patience_s`` is over.
+
+        Raises ``NoCoordinator``, and ``RequestRefused`` when a coordinator refuses the caller.
+        """
+        deadline = time.monotonic() + patience_s
+        while True:
+            failures = []
+            for address in self._given.coordinators:
+                try:
+                    connection = await self._connected(address)
+                    await connection.status()
+                except OSError as error:
+                    failures.append(str(error))
+                else:
+                    return connection
+            text = (
+                f"no coordinator of {self._given.name} answers ({'; '.join(failures)}); start one"
+                f" with `lycosa serve --cluster {self._given.path}`"
+            )
+            if time.monotonic() + _AGAIN_S > deadline:
+                raise NoCoordinator(text)
+            self._complain(f"{text}; trying again")
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _connected(self, address: str) -> CoordinatorConnection:
+        hello = CoordinatorHello("caller", socket.gethostname(), self._given.name)
+        stream = await connect(address, self._credentials, encode_node_message(hello))
+        return CoordinatorConnection(stream, address)
+
+    def _complain(self, text: str) -> None:
+        now = time.monotonic()
+        if text != self._told or now >= self._tell_at:
+            self._tell(text)
+            self._told, self._tell_at = text, now + _TELL_S
+
+
+async def call_coordinator(
+    given: ClusterFile,
+    credentials: Credentials,
+    messages: list[CallerMessage],
+    tell: Callable[[str], None],
+    patience_s: float,
+) -> ClusterStatus:
+    """Make requests in this order; returns the state after them.
+
+    Raises ``NoCoordinator`` and ``RequestRefused``. When the coordinator is lost before it answers,
+    the requests are made again.
+    """
+    finder = CoordinatorFinder(given, credentials, tell)
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            async with await finder.connect(deadline - time.monotonic()) as connection:
+                for message in messages:
+                    await connection.request(message)
+                return await connection.status()
+        except CoordinatorLost as error:
+            if time.monotonic() >= deadline:
+                raise NoCoordinator(str(error)) from error
+            tell(f"{error}; trying again")

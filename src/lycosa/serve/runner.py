@@ -1,0 +1,186 @@
+"""Runs a coordinator: one message at a time, records before what follows from them, its end.
+
+While a record waits for Kafka, everything that the coordinator would send waits, and no other
+message is handled. The crawl itself continues meanwhile. The coordinator ends when another one has
+claimed the crawl: a record is refused, a node names a greater number, or the topic has a later
+claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from lycosa.cluster.control import Record
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.messages import (
+    CONTROL,
+    Answered,
+    Assignments,
+    ClusterStatus,
+    OutgoingMessage,
+    Refused,
+    Relay,
+    ToCoordinator,
+)
+from lycosa.cluster.rules import ClusterRules
+from lycosa.commit import Fenced, OutcomeUnknown
+from lycosa.config.sections import LimitSection
+from lycosa.serve.links import NodeLinks, PeerLink
+from lycosa.serve.saved_records import SavedRecords
+
+_TICK_S = 0.25
+_WATCH_S = 5.0  # between two looks for a later claim
+Tell = Callable[[str], None]
+"""Gets lines for the operator."""
+
+
+class ServeEnd(msgspec.Struct, frozen=True):
+    """How a coordinator ended: it was told to, or another one has the crawl."""
+
+    is_superseded: bool = False
+
+
+class CoordinatorRunner:
+    """One coordinator of the crawl ``name``, from its claim to its end."""
+
+    def __init__(self, name: str, records: SavedRecords, tell: Tell) -> None:
+        self._name, self._records, self._tell = name, records, tell
+        self._coordinator: Coordinator | None = None
+        self._turn = asyncio.Lock()
+        self._waits_for = ""
+        self.nodes = NodeLinks()
+        self.callers: set[PeerLink] = set()
+        self.ready = asyncio.Event()
+        self.over: asyncio.Future[ServeEnd] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        return f"<CoordinatorRunner {self._coordinator!r} {self.nodes!r}>"
+
+    # -- its life
+
+    async def claim(self, shards: int, limits: LimitSection, rules: ClusterRules) -> None:
+        """Claim the crawl, and be its coordinator from now on.
+
+        Raises ``Fenced`` when another one claims at the same time, ``ControlDamaged``, and
+        ``OutcomeUnknown`` after ``finish``.
+        """
+        number, control = await self._records.claim()
+        self._coordinator = Coordinator(number, shards, limits, rules, time.monotonic(), control)
+        self._tell(f"coordinator {number} of the crawl {self._name}")
+        self.ready.set()
+
+    async def run(self) -> None:
+        """Let the clock advance, and look for later claims, until the end."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._tick())
+            tasks.create_task(self._watch())
+
+    def finish(self, end: ServeEnd) -> None:
+        """End: nothing is handled or sent from now on."""
+        if not self.over.done():
+            self.over.set_result(end)
+
+    def part_from_peers(self) -> None:
+        """Tell callers that the coordinator ends, and close all connections."""
+        for caller in self.callers:
+            caller.send_last(Refused("this coordinator has ended", is_final=False))
+        for node in self.nodes:
+            node.close()
+
+    def note_waiting(self, text: str) -> None:
+        """Note what the records wait for; an empty text when they wait no longer."""
+        if text and not self._waits_for:
+            self._tell(f"waiting: {text}")
+        elif self._waits_for and not text:
+            self._tell("waiting is over")
+        self._waits_for = text
+
+    # -- what it hears
+
+    async def hear(self, sender: str, message: ToCoordinator) -> None:
+        """Handle a message, and send what follows from it."""
+        async with self._turn:
+            if not self.over.done():
+                coordinator = self._coordinator
+                assert coordinator is not None, "the crawl is claimed first"
+                await self._send(coordinator.handle_message(sender, message, time.monotonic()))
+                if coordinator.superseded_by:
+                    self.finish(ServeEnd(is_superseded=True))
+
+    def follow_limits(self, limits: LimitSection) -> None:
+        """Follow changed limits of the stored settings."""
+        assert self._coordinator is not None
+        self._coordinator.follow_limits(limits)
+
+    def status(self) -> ClusterStatus:
+        """The state of everything; does not wait while a record does."""
+        assert self._coordinator is not None
+        status = self._coordinator.status(self._name, time.monotonic())
+        return msgspec.structs.replace(status, waits_for=self._waits_for)
+
+    async def _tick(self) -> None:
+        coordinator, told_end = self._coordinator, ""
+        assert coordinator is not None
+        while not self.over.done():
+            async with self._turn:
+                if not self.over.done():
+                    await self._send(coordinator.tick(time.monotonic(), time.time()))
+            end = coordinator.crawl_end.value if coordinator.crawl_end else ""
+            if end != told_end:
+                self._tell(f"the crawl ends: {end}" if end else "the crawl continues")
+                told_end = end
+            await asyncio.sleep(_TICK_S)
+
+    async def _watch(self) -> None:
+        assert self._coordinator is not None
+        while not self.over.done():
+            await asyncio.sleep(_WATCH_S)
+            try:
+                newest = await self._records.newest_number()
+            except OutcomeUnknown:
+                return  # the records were closed
+            if newest > self._coordinator.number:
+                self.finish(ServeEnd(is_superseded=True))
+
+    # -- what it sends
+
+    async def _send(self, outgoing: Sequence[OutgoingMessage]) -> None:
+        """Send in this order; a record is safe before what follows it is sent."""
+        records: list[Record] = []
+        for each in outgoing:
+            message = each.message
+            if each.receiver == CONTROL:
+                assert not isinstance(message, Assignments | Relay | Answered)
+                records.append(message)
+                continue
+            if not await self._save(records):
+                return
+            records = []
+            if isinstance(message, Answered):
+                self._answer(message)
+            elif isinstance(message, Assignments | Relay):
+                self.nodes.send_message(each.receiver, message)
+        await self._save(records)
+
+    async def _save(self, records: list[Record]) -> bool:
+        """Write records; false when this is no longer the coordinator."""
+        if not records:
+            return True
+        try:
+            await self._records.save(records)
+        except OutcomeUnknown:
+            return False  # the records were closed
+        except Fenced:
+            self.finish(ServeEnd(is_superseded=True))
+            return False
+        return not self.over.done()
+
+    def _answer(self, message: Answered) -> None:
+        for caller in self.callers:
+            if message.call in caller.calls:
+                caller.calls.discard(message.call)
+                caller.send_message(message)

@@ -1,0 +1,75 @@
+"""The coordinator's records in Kafka's topic ``control``, off the event loop.
+
+Calls to the topic block, for as long as Kafka is away. They run one after the other on one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from lycosa.cluster.control import Control, Record, folded, key_of
+from lycosa.kafka import ControlDamaged, KafkaClient, KafkaControl, Topics
+from lycosa.system.wire import UNREADABLE
+
+T = TypeVar("T")
+_ENCODER = msgspec.msgpack.Encoder()
+_RECORDS: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+class SavedRecords:
+    """The records of one coordinator of the crawl ``crawl`` (its UUID).
+
+    ``tell`` is called on the loop with what a call waits for, and with an empty text when it waits
+    no longer.
+    """
+
+    def __init__(
+        self, client: KafkaClient, topics: Topics, crawl: str, tell: Callable[[str], None]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell_loop(text: str) -> None:
+            loop.call_soon_threadsafe(tell, text)
+
+        self._topic = KafkaControl(client, topics, crawl, tell_loop)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="control")
+
+    def __repr__(self) -> str:
+        return f"<SavedRecords {self._topic!r}>"
+
+    async def claim(self) -> tuple[int, Control]:
+        """Begin a coordinator's time: its number, and the records of earlier ones.
+
+        Raises ``Fenced``, ``ControlDamaged`` and ``OutcomeUnknown``.
+        """
+        state = await self._call(self._topic.claim)
+        try:
+            records = [_RECORDS.decode(value) for value in state.values.values()]
+        except UNREADABLE as error:
+            raise ControlDamaged(
+                f"{self._topic!r}: a record is not of a form that this program reads ({error});"
+                " a newer program may have written it"
+            ) from error
+        return state.number, folded(records)
+
+    async def save(self, records: Sequence[Record]) -> None:
+        """Write records; return when they are safe. Raises ``Fenced`` and ``OutcomeUnknown``."""
+        pairs = [(key_of(record), _ENCODER.encode(record)) for record in records]
+        await self._call(lambda: self._topic.append(pairs))
+
+    async def newest_number(self) -> int:
+        """The number of the newest coordinator. Raises as ``save`` does."""
+        return await self._call(self._topic.newest_number)
+
+    def close(self) -> None:
+        """End what waits; later calls raise."""
+        self._topic.close()
+        self._thread.shutdown(wait=True)
+
+    async def _call(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)

@@ -1,0 +1,241 @@
+"""``lycosa serve``: a port for nodes and callers, around one coordinator.
+
+    node   ── reports, workers' messages ──>  ┐                      ┌──> records (Kafka)
+    caller ── requests, questions ─────────>  ├─> CoordinatorRunner ─┼──> nodes
+    clock  ── ticks ───────────────────────>  ┘                      └──> callers
+
+A caller that leaves before it has made all its requests may come back for a minute. After that the
+crawl no longer waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from lycosa.cluster.messages import (
+    CALLER,
+    PROTOCOL,
+    Accepted,
+    Ask,
+    CallerMessage,
+    CoordinatorHello,
+    MoreAsks,
+    NoMoreAsks,
+    Refused,
+    StatusQuery,
+    decode_from_caller,
+    decode_hello,
+    decode_to_coordinator,
+    encode_node_message,
+)
+from lycosa.cluster.overview import refusal_of
+from lycosa.cluster.rules import ClusterRules
+from lycosa.commit import LEASE_S, Fenced, OutcomeUnknown
+from lycosa.config.cluster_file import ClusterFile
+from lycosa.config.sections import Config, LimitSection
+from lycosa.network import Credentials, FrameServer
+from lycosa.objects.errors import ObjectError
+from lycosa.serve.links import PeerLink
+from lycosa.serve.runner import CoordinatorRunner, ServeEnd, Tell
+from lycosa.system.frame_stream import FrameStream
+from lycosa.system.wire import UNREADABLE
+
+_LEFT_S = 60.0  # a caller that left before it had asked everything may come back for so long
+_MAX_FRAME_BYTES = 32 * 1024 * 1024
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EADDRINUSE)
+ReadLimits = Callable[[], LimitSection]
+"""Reads the limits of the stored settings again; blocks. Raises ``ObjectError``."""
+
+
+def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
+    """The rules of a crawl's cluster."""
+    return ClusterRules(
+        # a worker stops fetching below store.min_free_bytes, so its shard moves before
+        low_disk=2 * config.store.min_free_bytes,
+        most_nodes=given.nodes,
+        vacant_s=LEASE_S + config.fetch.total_s,
+    )
+
+
+class CoordinatorService:
+    """The port of one coordinator."""
+
+    def __init__(
+        self, given: ClusterFile, runner: CoordinatorRunner, read_limits: ReadLimits, tell: Tell
+    ) -> None:
+        self._given, self._runner = given, runner
+        self._read_limits, self._tell = read_limits, tell
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<CoordinatorService {self._runner!r}>"
+
+    async def run(
+        self, credentials: Credentials, addresses: Sequence[str], config: Config
+    ) -> ServeEnd:
+        """Listen at the first of ``addresses`` that this machine has and that is free, and serve.
+
+        The port is opened before the crawl is claimed: a coordinator that cannot listen must not
+        supersede one that does. Raises ``OSError`` when no address can be used, and
+        ``ControlDamaged``.
+        """
+        server = FrameServer(
+            credentials,
+            self._serve,
+            _MAX_FRAME_BYTES,
+            on_refusal=lambda line: self._tell(f"connection refused: {line}"),
+        )
+        self._tell(f"listening at {await _open(server, addresses)}")
+        try:
+            self._begin(self._work(config))
+            return await self._runner.over
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._runner.part_from_peers()
+            await server.close()
+
+    async def _work(self, config: Config) -> None:
+        """Claim the crawl and be its coordinator; an error ends the service."""
+        runner = self._runner
+        try:
+            rules = cluster_rules(self._given, config)
+            await runner.claim(self._given.shards, config.limits, rules)
+            await runner.run()
+        except OutcomeUnknown:
+            return  # it was ended while it waited
+        except Fenced:
+            runner.finish(ServeEnd(is_superseded=True))
+        except Exception as error:
+            if not runner.over.done():
+                runner.over.set_exception(error)
+
+    # -- connections
+
+    async def _serve(self, stream: FrameStream, hello: bytes, peer: str) -> None:
+        try:
+            greeting = decode_hello(hello)
+        except UNREADABLE:
+            reason = "the first message is not of a form that this program reads"
+            await stream.send(_encoded_refusal(reason))
+            return
+        if reason := self._refusal(greeting):
+            self._tell(f"{greeting.role} {greeting.name!r} from {peer} is refused: {reason}")
+            await stream.send(_encoded_refusal(reason))
+            return
+        await self._runner.ready.wait()
+        link = PeerLink(stream, greeting.name, peer)
+        sending = asyncio.create_task(link.run())
+        try:
+            if greeting.role == "node":
+                await self._serve_node(link)
+            else:
+                await self._serve_caller(link)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    def _refusal(self, hello: CoordinatorHello) -> str:
+        """Why a connection is refused; empty when it is not."""
+        if hello.crawl != self._given.name:
+            return f"this is the coordinator of the crawl {self._given.name!r}, not {hello.crawl!r}"
+        if hello.role not in ("node", "caller"):
+            return f"there is no role {hello.role!r}"
+        if hello.role == "caller" and hello.protocol != PROTOCOL:
+            return (
+                f"this coordinator uses protocol {PROTOCOL}, not {hello.protocol}: install the same"
+                " version of lycosa on all machines"
+            )
+        if hello.role == "node":
+            return self._runner.nodes.refusal(hello.name)
+        return ""
+
+    async def _serve_node(self, link: PeerLink) -> None:
+        runner = self._runner
+        runner.nodes.add(link)
+        self._tell(f"node {link.name} connected from {link.peer}")
+        try:
+            while (frame := await link.receive()) is not None:
+                await runner.hear(link.name, decode_to_coordinator(frame))
+        finally:
+            runner.nodes.remove(link)
+            if not runner.over.done():
+                self._tell(f"node {link.name} disconnected")
+
+    async def _serve_caller(self, link: PeerLink) -> None:
+        runner = self._runner
+        runner.callers.add(link)
+        try:
+            while (frame := await link.receive()) is not None:
+                message = decode_from_caller(frame)
+                if isinstance(message, StatusQuery):
+                    link.send_message(runner.status())
+                else:
+                    await self._hear_caller(link, message)
+        finally:
+            runner.callers.discard(link)
+            if link.is_seeding and not runner.over.done():
+                self._begin(self._await_return())
+
+    async def _hear_caller(self, link: PeerLink, message: CallerMessage) -> None:
+        runner = self._runner
+        assert not isinstance(message, StatusQuery)
+        if reason := refusal_of(message, runner.status()):
+            link.send_message(Refused(reason))
+            return
+        if isinstance(message, Ask):
+            link.calls.add(message.request.call)
+            link.is_seeding = True
+        elif isinstance(message, MoreAsks):
+            link.is_seeding = True
+            await self._follow_limits()
+        elif isinstance(message, NoMoreAsks):
+            link.is_seeding = False
+        if not (isinstance(message, NoMoreAsks) and self._is_seeded):
+            await runner.hear(CALLER, message)
+        if not (isinstance(message, Ask) or runner.over.done()):
+            link.send_message(Accepted())
+
+    @property
+    def _is_seeded(self) -> bool:
+        """Whether a caller is connected that has more requests."""
+        return any(caller.is_seeding for caller in self._runner.callers)
+
+    async def _await_return(self) -> None:
+        """Wait for a caller that left; then do not wait for its requests any more."""
+        await asyncio.sleep(_LEFT_S)
+        if not self._is_seeded:
+            await self._runner.hear(CALLER, NoMoreAsks())
+
+    async def _follow_limits(self) -> None:
+        """A crawl that ended by a limit continues under the limits that are stored now."""
+        try:
+            self._runner.follow_limits(await asyncio.to_thread(self._read_limits))
+        except ObjectError as error:
+            self._tell(f"the stored limits cannot be read ({error}); those of the start stay")
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _encoded_refusal(reason: str) -> bytes:
+    return encode_node_message(Refused(reason))
+
+
+async def _open(server: FrameServer, addresses: Sequence[str]) -> str:
+    """Open the first address that this machine has and that is free. Raises ``OSError``."""
+    failures = []
+    for address in addresses:
+        try:
+            return await server.open(address)
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                raise
+            failures.append(f"{address}: {error.strerror}")
+    raise OSError(errno.EADDRNOTAVAIL, f"no address to listen at: {'; '.join(failures)}")

@@ -1,0 +1,222 @@
+"""A worker's shard over Kafka and object storage, opened from any state in which it was left.
+
+    claim of the log -> parts that no commit names are deleted -> the table from the newest snapshot
+    -> later commits applied -> the job completed by what the claim found
+
+It blocks and belongs on another thread. Waiting for Kafka or for the store has no limit: ``waits``
+says what is waited for, and ``break_off`` ends it.
+
+**Who sent the last requests** decides how the new owner begins. If the owner directly before this
+one ended with a final commit, nothing is in flight. Otherwise it may send requests until its lease
+expires, and they may last ``fetch.total_s``. The last lease that the log can have given began
+before the claim was accepted, so hosts are held from that moment. The lease of the new owner counts
+from the moment before the claim.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from lycosa.commit import LEASE_S, Claim, OutcomeUnknown, RolledBack
+from lycosa.config.cluster_file import ClusterFile, read_cluster_file
+from lycosa.config.sections import PolitenessSection
+from lycosa.config.sources import SettingsError
+from lycosa.config.units import show_mb
+from lycosa.frontier.crawl_clock import time_after_takeover
+from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics
+from lycosa.kv.port import Opener
+from lycosa.model.end import PreviousEnd
+from lycosa.model.recovered import Recovered
+from lycosa.objects.opening import open_store
+from lycosa.objects.patient import PatientStore
+from lycosa.ports import Clock
+from lycosa.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
+from lycosa.shard.object_snapshots import ObjectSnapshots
+from lycosa.shard.opening import Ground, Shard, open_shard
+from lycosa.store import NotStored
+from lycosa.store.object_segments import ObjectSegments
+from lycosa.worker.job import ClusterJob, WorkerJob
+from lycosa.worker.waits import WaitBoard
+
+_AGAIN_S = 1.0
+
+
+class ClusterServices(msgspec.Struct, frozen=True):
+    """The services of a cluster as one worker uses them."""
+
+    given: ClusterFile
+    client: KafkaClient
+    topics: Topics
+    store: PatientStore
+    waits: WaitBoard
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether Kafka or the store does not answer at the moment."""
+        return self.waits.is_waiting("log", "objects")
+
+
+class OpenedShard(msgspec.Struct, frozen=True):
+    """An open shard, and the job completed by what the claim found.
+
+    ``began`` is the moment (monotonic) before the claim, from which the lease counts.
+    """
+
+    shard: Shard
+    job: WorkerJob
+    began: float
+
+
+def cluster_services(file: Path) -> ClusterServices:
+    """The services that ``cluster.toml`` names. Nothing is asked of them yet.
+
+    Raises ``SettingsError``, ``OSError`` or ``StoreUnusable``.
+    """
+    given = read_cluster_file(file)
+    if not given.objects:
+        raise SettingsError([f"{file}: objects.url: needed, the URL of the object storage"])
+    kafka, waits = given.kafka, WaitBoard()
+    return ClusterServices(
+        given,
+        KafkaClient(KafkaSettings(kafka.addresses, kafka.security)),
+        Topics(given.name, given.shards, kafka.replication, kafka.min_insync),
+        PatientStore(open_store(given.objects), waits.teller("objects")),
+        waits,
+    )
+
+
+def divided(section: PolitenessSection, nodes: int) -> PolitenessSection:
+    """The limits of IP addresses for one of ``nodes`` nodes.
+
+    Each node has a table of its own. Together they respect the limits of the crawl.
+    """
+    return msgspec.structs.replace(
+        section,
+        address_delay_s=section.address_delay_s * nodes,
+        address_slots=max(section.address_slots // nodes, 1),
+    )
+
+
+class ShardOpening:
+    """Opens the shard of a job. ``run`` blocks; the other methods are for other threads."""
+
+    def __init__(
+        self, job: WorkerJob, services: ClusterServices, open_table: Opener, clock: Clock
+    ) -> None:
+        assert job.cluster is not None, "the job is of a worker of a cluster"
+        self._job, self._cluster = job, job.cluster
+        self._services, self._open_table, self._clock = services, open_table, clock
+        self._tell = services.waits.teller("opening")
+        self._ended = threading.Event()
+        self._log: KafkaLog | None = None
+        self._claimed = -1.0
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the shard is this owner's already."""
+        return self._claimed >= 0
+
+    def break_off(self) -> None:
+        """End ``run`` with an error, whatever it waits for."""
+        self._ended.set()
+        self._services.store.end_patience()
+        if self._log is not None:
+            self._log.close()
+
+    def run(self) -> OpenedShard:
+        """Open the shard; repeat it if a commit was rolled back or a snapshot not stored.
+
+        Raises ``Fenced``, ``OutcomeUnknown``, ``LogDamaged``, ``StoreDamaged``,
+        ``SnapshotUnusable``, ``ObjectError`` or ``OSError``.
+        """
+        while True:
+            try:
+                opened = self._open()
+            except (RolledBack, NotStored) as error:
+                self._tell(str(error))
+                if self._ended.wait(_AGAIN_S):
+                    raise
+            else:
+                self._services.store.end_patience()
+                self._tell("")
+                for folder in earlier_folders(self._cluster):
+                    shutil.rmtree(folder, ignore_errors=True)
+                return opened
+
+    def _open(self) -> OpenedShard:
+        cluster, services, number = self._cluster, self._services, self._job.number
+        folder, store = cluster.owner_folder, services.store
+        shutil.rmtree(folder, ignore_errors=True)  # of a try before this one
+        folder.mkdir(parents=True)
+        log = self._log = KafkaLog(
+            services.client,
+            services.topics,
+            self._job.manifest.crawl,
+            number,
+            cluster.assignment,
+            services.waits.teller("log"),
+        )
+        if self._ended.is_set():
+            raise OutcomeUnknown(f"opening shard {number} was broken off")
+        plan = self._job.plan
+        delta = plan.delta if plan else DEFAULT_DELTA
+        local = FolderSnapshots(folder, self._job.config, self._open_table, self._job.owned, delta)
+        snapshots = ObjectSnapshots(store, number, log, folder, local, told=self._tell_snapshot)
+        snapshots.earlier = earlier_folders(cluster)
+        segments = ObjectSegments(store, number, folder / "segments")
+        self._tell(f"the claim of shard {number}")
+        began = self._clock.monotonic()
+        ground = Ground(log, segments, snapshots, on_claim=self._note_claim)
+        shard, recovered = open_shard(number, self._job.owned, ground)
+        return OpenedShard(shard, self._completed(shard, recovered), began)
+
+    def _note_claim(self, claim: Claim) -> None:
+        self._claimed = self._clock.monotonic()
+        self._tell(f"shard {self._job.number}, which is brought to its last commit")
+
+    def _tell_snapshot(self, done: int, total: int) -> None:
+        if not self._services.store.is_patient:
+            return  # the worker runs and does not wait for its snapshot
+        size = f"{show_mb(done)} of {show_mb(total)}"
+        self._tell(f"a snapshot of shard {self._job.number}: {size}")
+
+    def _completed(self, shard: Shard, recovered: Recovered) -> WorkerJob:
+        """The job, completed by what the claim found."""
+        clock, config = self._clock, self._job.config
+        is_orderly = shard.was_left_orderly
+        time, wall = recovered.latest
+        politeness = divided(config.politeness, self._services.given.nodes)
+        return msgspec.structs.replace(
+            self._job,
+            config=msgspec.structs.replace(config, politeness=politeness),
+            last_commit=recovered.last_commit,
+            time_base=time_after_takeover(clock.wall(), wall, time) - clock.monotonic(),
+            held_until=0.0 if is_orderly else self._claimed + LEASE_S + config.fetch.total_s,
+            previous_end=self._previous_end(shard.term, is_orderly),
+        )
+
+    def _previous_end(self, term: int, is_orderly: bool) -> PreviousEnd:
+        """How the owner before this one ended.
+
+        Only a crash that this node saw makes URLs suspects, and only if that process was the owner
+        directly before.
+        """
+        if is_orderly:
+            return PreviousEnd.ORDERLY
+        is_ours = self._cluster.previous_crashed and self._cluster.previous_term == term - 1
+        return PreviousEnd.CRASH if is_ours else PreviousEnd.LOST
+
+    def __repr__(self) -> str:
+        return f"<ShardOpening shard={self._job.number} claimed={self.is_claimed}>"
+
+
+def earlier_folders(cluster: ClusterJob) -> Sequence[Path]:
+    """The folders of earlier owners of the shard on this node, whose processes are dead."""
+    own = cluster.owner_folder
+    pattern = f"{own.name.rpartition('-')[0]}-*"
+    return [path for path in sorted(own.parent.glob(pattern)) if path != own]

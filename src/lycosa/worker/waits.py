@@ -1,0 +1,36 @@
+"""What a worker waits for outside itself, as its parts say: the log, the inbox, object storage.
+
+The parts are told by their clients, on any thread, and say when they wait no longer. Only a part
+that waits at the moment has a text, so the display never shows a reason that has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class WaitBoard:
+    """One per worker."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def teller(self, part: str) -> Callable[[str], None]:
+        """A function that takes what ``part`` waits for; an empty text ends the wait."""
+
+        def tell(text: str) -> None:
+            self._texts[part] = text
+
+        return tell
+
+    @property
+    def text(self) -> str:
+        """What the worker waits for; empty when it waits for nothing."""
+        return "; ".join(dict.fromkeys(filter(None, [*self._texts.values()])))
+
+    def is_waiting(self, *parts: str) -> bool:
+        """Whether one of these parts waits."""
+        return any(self._texts.get(part) for part in parts)
+
+    def __repr__(self) -> str:
+        return f"<WaitBoard {self.text!r}>"
