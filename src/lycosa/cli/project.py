@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lycosa.project import ProjectionReport
 
 _VARIABLE = "LYCOSA_POSTGRES_DSN"
+_LIBPQ = {"PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE"}
 _EVERY_S = 10.0
 
 _EPILOG = f"""
@@ -84,6 +86,8 @@ def run(folder: Path, options: ProjectOptions) -> int:
     """Follow the crawl and print reports; returns the exit code."""
     import msgspec
 
+    if not options.dsn and not _LIBPQ.intersection(os.environ):
+        raise click.UsageError(f"no database given: set {_VARIABLE}, PGHOST or --dsn")
     try:
         from lycosa.project import FolderSource, Projector, Registry
     except ImportError as error:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lycosa.commit import NOTHING, Commit, Mark
 from lycosa.kv.port import pairs_of
-from lycosa.project.rows import RowTime
+from lycosa.project.rows import RowTime, row_time
 
 _HOST_KEY, _URL_KEY = 9, 17  # lengths of the keys
 
@@ -56,8 +56,7 @@ class Changes:
 
         Batches up to the position of their partition change nothing. Raises ``CommitsMissing``.
         """
-        time = commit.time or commit.wall
-        when = RowTime(commit.mark, commit.wall, max(time - commit.wall, 0.0))
+        when = row_time(commit.mark, commit.wall, commit.time)
         self.commits += 1
         self.wall = max(self.wall, commit.wall)
         for batch in commit.batches:

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lycosa.commit import Commit
+from lycosa.commit import Commit, Mark
 from lycosa.commit.files import log_files_of
 from lycosa.folder.manifest import load_manifest
 from lycosa.folder.names import crawl_sites, last_commit_path, log_folder
@@ -51,10 +51,7 @@ class FolderSource:
     def commits(self) -> Iterator[Commit]:
         """See ``CommitSource``. An iterator that is dropped before its end needs a ``rewind``."""
         self._find_logs()
-        streams = [
-            ((commit.mark, worker, commit) for commit in tail.commits())
-            for worker, tail in self._tails.items()
-        ]
+        streams = [_marked(tail) for tail in self._tails.values()]
         for _, worker, commit in heapq.merge(*streams, key=lambda each: each[:2]):
             self._lengths[worker] = commit.lengths
             yield commit
@@ -101,3 +98,9 @@ class FolderSource:
 
     def __repr__(self) -> str:
         return f"FolderSource({str(self._folder)!r}, logs={len(self._tails)})"
+
+
+def _marked(tail: LogTail) -> Iterator[tuple[Mark, int, Commit]]:
+    """The commits with what orders them among those of other workers."""
+    for commit in tail.commits():
+        yield commit.mark, tail.worker, commit

@@ -30,6 +30,7 @@ from lycosa.project.rows import (
     facts_of,
     host_row,
     lost_host,
+    row_time,
     url_row,
 )
 from lycosa.project.source import CommitSource
@@ -151,8 +152,7 @@ class Projector:
 
     def _read_partition(self, view: CrawlView, partition: int, table: SavedTable) -> None:
         last = view.seen.last
-        mark = Mark.unpack(table.get(MARK_KEY))
-        when = RowTime(mark, last.wall, max(last.time - last.wall, 0.0))
+        when = row_time(Mark.unpack(table.get(MARK_KEY)), last.wall, last.time)
         hosts = (
             host_row(partition, key, record, facts_of(record, self._sites), when)
             for key, record in _host_records(table)

@@ -25,17 +25,27 @@ from lycosa.urls.identity import Sites, hash8, join_url
 NO_HOST = "unknown.invalid"
 """The host of a URL whose host's record is lost, which only damage can cause."""
 _NO_HISTORY = History()
+_CLOCKS_AGREE_S = 1.0
 _LATEST = 253_402_300_799.0  # the end of the year 9999
 
 Row = tuple[Any, ...]
 
 
 class RowTime(NamedTuple):
-    """The commit that wrote some rows: its mark, wall time, and crawl time ahead of that."""
+    """The commit that wrote some rows: its mark, its wall time, and how far crawl time was ahead."""
 
     mark: Mark
     wall: float
-    ahead_s: float
+    ahead_s: float = 0.0
+
+
+def row_time(mark: Mark, wall: float, time: float) -> RowTime:
+    """The commit with this mark, wall time and crawl time (0 = the same).
+
+    The two clocks differ by microseconds in every commit, which would show in every stored wait.
+    """
+    ahead_s = time - wall if time else 0.0
+    return RowTime(mark, wall, ahead_s if ahead_s >= _CLOCKS_AGREE_S else 0.0)
 
 
 class HostFacts(NamedTuple):
