@@ -45,8 +45,7 @@ class Changes:
         self.positions: dict[int, RowTime] = {}
         """The last commit of each partition that changed."""
         self.commits = 0
-        self.wall = 0.0
-        """The wall time of the newest commit."""
+        """The number of commits of which something was new."""
 
     def __len__(self) -> int:
         return len(self.hosts) + len(self.urls)
@@ -57,21 +56,21 @@ class Changes:
         Batches up to the position of their partition change nothing. Raises ``CommitsMissing``.
         """
         when = row_time(commit.mark, commit.wall, commit.time)
-        self.commits += 1
-        self.wall = max(self.wall, commit.wall)
+        is_new = False
         for batch in commit.batches:
             position = self._before.get(batch.partition)
             if position is None or commit.mark <= position:
                 continue
             if (before := commit.before.get(batch.partition, NOTHING)) > position:
                 raise CommitsMissing(batch.partition, position, before)
-            self._before[batch.partition] = commit.mark
+            is_new, self._before[batch.partition] = True, commit.mark
             self.positions[batch.partition] = when
             for key, value in pairs_of(batch.writes):
                 if key[:1] == b"U" and len(key) == _URL_KEY:
                     self.urls[key] = Written(batch.partition, value, when)
                 elif key[:1] == b"H" and len(key) == _HOST_KEY:
                     self.hosts[key] = Written(batch.partition, value, when)
+        self.commits += is_new
 
     def __repr__(self) -> str:
         return f"Changes(commits={self.commits}, hosts={len(self.hosts)}, urls={len(self.urls)})"

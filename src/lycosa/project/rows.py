@@ -1,6 +1,6 @@
 """Records of a crawl as rows of a registry: one function for each table, and its columns.
 
-Texts come from the web, and PostgreSQL refuses NUL and lone surrogates, so both are replaced.
+Texts come from the web, and PostgreSQL refuses NUL, so it is replaced.
 Times are those of the wall clock; waits are stored in crawl time, which may be ahead of it.
 """
 
@@ -294,11 +294,7 @@ def _written(partition: int, when: RowTime) -> Row:
 
 def _text(value: str) -> str | None:
     """A text that PostgreSQL accepts; an empty one is unknown."""
-    if not value:
-        return None
-    if value.isascii() and "\0" not in value:
-        return value
-    return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return value.replace("\0", "\ufffd") or None
 
 
 def _time(seconds: float) -> datetime | None:
