@@ -22,7 +22,7 @@ postgres_lacks() { # prints what is missing on this machine, nothing when it can
 }
 
 postgres_start() {
-    local as=() data=$DIR/data user initdb postgres ready lacks
+    local as=() tries data=$DIR/data user initdb postgres ready lacks
     lacks=$(postgres_lacks)
     [ -z "$lacks" ] || die "PostgreSQL needs $lacks"
     postgres_program initdb && initdb=$PROGRAM
@@ -48,9 +48,15 @@ postgres_start() {
         tail -n 20 "$DIR/initdb.log" >&2
         die "initdb failed"
     fi
-    # A killed server leaves its children behind for a moment, and the next one waits until its shared memory is free.
-    is_running postgres || (cd / && spawn postgres "${as[@]}" "$postgres" -D "$data" -h 127.0.0.1 -p "${PORT[0]}" -c unix_socket_directories= \
-        -c fsync="${POSTGRES_FSYNC:-off}" -c shared_buffers=64MB -c max_wal_size=512MB -c max_connections=50)
+    # A killed server leaves its children behind for a moment, and until they end no other one starts on its data.
+    for ((tries = 0; tries < 100; tries++)); do
+        is_running postgres || (cd / && spawn postgres "${as[@]}" "$postgres" -D "$data" -h 127.0.0.1 -p "${PORT[0]}" -c unix_socket_directories= \
+            -c fsync="${POSTGRES_FSYNC:-off}" -c shared_buffers=64MB -c max_wal_size=512MB -c max_connections=50)
+        while is_running postgres && ! "$ready" -q -h 127.0.0.1 -p "${PORT[0]}" -U crawl -d postgres; do sleep 0.1; done
+        is_running postgres && break
+        tail -n 5 "$DIR/postgres.log" | grep -q 'still in use\|is another postmaster\|already exists' || break
+        sleep 0.1
+    done
     await_ready postgres "$ready" -q -h 127.0.0.1 -p "${PORT[0]}" -U crawl -d postgres
     printf 'POSTGRES=postgresql://crawl@127.0.0.1:%s/postgres\nPOSTGRES_PID=%s\n' "${PORT[0]}" "$(pid_of postgres)" | tee "$DIR/address"
 }

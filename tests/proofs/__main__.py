@@ -73,6 +73,10 @@ PROOFS = {
         "predictions of lycosa simulate compared with real crawls; its scaling law; a thousand days"
         " over 100,000 hosts"
     ),
+    "registry": (
+        "a crawl, its projector and PostgreSQL are killed again and again: the registry equals the"
+        " crawl, and so does one that is filled from nothing"
+    ),
     "bad_input": "one clear line and a documented exit code for every wrong input",
 }
 
@@ -82,7 +86,7 @@ NUMBERS = {
         " soup (links)"
     ),
     "first": "the seed of the first history or round (histories, nodes, clock, damage)",
-    "kills": "how often processes are killed (kills)",
+    "kills": "how often processes are killed (kills, registry)",
     "pages": "how many pages are crawled (soak), or read (links)",
     "hosts": (
         "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)"
@@ -91,7 +95,7 @@ NUMBERS = {
         "how many crawls go through faults (parser), or how often a crawl is killed for each number"
         " of workers (inspecting)"
     ),
-    "workers": "how many workers there are (kills, faults, soak)",
+    "workers": "how many workers there are (kills, faults, soak, registry)",
 }
 
 

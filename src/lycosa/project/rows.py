@@ -32,7 +32,7 @@ Row = tuple[Any, ...]
 
 
 class RowTime(NamedTuple):
-    """The commit that wrote some rows: its mark, its wall time, and how far crawl time was ahead."""
+    """The commit that wrote some rows: mark, wall time, and how far crawl time was ahead."""
 
     mark: Mark
     wall: float
