@@ -59,6 +59,14 @@ class PostgresServer:
             connection.execute("SET timezone TO 'UTC'")
             return connection.execute(statement).fetchall()
 
+    def last_rows(self, statements: str) -> list[tuple[Any, ...]]:
+        """The answer to the last of several statements."""
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            cursor = connection.execute(statements)
+            while cursor.nextset():
+                pass
+            return cursor.fetchall()
+
     def execute(self, statement: str) -> None:
         """Runs statements that give no rows."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:

@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.commit import LogDamaged
 from lycosa.folder.names import last_commit_path
-from lycosa.project.log_tail import LogTail
+from lycosa.project.log_tail import TailReader
 from written_crawl import WALL, WrittenCrawl, url_write
 
 
@@ -21,11 +21,11 @@ def crawl(tmp_path: Path) -> Iterator[WrittenCrawl]:
     made.close()
 
 
-def tail_of(crawl: WrittenCrawl) -> LogTail:
-    return LogTail(crawl.folder / "log", 0, last_commit_path(crawl.folder, 0))
+def tail_of(crawl: WrittenCrawl) -> TailReader:
+    return TailReader(crawl.folder / "log", 0, last_commit_path(crawl.folder, 0))
 
 
-def sequences(tail: LogTail) -> list[int]:
+def sequences(tail: TailReader) -> list[int]:
     return [commit.sequence for commit in tail.commits()]
 
 

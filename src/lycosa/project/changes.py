@@ -16,7 +16,7 @@ from lycosa.project.rows import RowTime, row_time
 _HOST_KEY, _URL_KEY = 9, 17  # lengths of the keys
 
 
-class Written(NamedTuple):
+class WrittenValue(NamedTuple):
     """The last value of a row, ``None`` if it was deleted, and the commit that wrote it."""
 
     partition: int
@@ -40,8 +40,8 @@ class Changes:
 
     def __init__(self, positions: Mapping[int, Mark]) -> None:
         self._before = dict(positions)
-        self.hosts: dict[bytes, Written] = {}
-        self.urls: dict[bytes, Written] = {}
+        self.hosts: dict[bytes, WrittenValue] = {}
+        self.urls: dict[bytes, WrittenValue] = {}
         self.positions: dict[int, RowTime] = {}
         """The last commit of each partition that changed."""
         self.commits = 0
@@ -67,9 +67,9 @@ class Changes:
             self.positions[batch.partition] = when
             for key, value in pairs_of(batch.writes):
                 if key[:1] == b"U" and len(key) == _URL_KEY:
-                    self.urls[key] = Written(batch.partition, value, when)
+                    self.urls[key] = WrittenValue(batch.partition, value, when)
                 elif key[:1] == b"H" and len(key) == _HOST_KEY:
-                    self.hosts[key] = Written(batch.partition, value, when)
+                    self.hosts[key] = WrittenValue(batch.partition, value, when)
         self.commits += is_new
 
     def __repr__(self) -> str:

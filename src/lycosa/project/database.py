@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+PostgresConnection = psycopg.Connection[tuple[Any, ...]]
 _CONNECT_S = 10
 _KEEPALIVE = {
     "keepalives_idle": 30,
@@ -54,14 +54,14 @@ def shown_dsn(parameters: dict[str, Any]) -> str:
     return f"postgresql://{user}{host}{port}/{parameters.get('dbname') or ''}"
 
 
-def connect(parameters: dict[str, Any], schema: str) -> Connection:
+def connect_database(parameters: dict[str, Any], schema: str) -> PostgresConnection:
     """A connection whose unqualified names mean tables of ``schema``.
 
     Raises ``DatabaseAway`` or ``RegistryError``.
     """
     given = {"connect_timeout": _CONNECT_S, "application_name": "lycosa project", **_KEEPALIVE}
     try:
-        connection: Connection = psycopg.connect(**{**given, **parameters}, autocommit=True)
+        connection: PostgresConnection = psycopg.connect(**{**given, **parameters}, autocommit=True)
     except psycopg.OperationalError as error:
         text = " ".join(str(error).split())
         if "FATAL" in text and not any(each in text for each in _PASSING):

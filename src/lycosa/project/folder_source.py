@@ -15,7 +15,7 @@ from lycosa.commit import Commit, Mark
 from lycosa.commit.files import log_files_of
 from lycosa.folder.manifest import load_manifest
 from lycosa.folder.names import crawl_sites, last_commit_path, log_folder
-from lycosa.project.log_tail import LogTail
+from lycosa.project.log_tail import TailReader
 from lycosa.project.source import CaptureLines
 from lycosa.shard.folder_view import FolderView
 from lycosa.shard.view import CrawlOrigin, CrawlView
@@ -33,7 +33,7 @@ class FolderSource:
     def __init__(self, folder: Path) -> None:
         manifest = load_manifest(folder)
         self._folder = folder
-        self._tails: dict[int, LogTail] = {}
+        self._tails: dict[int, TailReader] = {}
         self._lengths: dict[int, Mapping[str, int]] = {}
         self._finished: set[str] = set()
         self.origin = CrawlOrigin(
@@ -94,13 +94,13 @@ class FolderSource:
     def _find_logs(self) -> None:
         logs = log_folder(self._folder)
         for worker in sorted(log_files_of(logs).keys() - self._tails.keys()):
-            self._tails[worker] = LogTail(logs, worker, last_commit_path(self._folder, worker))
+            self._tails[worker] = TailReader(logs, worker, last_commit_path(self._folder, worker))
 
     def __repr__(self) -> str:
         return f"FolderSource({str(self._folder)!r}, logs={len(self._tails)})"
 
 
-def _marked(tail: LogTail) -> Iterator[tuple[Mark, int, Commit]]:
+def _marked(tail: TailReader) -> Iterator[tuple[Mark, int, Commit]]:
     """The commits with what orders them among those of other workers."""
     for commit in tail.commits():
         yield commit.mark, tail.worker, commit

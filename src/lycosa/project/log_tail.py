@@ -27,7 +27,7 @@ SETTLED_S = 5.0
 _TRIES = 20
 
 
-class LogTail:
+class TailReader:
     """The end of a worker's log. ``noted`` is the path of its ``last-commit`` file."""
 
     def __init__(self, folder: Path, worker: int, noted: Path) -> None:
@@ -116,4 +116,4 @@ class LogTail:
         return True
 
     def __repr__(self) -> str:
-        return f"LogTail(worker={self.worker}, next={self.next_sequence}, file={self._path})"
+        return f"TailReader(worker={self.worker}, next={self.next_sequence}, file={self._path})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lycosa.project.rows import CAPTURE_COLUMNS, COMMIT_COLUMNS, HOST_COLUMNS, URL_COLUMNS
+from lycosa.project.rows import COMMIT_COLUMNS, REGISTRY_HOSTS, REGISTRY_LOG, REGISTRY_URLS
 
 REGISTRY_FORMAT = 1
 URL_PARTITIONS = 16
@@ -21,8 +21,8 @@ PREFIX_CHARACTERS = 400
 """Characters of a URL that its prefix index has: an index entry is limited to 2,700 bytes."""
 
 URL_KEY, HOST_KEY = ("url_hash", "host_hash"), ("host_hash",)
-ALL_URL_COLUMNS = URL_COLUMNS | COMMIT_COLUMNS
-ALL_HOST_COLUMNS = HOST_COLUMNS | COMMIT_COLUMNS
+ALL_URL_COLUMNS = REGISTRY_URLS | COMMIT_COLUMNS
+ALL_HOST_COLUMNS = REGISTRY_HOSTS | COMMIT_COLUMNS
 _MAY_BE_NULL = {
     *("last_crawled", "next_crawl", "http_status", "content_hash", "simhash", "etag"),
     *("last_modified", "change_rate", "error", "detail", "parked_until", "crawl_delay_s"),
@@ -85,7 +85,7 @@ def table_statements() -> str:
     columns = {
         "urls": _definitions(ALL_URL_COLUMNS),
         "hosts": _definitions(ALL_HOST_COLUMNS),
-        "crawl_log": _definitions(CAPTURE_COLUMNS),
+        "crawl_log": _definitions(REGISTRY_LOG),
     }
     return _TABLES.format(**columns) + parts
 

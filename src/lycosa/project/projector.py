@@ -23,20 +23,20 @@ from lycosa.project.changes import Changes, CommitsMissing
 from lycosa.project.database import DatabaseAway, RegistryError
 from lycosa.project.registry import PositionsMoved, Registry
 from lycosa.project.rows import (
-    HostFacts,
+    HostSummary,
     Row,
     RowTime,
-    capture_row,
-    facts_of,
-    host_row,
     lost_host,
+    registry_capture,
+    registry_host,
+    registry_url,
     row_time,
-    url_row,
+    summary_of_host,
 )
 from lycosa.project.source import CommitSource
 from lycosa.shard.view import CrawlView
 
-BATCH_ROWS = 20_000
+_BATCH_ROWS = 20_000
 _POLL_S = 0.5
 _MOST_WAIT_S = 10.0
 
@@ -154,14 +154,14 @@ class Projector:
         last = view.seen.last
         when = row_time(Mark.unpack(table.get(MARK_KEY)), last.wall, last.time)
         hosts = (
-            host_row(partition, key, record, facts_of(record, self._sites), when)
+            registry_host(partition, key, record, summary_of_host(record, self._sites), when)
             for key, record in _host_records(table)
         )
-        while part := list(islice(hosts, BATCH_ROWS)):
+        while part := list(islice(hosts, _BATCH_ROWS)):
             self._registry.write_part(part, ())
             self._report(rows=len(part))
         urls = self._url_rows(partition, table, when)
-        while part := list(islice(urls, BATCH_ROWS)):
+        while part := list(islice(urls, _BATCH_ROWS)):
             self._registry.write_part((), part)
             self._report(rows=len(part))
         self._registry.finish_partition(partition, when)
@@ -172,11 +172,11 @@ class Projector:
         for key, value in table.scan(b"U", prefix_end(b"U")):
             if key[1:9] != last8:
                 last8, facts = key[1:9], self._facts(table, key[1:9])
-            yield url_row(partition, key, decode_url(value), facts, when)
+            yield registry_url(partition, key, decode_url(value), facts, when)
 
-    def _facts(self, table: SavedTable, host8: bytes) -> HostFacts:
+    def _facts(self, table: SavedTable, host8: bytes) -> HostSummary:
         value = table.get(host_key(host8))
-        return lost_host() if value is None else facts_of(decode_visit(value), self._sites)
+        return lost_host() if value is None else summary_of_host(decode_visit(value), self._sites)
 
     def _follow_log(self) -> int:
         """Write all commits that are in the log; return their number."""
@@ -186,7 +186,7 @@ class Projector:
                 changes.add_commit(commit)
                 self._newest = max(self._newest, commit.mark)
                 self._newest_wall = max(self._newest_wall, commit.wall)
-                if len(changes) >= BATCH_ROWS:
+                if len(changes) >= _BATCH_ROWS:
                     count += self._write(changes)
                     changes = Changes(self._registry.positions)
             count += self._write(changes)
@@ -213,7 +213,7 @@ class Projector:
     def _follow_journals(self) -> int:
         count = 0
         for segment, end, lines in self._source.captures(self._registry.journals):
-            added = self._registry.write_captures(segment, end, map(capture_row, lines))
+            added = self._registry.write_captures(segment, end, map(registry_capture, lines))
             self._report(captures=added)
             count += 1
         return count

@@ -21,9 +21,9 @@ from lycosa.frontier.visit_state import decode_visit
 from lycosa.kv.records import decode_url
 from lycosa.project.changes import Changes
 from lycosa.project.database import (
-    Connection,
+    PostgresConnection,
     RegistryError,
-    connect,
+    connect_database,
     parsed_dsn,
     shown_dsn,
     translated_errors,
@@ -41,14 +41,14 @@ from lycosa.project.postgres_schema import (
     upsert_statement,
 )
 from lycosa.project.rows import (
-    CAPTURE_COLUMNS,
-    HostFacts,
+    REGISTRY_LOG,
+    HostSummary,
     Row,
     RowTime,
-    facts_of,
-    host_row,
     lost_host,
-    url_row,
+    registry_host,
+    registry_url,
+    summary_of_host,
 )
 from lycosa.shard.view import CrawlOrigin
 
@@ -72,8 +72,8 @@ class Registry:
         self._parameters = parsed_dsn(dsn)
         self._schema, self._origin = schema, origin
         self._sites = origin.sites()
-        self._connection: Connection | None = None
-        self._hosts: OrderedDict[bytes, HostFacts] = OrderedDict()
+        self._connection: PostgresConnection | None = None
+        self._hosts: OrderedDict[bytes, HostSummary] = OrderedDict()
         self._months: set[tuple[int, int]] = set()
         self.positions: dict[int, Mark] = {}
         """The last commit of each partition that the registry has whole."""
@@ -93,7 +93,7 @@ class Registry:
         another crawl's registry.
         """
         self.close()
-        self._connection = connect(self._parameters, self._schema)
+        self._connection = connect_database(self._parameters, self._schema)
         with self._transaction(False) as connection:
             # creating a schema or table at the same time as another projector would fail
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('lycosa ' || %s))",
@@ -132,14 +132,16 @@ class Registry:
         wanted = {key[1:] for key in hosts} | {key[1:9] for key in changes.urls}
         with self._transaction() as connection:
             old = self._known_hosts(connection, wanted)
-            new = {key[1:]: facts_of(record, self._sites) for key, (_, record) in hosts.items()}
+            new = {
+                key[1:]: summary_of_host(record, self._sites) for key, (_, record) in hosts.items()
+            }
             facts = old | new
             host_rows = (
-                host_row(each.partition, key, record, facts[key[1:]], each.when)
+                registry_host(each.partition, key, record, facts[key[1:]], each.when)
                 for key, (each, record) in hosts.items()
             )
             url_rows = (
-                url_row(
+                registry_url(
                     each.partition,
                     key,
                     decode_url(each.value),
@@ -186,13 +188,13 @@ class Registry:
         Returns their number.
         """
         with self._transaction() as connection:
-            _copy(connection, "crawl_log", CAPTURE_COLUMNS, rows)
+            _copy(connection, "crawl_log", REGISTRY_LOG, rows)
             for (month,) in connection.execute(
                 "SELECT DISTINCT date_trunc('month', fetched_at) FROM stage_crawl_log"
             ).fetchall():
                 if (month.year, month.month) not in self._months:
                     connection.execute(month_statement(month))
-            names = ", ".join(CAPTURE_COLUMNS)
+            names = ", ".join(REGISTRY_LOG)
             added = connection.execute(
                 f"INSERT INTO crawl_log ({names}) SELECT {names} FROM stage_crawl_log"
                 " ON CONFLICT (fetched_at, record_id) DO NOTHING"
@@ -215,12 +217,12 @@ class Registry:
         self.is_indexed = True
 
     @property
-    def _opened(self) -> Connection:
+    def _opened(self) -> PostgresConnection:
         assert self._connection is not None, "the registry is not open"
         return self._connection
 
     @contextmanager
-    def _transaction(self, is_checked: bool = True) -> Iterator[Connection]:
+    def _transaction(self, is_checked: bool = True) -> Iterator[PostgresConnection]:
         """One transaction; unless not ``is_checked``, it excludes those of other projectors."""
         with translated_errors(self._parameters), self._opened.transaction():
             if is_checked:
@@ -229,7 +231,7 @@ class Registry:
                     raise PositionsMoved
             yield self._opened
 
-    def _check_crawl(self, connection: Connection) -> None:
+    def _check_crawl(self, connection: PostgresConnection) -> None:
         """Create the tables in an empty schema, else check whose they are."""
         manifest = self._origin.manifest
         found = connection.execute("SELECT to_regclass('crawl')").fetchone()
@@ -265,13 +267,15 @@ class Registry:
                 self._opened.execute("SELECT segment, bytes FROM journals").fetchall()
             )
 
-    def _upsert(self, connection: Connection, hosts: Iterable[Row], urls: Iterable[Row]) -> None:
+    def _upsert(
+        self, connection: PostgresConnection, hosts: Iterable[Row], urls: Iterable[Row]
+    ) -> None:
         _copy(connection, "hosts", ALL_HOST_COLUMNS, hosts)
         connection.execute(_UPSERT_HOSTS)
         _copy(connection, "urls", ALL_URL_COLUMNS, urls)
         connection.execute(_UPSERT_URLS)
 
-    def _move(self, connection: Connection, positions: Mapping[int, RowTime]) -> None:
+    def _move(self, connection: PostgresConnection, positions: Mapping[int, RowTime]) -> None:
         with connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO positions AS t VALUES (%s, %s, %s, to_timestamp(%s), now())"
@@ -283,8 +287,8 @@ class Registry:
             )
 
     def _known_hosts(
-        self, connection: Connection, wanted: Iterable[bytes]
-    ) -> dict[bytes, HostFacts]:
+        self, connection: PostgresConnection, wanted: Iterable[bytes]
+    ) -> dict[bytes, HostSummary]:
         """The facts of these hosts as the registry has them; it may not know all."""
         known = {host8: self._hosts[host8] for host8 in wanted if host8 in self._hosts}
         if unknown := [host8 for host8 in wanted if host8 not in known]:
@@ -292,10 +296,10 @@ class Registry:
                 "SELECT host_hash, host, site, url_status FROM hosts WHERE host_hash = ANY(%s)",
                 [unknown],
             ).fetchall()
-            known |= {host8: HostFacts(*facts) for host8, *facts in found}
+            known |= {host8: HostSummary(*facts) for host8, *facts in found}
         return known
 
-    def _cache(self, facts: Mapping[bytes, HostFacts], changes: Changes) -> None:
+    def _cache(self, facts: Mapping[bytes, HostSummary], changes: Changes) -> None:
         for host8, each in facts.items():
             self._hosts[host8] = each
             self._hosts.move_to_end(host8)
@@ -309,7 +313,9 @@ class Registry:
         return f"Registry({self.place}, positions={self.positions})"
 
 
-def _turn_host(connection: Connection, host8: bytes, facts: HostFacts, when: RowTime) -> None:
+def _turn_host(
+    connection: PostgresConnection, host8: bytes, facts: HostSummary, when: RowTime
+) -> None:
     """Change the status of a host's queued URLs: it was parked or retired, or is no more."""
     connection.execute(
         "UPDATE urls SET status = %s, term = %s, sequence = %s, changed_at = to_timestamp(%s)"
@@ -319,7 +325,7 @@ def _turn_host(connection: Connection, host8: bytes, facts: HostFacts, when: Row
     )
 
 
-def _delete(connection: Connection, changes: Changes) -> None:
+def _delete(connection: PostgresConnection, changes: Changes) -> None:
     for key, each in changes.urls.items():
         if each.value is None:
             connection.execute(
@@ -330,13 +336,13 @@ def _delete(connection: Connection, changes: Changes) -> None:
             connection.execute("DELETE FROM hosts WHERE host_hash = %s", [key[1:]])
 
 
-def _positions(connection: Connection) -> dict[int, Mark]:
+def _positions(connection: PostgresConnection) -> dict[int, Mark]:
     rows = connection.execute("SELECT partition, term, sequence FROM positions").fetchall()
     return {number: Mark(term, sequence) for number, term, sequence in rows}
 
 
 def _copy(
-    connection: Connection, table: str, columns: Mapping[str, str], rows: Iterable[Row]
+    connection: PostgresConnection, table: str, columns: Mapping[str, str], rows: Iterable[Row]
 ) -> None:
     """Write rows to a staging table."""
     statement: Any = f"COPY stage_{table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"

@@ -48,7 +48,7 @@ def row_time(mark: Mark, wall: float, time: float) -> RowTime:
     return RowTime(mark, wall, ahead_s if ahead_s >= _CLOCKS_AGREE_S else 0.0)
 
 
-class HostFacts(NamedTuple):
+class HostSummary(NamedTuple):
     """What rows of URLs need of their host; ``state`` is that of its queued URLs."""
 
     host: str
@@ -56,17 +56,17 @@ class HostFacts(NamedTuple):
     state: str
 
 
-def facts_of(record: VisitRecord, sites: Sites) -> HostFacts:
+def summary_of_host(record: VisitRecord, sites: Sites) -> HostSummary:
     """The facts of a host."""
-    return HostFacts(record.host, sites.site_of(record.host), counted_as(record.state).label)
+    return HostSummary(record.host, sites.site_of(record.host), counted_as(record.state).label)
 
 
-def lost_host() -> HostFacts:
+def lost_host() -> HostSummary:
     """The facts of a host without a record."""
-    return HostFacts(NO_HOST, NO_HOST, UrlState.QUEUED.label)
+    return HostSummary(NO_HOST, NO_HOST, UrlState.QUEUED.label)
 
 
-URL_COLUMNS = {
+REGISTRY_URLS = {
     "url_hash": "bytea",
     "host_hash": "bytea",
     "url": "text",
@@ -102,7 +102,9 @@ COMMIT_COLUMNS = {
 }
 
 
-def url_row(partition: int, key: bytes, record: UrlRecord, host: HostFacts, when: RowTime) -> Row:
+def registry_url(
+    partition: int, key: bytes, record: UrlRecord, host: HostSummary, when: RowTime
+) -> Row:
     """The row of a URL; ``key`` is that of its record."""
     past = record.history or _NO_HISTORY
     is_queued = record.state is UrlState.QUEUED
@@ -136,7 +138,7 @@ def url_row(partition: int, key: bytes, record: UrlRecord, host: HostFacts, when
     )
 
 
-HOST_COLUMNS = {
+REGISTRY_HOSTS = {
     "host_hash": "bytea",
     "host": "text",
     "site": "text",
@@ -164,8 +166,8 @@ HOST_COLUMNS = {
 """Columns and types of ``hosts``; those of the commit that wrote a row follow them."""
 
 
-def host_row(
-    partition: int, key: bytes, record: VisitRecord, facts: HostFacts, when: RowTime
+def registry_host(
+    partition: int, key: bytes, record: VisitRecord, facts: HostSummary, when: RowTime
 ) -> Row:
     """The row of a host; ``key`` is that of its record."""
     usage, delay_s = record.usage, record.pace.crawl_delay_s
@@ -197,7 +199,7 @@ def host_row(
     )
 
 
-CAPTURE_COLUMNS = {
+REGISTRY_LOG = {
     "fetched_at": "timestamptz",
     "record_id": "uuid",
     "url_hash": "bytea",
@@ -254,7 +256,7 @@ class _Capture(msgspec.Struct, frozen=True, gc=False):
 _decode_capture = msgspec.json.Decoder(_Capture).decode
 
 
-def capture_row(line: bytes) -> Row:
+def registry_capture(line: bytes) -> Row:
     """The row of a capture from a line of a row journal.
 
     Raises one of ``system.wire.UNREADABLE``.
