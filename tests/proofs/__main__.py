@@ -90,11 +90,8 @@ NUMBERS = {
         " (cluster), or pages of tag soup (links)"
     ),
     "first": "the seed of the first history, round or crawl (histories, nodes, clock, damage, cluster)",
-    "kills": "how often processes are killed (kills), or the number of faults (cluster)",
+    "kills": "how often processes are killed (kills, registry), or the number of faults (cluster)",
     "pages": "how many pages are crawled (soak, cluster), or read (links)",
-    "first": "the seed of the first history or round (histories, nodes, clock, damage)",
-    "kills": "how often processes are killed (kills, registry)",
-    "pages": "how many pages are crawled (soak), or read (links)",
     "hosts": (
         "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)"
     ),
