@@ -218,7 +218,8 @@ class Placement:
 
     def _send_away(self) -> None:
         """Take shards from nodes that should not have them, one at a time unless it is urgent."""
-        is_moving = any(place.leaving for place in self.places)
+        # a shard without a node is about to change the loads
+        is_moving = any(place.leaving or not place.node for place in self.places)
         for place in self.places:
             is_kept = place.is_over or (place.has_failed and place.wanted in ("", place.node))
             if not place.node or place.leaving or is_kept:
