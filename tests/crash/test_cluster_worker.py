@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,9 @@ from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served_with_log
 
 pytestmark = pytest.mark.service
-WEB = SyntheticWeb(WebPlan(seed=3, hosts=4, pages=8, page_bytes=400, links=6, cross_links=0.3))
+WEB = SyntheticWeb(
+    WebPlan(seed=3, hosts=4, pages=8, page_bytes=400, links=6, cross_links=0.3, gone=0.15)
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +58,15 @@ def settings(delay_s: float = 0.05, total_s: float = 2.0) -> Config:
     )
 
 
+def rows(bed: Bed, kind: str) -> list[dict[str, Any]]:
+    """What readers of a feed get."""
+    return [json.loads(each) for each in bed.broker.values(bed.topics.named(kind), 0)]
+
+
 def captures(bed: Bed) -> Counter[tuple[str, int]]:
     """The pages in the feed, by URL and fetch number."""
-    rows = [json.loads(each) for each in bed.broker.values(bed.topics.named("pages"), 0)]
-    return Counter((row["url"], row["fetch_number"]) for row in rows if not row.get("kind"))
+    pages = [row for row in rows(bed, "pages") if not row.get("kind")]
+    return Counter((row["url"], row["fetch_number"]) for row in pages)
 
 
 def records(bed: Bed) -> list[ClaimRecord | CommitRecord | SnapshotRecord]:
@@ -82,8 +90,10 @@ async def test_a_worker_crawls_from_an_empty_topic_and_an_empty_store_to_the_end
         assert isinstance(ended, Ended) and ended.end == End.FINISHED.value, ended
         assert worker.status is not None and worker.status.routes == 3
         found = captures(bed)
-        assert {url for url, _ in found} == set(WEB.survey(seeds).requested)
+        truth = WEB.survey(seeds)
+        assert {url for url, _ in found} == set(truth.requested) and truth.failed
         assert set(found.values()) == {1}
+        assert sorted(row["url"] for row in rows(bed, "dlq")) == sorted(truth.failed)
         again = bed.start("n2", 2)
         assert (await again.opened()).term == 2
         assert isinstance(await again.finished(), Ended)
@@ -158,3 +168,28 @@ async def test_a_worker_says_what_it_waits_for_before_its_shard_is_open_and_ends
     await worker.until(lambda: "127.0.0.1:1" in worker.progress.waits_for)
     assert worker.status is None
     assert await worker.stopped() == Ended(End.STOPPED.value, Progress())
+
+
+async def test_a_worker_waits_for_kafka_and_for_the_store_says_so_and_continues_by_itself(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with served_with_log(WEB) as (port, _):
+        seeds = [WEB.seed_url(0, port)]
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.4))
+        worker = bed.start("n1", 1)
+        await worker.opened()
+        await worker.give_seeds(seeds)
+        away = bed.objects.with_name("away")
+        bed.objects.rename(away)
+        await worker.until(lambda: "no such folder" in worker.progress.waits_for)
+        away.rename(bed.objects)
+        committed = worker.progress.committed
+        await worker.until(lambda: worker.progress.committed > committed)
+        assert worker.progress.waits_for == ""
+        kafka.kill()
+        await worker.until(lambda: f"{kafka.addresses[0]}" in worker.progress.waits_for)
+        kafka.start()
+        assert isinstance(await worker.finished(), Ended)
+        found = captures(bed)
+        assert {url for url, _ in found} == set(WEB.survey(seeds).requested)
+        assert set(found.values()) == {1}

@@ -109,7 +109,6 @@ class ShardOpening:
         assert job.cluster is not None, "the job is of a worker of a cluster"
         self._job, self._cluster = job, job.cluster
         self._services, self._open_table, self._clock = services, open_table, clock
-        self._tell = services.waits.teller("opening")
         self._ended = threading.Event()
         self._log: KafkaLog | None = None
         self._claimed = -1.0
@@ -136,12 +135,12 @@ class ShardOpening:
             try:
                 opened = self._open()
             except (RolledBack, NotStored) as error:
-                self._tell(str(error))
+                self._services.waits.opening = str(error)
                 if self._ended.wait(_AGAIN_S):
                     raise
             else:
                 self._services.store.end_patience()
-                self._tell("")
+                self._services.waits.opening = ""
                 for folder in earlier_folders(self._cluster):
                     shutil.rmtree(folder, ignore_errors=True)
                 return opened
@@ -167,7 +166,7 @@ class ShardOpening:
         snapshots = ObjectSnapshots(store, number, log, folder, local, told=self._tell_snapshot)
         snapshots.earlier = earlier_folders(cluster)
         segments = ObjectSegments(store, number, folder / "segments")
-        self._tell(f"the claim of shard {number}")
+        services.waits.opening = f"the claim of shard {number}"
         began = self._clock.monotonic()
         ground = Ground(log, segments, snapshots, on_claim=self._note_claim)
         shard, recovered = open_shard(number, self._job.owned, ground)
@@ -175,13 +174,15 @@ class ShardOpening:
 
     def _note_claim(self, claim: Claim) -> None:
         self._claimed = self._clock.monotonic()
-        self._tell(f"shard {self._job.number}, which is brought to its last commit")
+        self._services.waits.opening = (
+            f"shard {self._job.number}, which is brought to its last commit"
+        )
 
     def _tell_snapshot(self, done: int, total: int) -> None:
         if not self._services.store.is_patient:
             return  # the worker runs and does not wait for its snapshot
         size = f"{show_mb(done)} of {show_mb(total)}"
-        self._tell(f"a snapshot of shard {self._job.number}: {size}")
+        self._services.waits.opening = f"a snapshot of shard {self._job.number}: {size}"
 
     def _completed(self, shard: Shard, recovered: Recovered) -> WorkerJob:
         """The job, completed by what the claim found."""
