@@ -5,6 +5,7 @@ web's servers, which know nothing of it.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -20,7 +21,6 @@ from nginx_site import RESOLUTION_S
 from proofs.cluster_parts import CRAWL, Cluster
 from proofs.cluster_web import ADDRESS_SLOTS, DELAY_S, Web
 from proofs.outputs import Outputs
-
 
 _LATE_S = 0.02
 """How late a busy server may stamp the end of an answer that its client has had already. What
@@ -119,8 +119,7 @@ def folder_ends(folder: Path) -> Ends:
 
 def cluster_ends(cluster: Cluster, outputs: Outputs) -> Ends:
     """Of the crawl of a cluster, from Kafka and object storage."""
-    with_env = {**cluster.env}
-    opened = _opened(cluster.file, cluster.work / "cache", with_env)
+    opened = _opened(cluster.file, cluster.work / "cache", cluster.env)
     try:
         opened.view.open_shards()
         return _ends(CrawlReader(opened.view), outputs)
@@ -129,8 +128,6 @@ def cluster_ends(cluster: Cluster, outputs: Outputs) -> Ends:
 
 
 def _opened(file: Path, cache: Path, env: Mapping[str, str]) -> OpenedCluster:
-    import os
-
     before = dict(os.environ)
     os.environ.update(env)  # the store's client reads it when it is made
     try:
