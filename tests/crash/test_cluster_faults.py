@@ -24,6 +24,8 @@ pytestmark = [
     ),
     pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed"),
 ]
+SEED = 10
+"""Draws a lost machine, one that is stopped, a node that is cut off, a killed node and broker."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, cluste
 def test_a_crawl_through_faults_ends_like_one_left_in_peace(
     tmp_path: Path, calm: tuple[Web, cluster.Calm]
 ) -> None:
-    print("\n".join(cluster.prove_disturbed(calm[0], tmp_path / "cluster", calm[1])))
+    print("\n".join(cluster.prove_disturbed(calm[0], tmp_path / "cluster", calm[1], SEED)))
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
