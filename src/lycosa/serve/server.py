@@ -131,6 +131,12 @@ class CoordinatorServer:
             self._tell(f"{greeting.role} {greeting.name!r} from {peer} is refused: {reason}")
             await stream.send(_encoded_refusal(reason))
             return
+        if greeting.role == "caller" and not self._runner.ready.is_set():
+            await stream.receive()  # its first request
+            why = self._runner.waits_for or "it has just started"
+            reason = f"the coordinator does not have the crawl yet: {why}"
+            await stream.send(encode_node_message(Refused(reason, is_final=False)))
+            return
         await self._runner.ready.wait()
         link = PeerLink(stream, greeting.name, peer)
         sending = asyncio.create_task(link.run())
