@@ -26,7 +26,7 @@ ALL_HOST_COLUMNS = REGISTRY_HOSTS | COMMIT_COLUMNS
 _MAY_BE_NULL = {
     *("last_crawled", "next_crawl", "http_status", "content_hash", "simhash", "etag"),
     *("last_modified", "change_rate", "error", "detail", "parked_until", "crawl_delay_s"),
-    *("last_error", "address", "media_type", "revisit"),
+    *("last_error", "address", "media_type", "revisit", "changed_at"),
 }
 
 _TABLES = """
