@@ -10,6 +10,7 @@ import signal
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -38,7 +39,8 @@ from lycosa.system.memory_plan import fitted, plan_memory
 from lycosa.urls.identity import Sites
 from lycosa.worker.job import ClusterJob, WorkerJob
 
-LONGEST_S = 90.0
+LONGEST_S = 60.0
+_M = TypeVar("_M")
 
 
 class Bed:
@@ -102,7 +104,7 @@ class Process:
     def __init__(self, job: WorkerJob) -> None:
         self.job = job
         self.messages: list[FromWorker] = []
-        self._news = asyncio.Event()
+        self._news, self._rounds = asyncio.Event(), 0
         self.handle = WorkerHandle(job.number, (job.number,), (), self._hear)
         self._running = asyncio.get_running_loop().create_task(self.handle.run(job))
 
@@ -119,18 +121,21 @@ class Process:
     def progress(self) -> Progress:
         return self._last(Progress) or Progress()
 
-    def _last(self, kind: type) -> object:
+    def _last(self, kind: type[_M]) -> _M | None:
         return next((each for each in reversed(self.messages) if isinstance(each, kind)), None)
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Waits until a condition holds, which is asked after each message."""
-        async with asyncio.timeout(LONGEST_S):
-            while not holds():
-                assert not self._running.done(), f"it ended: {self._running.result()}"
-                self._news.clear()
-                waiting = asyncio.ensure_future(self._news.wait())
-                await asyncio.wait({waiting, self._running}, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                while not holds():
+                    assert not self._running.done(), f"it ended: {self._running.result()}"
+                    self._news.clear()
+                    news = asyncio.ensure_future(self._news.wait())
+                    await asyncio.wait({news, self._running}, return_when=asyncio.FIRST_COMPLETED)
+                    news.cancel()
+        except TimeoutError as error:
+            raise AssertionError(f"it does not come: {self.progress}") from error
 
     async def opened(self) -> WorkerStatus:
         await self.until(lambda: self.status)
@@ -141,36 +146,41 @@ class Process:
         """Returns when they are committed."""
         await self.handle.send_message(Seeds("seeds", seeds))
         await self.until(lambda: self._last(SeedsTaken))
-        await self.handle.send_message(NoMoreCalls())
 
     async def tell_routes(self, addresses: dict[int, str], version: int = 1) -> None:
         await self.handle.send_message(Routes(version, addresses))
 
     async def finished(self) -> Ended | Failed | None:
         """Ends it in order as soon as it has nothing left to do."""
-        round_ = 0
-        async with asyncio.timeout(LONGEST_S):
-            while True:
-                await self.until(lambda: self.progress.is_idle)
-                round_ += 1
-                await self.handle.send_message(Probe(round_))
-                await self.until(lambda number=round_: self._answered(number))
-                answer = self._last(ProbeAnswer)
-                assert isinstance(answer, ProbeAnswer)
-                if answer.is_idle:
-                    return await self.stopped(End.FINISHED)
+        await self.handle.send_message(NoMoreCalls())
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                while not await self._is_idle():
+                    pass
+        except TimeoutError as error:
+            raise AssertionError(f"it does not finish: {self.progress}") from error
+        return await self.stopped(End.FINISHED)
 
-    def _answered(self, number: int) -> bool:
-        answer = self._last(ProbeAnswer)
-        return isinstance(answer, ProbeAnswer) and answer.round == number
+    async def _is_idle(self) -> bool:
+        await self.until(lambda: self.progress.is_idle)
+        self._rounds += 1
+        await self.handle.send_message(Probe(self._rounds))
+        await self.until(lambda: self._answer().round == self._rounds)
+        return self._answer().is_idle
+
+    def _answer(self) -> ProbeAnswer:
+        return self._last(ProbeAnswer) or ProbeAnswer(0, False, 0)
 
     async def stopped(self, end: End = End.STOPPED) -> Ended | Failed | None:
         await self.handle.send_message(Stop(end.value))
         return await self.ended()
 
     async def ended(self) -> Ended | Failed | None:
-        async with asyncio.timeout(LONGEST_S):
-            return await self._running
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                return await asyncio.shield(self._running)
+        except TimeoutError as error:
+            raise AssertionError(f"it does not end: {self.progress}") from error
 
     async def kill(self) -> None:
         """As ``kill -9``; returns when it is gone."""

@@ -93,18 +93,21 @@ class Broker:
         return topics
 
 
+def lacks_kafka() -> str:
+    """What is missing here to start a broker at once; empty when nothing is."""
+    lacks = subprocess.run(
+        [_SERVICES, "lacks", "kafka"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
+    return lacks.splitlines()[0] if lacks else ""
+
+
 @contextmanager
 def started(count: int = 1, session_s: float = 3.0) -> Iterator[Broker]:
     """A cluster of its own; skips the test when one cannot be started here. A broker that is silent
     for ``session_s`` is left out, as one that was killed; it starts again after as long.
     """
-    lacks = subprocess.run(
-        [_SERVICES, "lacks", "kafka"], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()
-    if lacks:
-        pytest.skip(
-            f"Kafka cannot be started, missing: {lacks.splitlines()[0]} (script/services kafka)"
-        )
+    if lacks := lacks_kafka():
+        pytest.skip(f"Kafka cannot be started, missing: {lacks} (script/services kafka)")
     with TemporaryDirectory(prefix="lycosa-kafka-") as folder:
         broker = Broker(Path(folder), count, session_s)
         try:

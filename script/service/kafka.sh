@@ -42,17 +42,22 @@ XML
 }
 
 kafka_config() { # BROKER COUNT
-    local i=$1 n=$2 k voters=''
+    local i=$1 n=$2 k voters='' more='' shown='' map='' broker name port proxy
     for ((k = 1; k <= n; k++)); do voters+=${voters:+,}$k@127.0.0.1:${PORT[2 * k - 1]}; done
+    # Clients behind a proxy: a listener of their own, whose address is that of the proxy.
+    while read -r broker name port proxy; do
+        [ "$broker" = "$i" ] || continue
+        more+=,$name://127.0.0.1:$port shown+=,$name://127.0.0.1:$proxy map+=,$name:PLAINTEXT
+    done < <(cat "$DIR/listeners" 2>/dev/null)
     cat >"$DIR/broker$i.properties" <<CONF
 process.roles=broker,controller
 node.id=$i
 controller.quorum.voters=$voters
-listeners=PLAINTEXT://127.0.0.1:${PORT[2 * i - 2]},CONTROLLER://127.0.0.1:${PORT[2 * i - 1]}
-advertised.listeners=PLAINTEXT://127.0.0.1:${PORT[2 * i - 2]}
+listeners=PLAINTEXT://127.0.0.1:${PORT[2 * i - 2]},CONTROLLER://127.0.0.1:${PORT[2 * i - 1]}$more
+advertised.listeners=PLAINTEXT://127.0.0.1:${PORT[2 * i - 2]}$shown
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT$map
 log.dirs=$DIR/broker$i
 auto.create.topics.enable=false
 default.replication.factor=$n

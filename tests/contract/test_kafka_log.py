@@ -97,11 +97,10 @@ def test_a_log_that_is_regained_keeps_the_descriptors_of_one_producer(
     topics: Topics,
     owner: Owner,
     uncollected: None,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # any transaction counts as one that the broker ended because it was open for too long
-    monkeypatch.setattr("lycosa.kafka.transactions.TRANSACTION_TIMEOUT_MS", 0)
     log = owner()
+    # any transaction counts as one that the broker ended because it was open for too long
+    log._transactions.long_s = 0.0
     log.claim()
     log.append(commit(1, 1))
     before, errors = descriptors(), list[RolledBack]()
@@ -184,6 +183,17 @@ def test_a_trim_keeps_the_numbers_of_terms(owner: Owner) -> None:
     again = owner()
     claim = again.claim()
     assert (claim.term, claim.reach, claim.latest) == (4, Mark(3, 5), commit(3, 9))
+
+
+def test_a_trim_keeps_the_greatest_assignment(owner: Owner) -> None:
+    log = owner(assignment=7)
+    log.claim()
+    for sequence in range(1, 10):
+        log.append(commit(1, sequence))
+    log.trim(4)
+    log.trim(8)
+    with pytest.raises(Fenced, match="assignment 7 is newer than 6"):
+        owner(assignment=6).claim()
 
 
 def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owner: Owner) -> None:

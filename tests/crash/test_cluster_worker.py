@@ -5,30 +5,38 @@ after ``kill -9``, and when another owner takes its shard.
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster_workers import Bed
 from judging import quick_config
 from kafka_broker import Broker, started
-from lycosa.cluster.worker_messages import Ended
+from lycosa.cluster.worker_messages import Ended, Failed, Progress
+from lycosa.commit import LEASE_S
 from lycosa.config.sections import (
     Config,
     DnsSection,
     FetchSection,
     FrontierSection,
     PolitenessSection,
+    RetrySection,
     StoreSection,
 )
+from lycosa.kafka.changelog import _RECORDS, ClaimRecord, CommitRecord, SnapshotRecord
 from lycosa.model.end import End
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served_with_log
 
 pytestmark = pytest.mark.service
-WEB = SyntheticWeb(WebPlan(seed=3, hosts=4, pages=8, page_bytes=400, links=6, cross_links=0.3))
+WEB = SyntheticWeb(
+    WebPlan(seed=3, hosts=4, pages=8, page_bytes=400, links=6, cross_links=0.3, gone=0.15)
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +45,39 @@ def kafka() -> Iterator[Broker]:
         yield broker
 
 
-def settings(delay_s: float = 0.05, **fetch: object) -> Config:
+def settings(delay_s: float = 0.05, total_s: float = 2.0) -> Config:
     return quick_config(
         dns=DnsSection(pins=("*=127.0.0.1",)),
-        fetch=FetchSection(allow_addresses=("127.0.0.0/8",), total_s=2.0, slots=8, **fetch),
-        frontier=FrontierSection(partitions=1, bands=3, head=5, finish_wait_s=1.0),
+        fetch=FetchSection(allow_addresses=("127.0.0.0/8",), total_s=total_s, slots=8),
+        frontier=FrontierSection(partitions=1, bands=3, head=5, finish_wait_s=60.0),
         politeness=PolitenessSection(
             delay_s=delay_s, address_delay_s=0.0, adaptive_factor=0.0, max_crawl_delay_s=0.1
         ),
+        retry=RetrySection(first_s=0.5, max_s=1.0),
         store=StoreSection(commit_s=0.5),
     )
+
+
+def rows(bed: Bed, kind: str) -> list[dict[str, Any]]:
+    """What readers of a feed get."""
+    return [json.loads(each) for each in bed.broker.values(bed.topics.named(kind), 0)]
+
+
+def captures(bed: Bed) -> Counter[tuple[str, int]]:
+    """The pages in the feed, by URL and fetch number."""
+    pages = [row for row in rows(bed, "pages") if not row.get("kind")]
+    return Counter((row["url"], row["fetch_number"]) for row in pages)
+
+
+def records(bed: Bed) -> list[ClaimRecord | CommitRecord | SnapshotRecord]:
+    values = bed.broker.values(bed.topics.changelog, 0)
+    return [_RECORDS.decode(each) for each in values]
 
 
 async def test_a_worker_crawls_from_an_empty_topic_and_an_empty_store_to_the_end(
     tmp_path: Path, kafka: Broker
 ) -> None:
-    with served_with_log(WEB) as (port, log):
+    with served_with_log(WEB) as (port, _):
         seeds = [WEB.seed_url(0, port)]
         bed = Bed(tmp_path, kafka, settings())
         worker = bed.start("n1", 1)
@@ -64,10 +89,107 @@ async def test_a_worker_crawls_from_an_empty_topic_and_an_empty_store_to_the_end
         ended = await worker.finished()
         assert isinstance(ended, Ended) and ended.end == End.FINISHED.value, ended
         assert worker.status is not None and worker.status.routes == 3
+        found = captures(bed)
         truth = WEB.survey(seeds)
-        asked = Counter(each.path for each in log.exchanges)
-        assert asked
-        rows = [json.loads(each) for each in kafka.values(bed.topics.named("pages"), 0)]
-        assert {row["url"] for row in rows if not row.get("kind")} == set(truth.requested)
-        keys = Counter((row["url8"], row["fetch_number"]) for row in rows if not row.get("kind"))
-        assert set(keys.values()) == {1}
+        assert {url for url, _ in found} == set(truth.requested) and truth.failed
+        assert set(found.values()) == {1}
+        assert sorted(row["url"] for row in rows(bed, "dlq")) == sorted(truth.failed)
+        again = bed.start("n2", 2)
+        assert (await again.opened()).term == 2
+        assert isinstance(await again.finished(), Ended)
+        assert captures(bed) == found, "an orderly end leaves nothing to do"
+
+
+async def test_a_killed_worker_continues_at_once_here_and_after_the_hold_elsewhere(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with served_with_log(WEB) as (port, log):
+        seeds = [WEB.seed_url(0, port)]
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.6))
+        worker = bed.start("n1", 1)
+        await worker.opened()
+        await worker.give_seeds(seeds)
+        await worker.until(lambda: worker.progress.committed >= 4)
+        await worker.kill()
+        killed = time.monotonic()
+        again = bed.start("n1", 1, previous_term=1, previous_crashed=True)
+        assert (await again.opened()).term == 2
+        await again.until(lambda: again.progress.committed >= 8)
+        assert time.monotonic() - killed < LEASE_S
+        await again.kill()
+        before, killed = captures(bed), time.monotonic()
+        other = bed.start("n2", 2)
+        assert (await other.opened()).term == 3
+        assert isinstance(await other.finished(), Ended)
+        found = captures(bed)
+        assert {url for url, _ in found} == set(WEB.survey(seeds).requested)
+        assert set(found.values()) == {1} and before.keys() <= found.keys()
+        first = min(each.start for each in log.exchanges if each.start > killed)
+        assert first - killed >= LEASE_S + bed.config.fetch.total_s
+        shortest = min(min(log.gaps(host), default=1.0) for host in log.hosts())
+        assert shortest >= bed.config.politeness.delay_s
+
+
+async def test_a_stopped_owner_that_wakes_after_its_shard_moved_sends_nothing_and_says_why_it_ends(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with served_with_log(WEB) as (port, log):
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.4, total_s=30.0))
+        first = bed.start("n1", 1)
+        await first.opened()
+        await first.give_seeds([WEB.seed_url(0, port)])
+        await first.until(lambda: first.progress.committed >= 4)
+        first.send_signal(signal.SIGSTOP)
+        lease_ends = time.monotonic() + LEASE_S
+        second = bed.start("n2", 2)
+        assert (await second.opened()).term == 2
+        await second.until(lambda: time.monotonic() > lease_ends)
+        known, asked = len(records(bed)), len(log)
+        first.send_signal(signal.SIGCONT)
+        failed = await first.ended()
+        assert isinstance(failed, Failed) and failed.kind == "lycosa.commit.port.Fenced", failed
+        assert "later owner" in failed.text
+        assert len(log) == asked, "the first one has no lease, the second one holds all hosts"
+        later = [each for each in records(bed)[known:] if not isinstance(each, SnapshotRecord)]
+        assert {each.term for each in later if isinstance(each, CommitRecord)} <= {2}
+        assert not [each for each in later if isinstance(each, ClaimRecord)]
+        assert isinstance(await second.stopped(), Ended)
+        late = bed.start("n3", 1)
+        failed = await late.ended()
+        assert isinstance(failed, Failed) and "assignment 2 is newer than 1" in failed.text
+
+
+async def test_a_worker_says_what_it_waits_for_before_its_shard_is_open_and_ends_when_told(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    bed = Bed(tmp_path, kafka, settings())
+    bed.write_file(("127.0.0.1:1",))
+    worker = bed.start("n1", 1)
+    await worker.until(lambda: "127.0.0.1:1" in worker.progress.waits_for)
+    assert worker.status is None
+    assert await worker.stopped() == Ended(End.STOPPED.value, Progress())
+
+
+async def test_a_worker_waits_for_kafka_and_for_the_store_says_so_and_continues_by_itself(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with served_with_log(WEB) as (port, _):
+        seeds = [WEB.seed_url(0, port)]
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.4))
+        worker = bed.start("n1", 1)
+        await worker.opened()
+        await worker.give_seeds(seeds)
+        away = bed.objects.with_name("away")
+        bed.objects.rename(away)
+        await worker.until(lambda: "no such folder" in worker.progress.waits_for)
+        away.rename(bed.objects)
+        committed = worker.progress.committed
+        await worker.until(lambda: worker.progress.committed > committed)
+        assert worker.progress.waits_for == ""
+        kafka.kill()
+        await worker.until(lambda: f"{kafka.addresses[0]}" in worker.progress.waits_for)
+        kafka.start()
+        assert isinstance(await worker.finished(), Ended)
+        found = captures(bed)
+        assert {url for url, _ in found} == set(WEB.survey(seeds).requested)
+        assert set(found.values()) == {1}

@@ -21,6 +21,7 @@ from judging import (
     quick_config,
     stored_rows,
     tables,
+    urls_of,
 )
 from lycosa.config.sections import BudgetSection, FrontierSection
 from lycosa.exchange import ExchangeEnds, ExchangeError, Lateness, MemoryTopics, Parcel, TopicPost
@@ -31,6 +32,7 @@ from lycosa.reasons import Reason
 from lycosa.seen.content import decode_original
 from lycosa.synthetic import Crash
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
+from lycosa.urls.identity import join_url
 from scripted import Answer, page, scripted_crawl
 from several_workers import SlowExchange, run_workers
 
@@ -234,7 +236,7 @@ class TopicExchange(SlowExchange):
 
     async def _append(self, parcel: Parcel) -> int:
         kind = (
-            self._chance.choices(("", "lost", "unanswered", "twice", "late"), (60, 10, 10, 10, 10))[
+            self._chance.choices(("", "lost", "unanswered", "twice", "late"), (30, 20, 15, 15, 20))[
                 0
             ]
             if self._chance
@@ -267,3 +269,29 @@ def test_workers_that_hand_over_by_topics_crawl_what_others_crawl(
     assert [each.delivery.arrivals.position for each in running] == ends and sum(ends) > 10
     assert all(each.delivery.is_idle for each in running)
     assert any(each.delivery.arrivals.stepped_over for each in running) == has_faults
+
+
+@pytest.mark.parametrize("has_faults", [False, True])
+def test_verdicts_of_near_duplicates_arrive_by_topics(has_faults: bool, tmp_path: Path) -> None:
+    """The records name the originals in the end, whether or not the row of the capture did."""
+    crawl, _ = scripted_crawl(tmp_path / "c", twins("odd"), CONFIG)
+    exchange = TopicExchange(random.Random(4) if has_faults else None, Lateness(seconds=3.0))
+    run_workers(crawl, len(SITES), SITES[:1], exchange=exchange)
+    near = {url for url, (_, reason) in outcomes(crawl).items() if reason is Reason.NEAR_DUPLICATE}
+    alone, _ = scripted_crawl(tmp_path / "alone", twins("odd"), CONFIG)
+    run_workers(alone, 1, SITES[:1])
+    assert near == {
+        url for url, (_, reason) in outcomes(alone).items() if reason is Reason.NEAR_DUPLICATE
+    }
+    assert are_balanced(crawl).reasons[Reason.NEAR_DUPLICATE] == len(near) > 12
+    with tables(crawl) as opened:
+        originals = {
+            join_url("https" if record.secure else "http", host.host, record.target): (
+                record.history.duplicate_of
+            )
+            for table in opened
+            for host, _, record in urls_of(table)
+            if record.history is not None and record.history.duplicate_of
+        }
+    assert originals.keys() == near
+    assert all(url.startswith(SITES[0]) for url in originals.values())

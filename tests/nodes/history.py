@@ -10,6 +10,7 @@ capture must be readable, and the web's own log must show no host that was asked
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
 import tempfile
@@ -55,7 +56,9 @@ from lycosa.store.memory_segments import MemorySegments
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import join_url
+from lycosa.worker.feed import PAGES
 from nodes.machine import Machine
+from nodes.near_copies import near_copies_are_told, rows_name_originals
 from nodes.plants import planted
 from nodes.world import World
 from store_samples import crawl_rows
@@ -104,12 +107,13 @@ def web_of(seed: int, hosts: int) -> tuple[SyntheticWeb, list[str]]:
                 seed=seed,
                 hosts=hosts,
                 pages=pages,
-                page_bytes=300,
+                page_bytes=900,
                 links=6,
                 cross_links=0.25,
                 redirects=0.05,
                 gone=0.03,
                 duplicates=0.04,
+                near_duplicates=0.08,
                 error_rate=chance.choice((0.0, 0.03)),
                 robots=0.4,
                 robots_variants=(
@@ -150,6 +154,7 @@ class NodesHistory:
         self.world: World
         self._kills: Counter[int] = Counter()
         self._turns = 0
+        self.near_copies = self.near_rows = 0  # pages with a verdict, and those whose row has it
 
     def live(self) -> Lived:
         with planted(self.plant):
@@ -371,6 +376,7 @@ class NodesHistory:
         for table in opened.values():
             is_balanced(table)
         errands_are_kept(opened)
+        self.near_copies = near_copies_are_told(opened.values())
         no_disallowed(self.web, world.log)
         self._hosts_rested()
         self._captures_are_there(opened, truth.pages | truth.others)
@@ -455,9 +461,21 @@ class NodesHistory:
         rows = [row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]
         numbered = Counter((row.url, row.fetch_number) for row in rows)
         assert not {key: n for key, n in numbered.items() if n > 1}, "a fetch was committed twice"
+        assert self._feed() == numbered, "the feed has each capture once"
+        self.near_rows = rows_name_originals(rows)
         stored = {row.url for row in rows if row.status == 200}
         assert stored == set(wanted), ("captures", sorted(stored ^ set(wanted))[:5])
         shutil.rmtree(folder)
+
+    def _feed(self) -> Counter[tuple[str, int]]:
+        """The pages that readers outside got, by URL and fetch number."""
+        rows = [
+            json.loads(row.value)
+            for changelog in self.world.changelogs.values()
+            for row in changelog.feed
+            if row.kind == PAGES
+        ]
+        return Counter((row["url"], row["fetch_number"]) for row in rows if not row.get("kind"))
 
 
 def live_and_judge(

@@ -315,9 +315,9 @@ class Process:
             (folder / "spool").mkdir()
         clock, offload = NodeClock(self), NodeOffload(self, self._chance)
         lease = ShardLease(LEASE_S)
-        shard, claimed, latest, last_commit = await self._open(clock, offload, folder)
+        shard, (began, claimed), latest, last_commit = await self._open(clock, offload, folder)
         self.term = shard.term
-        lease.renew(claimed)
+        lease.renew(began)
         job = self._job(folder, shard, clock, claimed, latest, last_commit)
         duties: CoordinatorLink | None = None
 
@@ -348,7 +348,8 @@ class Process:
 
     async def _open(
         self, clock: NodeClock, offload: NodeOffload, folder: Path
-    ) -> tuple[Shard, float, tuple[float, float], float]:
+    ) -> tuple[Shard, tuple[float, float], tuple[float, float], float]:
+        """The shard, the moments before its claim and after it, and what was recovered."""
         world = self.machine.world
         tables = folder / f"tables-{self._number}"
         tables.mkdir()
@@ -358,6 +359,7 @@ class Process:
                 MemoryKeyValue(), SortedSeenUrls(tables / "seen")
             )
 
+        moments: list[float] = []
         while True:
             log = NodeLog(self, world.changelogs[self.shard], self._chance)
             ground = Ground(
@@ -367,13 +369,14 @@ class Process:
                     self, NodeObjects(self, world.objects, self._chance), self.shard, log, make
                 ),
                 _SNAPSHOT_COMMITS,
+                lambda claim: moments.append(clock.monotonic()),
             )
             began = clock.monotonic()
             with suppress(RolledBack):
                 shard, recovered = await offload.run(
                     lambda ground=ground: open_shard(self.shard, [self.shard], ground)
                 )
-                return shard, began, recovered.latest, recovered.last_commit
+                return shard, (began, moments[-1]), recovered.latest, recovered.last_commit
             await clock.sleep(1.0)
 
     def _job(

@@ -323,3 +323,8 @@ class NodeInbound:
             if not self._process.machine.is_cut_off:
                 return self._topics.last_position(self._process.shard)
             await asyncio.sleep(1.0)
+
+    async def trim(self, position: int) -> None:
+        await self._process.gate()
+        if not self._process.machine.is_cut_off:
+            self._topics.trim(self._process.shard, position)

@@ -52,6 +52,10 @@ PROOFS = {
         "two thousand simulated crawls on several nodes that die, hang and lose connections break"
         " no guarantee, and planted bugs are found"
     ),
+    "cluster": (
+        "a crawl on three nodes over Kafka and object storage, through forty faults, ends like an"
+        " undisturbed one"
+    ),
     "parser": (
         "parse children are killed and no process can be started: every page is found, and every"
         " failure is reported"
@@ -82,12 +86,12 @@ PROOFS = {
 
 NUMBERS = {
     "seeds": (
-        "number of histories (histories, nodes, clock), rounds of each kind (damage), or pages of tag"
-        " soup (links)"
+        "number of histories (histories, nodes, clock), rounds of each kind (damage), crawls"
+        " (cluster), or pages of tag soup (links)"
     ),
-    "first": "the seed of the first history or round (histories, nodes, clock, damage)",
-    "kills": "how often processes are killed (kills, registry)",
-    "pages": "how many pages are crawled (soak), or read (links)",
+    "first": "the seed of the first history, round or crawl (histories, nodes, clock, damage, cluster)",
+    "kills": "how often processes are killed (kills, registry), or the number of faults (cluster)",
+    "pages": "how many pages are crawled (soak, cluster), or read (links)",
     "hosts": (
         "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)"
     ),

@@ -12,6 +12,7 @@ from lycosa.attempts import (
     Attempt,
     AttemptLog,
     Keeping,
+    LogOwner,
     Since,
     address_use,
     crashed_attempts,
@@ -36,7 +37,13 @@ class Writer:
         **keeping: int,
     ) -> None:
         self.log = AttemptLog(
-            folder, worker, now + 1000, now, term=term, boot=boot, keeping=Keeping(**keeping)
+            folder,
+            worker,
+            now + 1000,
+            now,
+            owner=LogOwner(term),
+            boot=boot,
+            keeping=Keeping(**keeping),
         )
         self.now = now
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from lycosa.cli.crawl_display import Display, hosts_in_words
+from lycosa.cli.crawl_display import folder_display, hosts_in_words
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder, shortened, with_scheme
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
@@ -307,7 +307,7 @@ def test_what_the_operator_should_know_is_told_at_the_start(
 ) -> None:
     folder = tmp_path / "with [brackets] and a long name " / ("x" * 100)
     folder.mkdir(parents=True)
-    with Display(folder, settings({key: value}), is_new=True):
+    with folder_display(folder, settings({key: value}), is_new=True):
         pass
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"crawling into {folder}"  # neither wrapped nor read as markup
@@ -318,7 +318,7 @@ def test_good_contacts_are_no_reason_for_a_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for contact in ("https://example.org/bot", "you@example.org", "mailto:you@example.org"):
-        with Display(
+        with folder_display(
             tmp_path, settings({"agent.contact": contact, "store.min_free_bytes": 0}), is_new=False
         ):
             pass

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinating import World
+from lycosa.cluster.messages import CALLER, MoreAsks, StopCrawl
 from lycosa.cluster.node_acts import Died
 
 NODES, SHARDS = 3, 3
@@ -153,6 +154,31 @@ def test_the_limit_is_exact_over_deaths_and_coordinators(seed: int) -> None:
     world.heal()
     assert world.ends == ["limit"]
     assert sum(log.captures for log in world.logs) == limit
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_crawl_that_is_stopped_and_continued_finishes_all_the_same(seed: int) -> None:
+    """Stops, continuations, deaths and new coordinators in any order; the last word is that the
+    crawl continues.
+    """
+    chance = random.Random(seed)
+    world = World(chance.choice((1, 2, 3)), chance.choice((2, 3, 4)))
+    world.start_coordinator()
+    for round_ in range(8):
+        world.ask(f"seeds {round_}", 3)
+        world.storm(chance, chance.choice((3, 15)), deaths=chance.choice((0.0, 0.03)))
+        message = chance.choice((MoreAsks(), StopCrawl("stopped", chance.random() < 0.3)))
+        world.network.append((CALLER, f"c{world.claims}", message))
+        if chance.random() < 0.2 and len(world.coordinators) < 3:
+            world.start_coordinator()
+    world.network.clear()
+    if world.claims not in world.coordinators:
+        world.start_coordinator()
+    world.network.append((CALLER, f"c{world.claims}", MoreAsks()))
+    world.step()
+    world.heal()
+    assert world.ends[-1] == "finished"
+    assert set(world.asked) <= world.answered
 
 
 TestCoordinating = Coordinating.TestCase

@@ -12,8 +12,10 @@ from lycosa.cluster.worker_messages import Seeds, SeedsTaken, Stop, encode_worke
 from lycosa.exchange import PARCEL_URLS, MemoryTopics, Outbox, Parcel, ParcelsLost, PositionLost
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
+from lycosa.model.capture import Original
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.errand import Asker, Errand
+from lycosa.model.near_duplicate import Fingerprint, Verdict
 from lycosa.worker.delivery import Delivery
 from lycosa.worker.incoming_parcels import IncomingParcels, ParcelReceivers
 from lycosa.worker.outgoing_parcels import OutgoingParcels
@@ -165,7 +167,7 @@ class Receiving:
         self.arrivals = IncomingParcels(
             partitions,
             tables,
-            ParcelReceivers(cast(Any, self), nobody, nobody),
+            ParcelReceivers(cast(Any, self), nobody, nobody, nobody),
             worker,
             topics.inbound(1),
             after,
@@ -295,3 +297,20 @@ async def test_a_call_is_answered_when_its_effect_is_committed_and_what_is_no_ca
     assert await answer == encode_worker_message(SeedsTaken("seeds 1", [("bad", "refused")]))
     with pytest.raises(ValueError, match="Stop is not a call"):
         await receiving.arrivals.answer_call(encode_worker_message(Stop("stopped", False)))
+
+
+def test_rows_and_fingerprints_for_one_partition_share_a_parcel() -> None:
+    sending, original = Sending(), Original("http://a.test/", 1)
+    verdict = Verdict("http://b.test/", 7, 1, original)
+    sending.departures.tell_owner(1, b"C" * 21, b"value")
+    for item in (Fingerprint(7, original), verdict):
+        sending.departures.post_near(1, item)
+    assert not sending.departures.is_idle
+    sending.commit()
+    boxes = [Outbox(n, sending.overlays[n], sending.stores[n]) for n in sending.stores]
+    (parcel,) = [parcel for box in boxes for parcel in box.pending_parcels(1, 100)]
+    assert (parcel.contents, parcel.fingerprints, parcel.verdicts) == (
+        [(b"C" * 21, b"value")],
+        [Fingerprint(7, original)],
+        [verdict],
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.system.machine import cores, memory_bytes
+from lycosa.system.machine import cores, free_memory_bytes, memory_bytes
 
 _MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -98,3 +98,26 @@ def test_a_quota_of_processor_time_bounds_the_cores(
     tmp_path: Path, files: dict[str, str], most: int
 ) -> None:
     assert cores(_put(tmp_path, files)) == min(most, cores(tmp_path / "no groups"))
+
+
+def test_free_memory_is_what_the_system_says_and_what_groups_leave(tmp_path: Path) -> None:
+    files = {"proc/meminfo": "MemTotal: 9999 kB\nMemFree: 10 kB\nMemAvailable: 4000 kB\n"}
+    assert free_memory_bytes(_put(tmp_path, files)) == 4_096_000
+    group = {
+        "proc/self/cgroup": "0::/a/b\n",
+        "sys/fs/cgroup/a/memory.max": "3000000",
+        "sys/fs/cgroup/a/memory.current": "2500000",
+        "sys/fs/cgroup/a/memory.stat": "anon 1\ninactive_file 400000\nactive_file 100000\n",
+        "sys/fs/cgroup/a/b/memory.max": "max",
+        "sys/fs/cgroup/a/b/memory.current": "2500000",
+    }
+    assert free_memory_bytes(_put(tmp_path, group)) == 1_000_000
+
+
+def test_a_group_above_its_limit_has_nothing_free(tmp_path: Path) -> None:
+    files = {
+        "proc/self/cgroup": "3:memory:/a\n",
+        "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1000000",
+        "sys/fs/cgroup/memory/a/memory.usage_in_bytes": "1200000",
+    }
+    assert free_memory_bytes(_put(tmp_path, files)) == 0

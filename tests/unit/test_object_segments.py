@@ -5,13 +5,16 @@ a store that fails leads to.
 from __future__ import annotations
 
 import gzip
+import io
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import msgspec
+import pyarrow.parquet as pq
 import pytest
 
-from lycosa.model.capture import Location
+from lycosa.model.capture import Location, Original
 from lycosa.objects.errors import StoreUnreachable
 from lycosa.objects.memory import MemoryStore
 from lycosa.store import NotStored, SegmentStore, layout
@@ -261,3 +264,29 @@ def test_two_owners_never_write_the_same_key(tmp_path: Path) -> None:
     late = set(store.objects) - set(before)
     last = Owner(store, tmp_path, 3, after.named)
     assert set(last.report.removed) == late
+
+
+def test_sealing_adds_the_near_duplicates_that_were_found_meanwhile(tmp_path: Path) -> None:
+    """To the journal and to what is derived from it; the segment is still that of the commits."""
+    store, original = MemoryStore(), Original("https://www.example.org/page/1", 7)
+    owner = Owner(store, tmp_path, 1)
+    owner.commit(1, 2)
+    owner.commit(3)
+    name = owner.store.snapshot().segment
+    (listed,) = owner.segments.list_segments(owner.named)
+    before = list(owner.segments.read_rows(listed))
+    closed = owner.store.roll_segment(START, force=True)
+    assert closed is not None
+
+    def find_similar(url: str, simhash: int) -> Original | None:
+        assert simhash == before[0].simhash != 0
+        return original if url.endswith("/3") else None
+
+    owner.segments.close_segment(closed.name, find_similar)
+    after = Owner(store, tmp_path, 2, owner.named)  # no commit says yet that it is closed
+    (listed,) = after.segments.list_segments({})
+    assert listed.is_closed
+    rows = list(after.segments.read_rows(listed))
+    assert rows == [*before[:2], msgspec.structs.replace(before[2], near_duplicate_of=original)]
+    pages = pq.read_table(io.BytesIO(store.objects[f"pages/{name}.parquet"]))
+    assert pages["near_duplicate_of"].to_pylist() == [None, None, original.url]

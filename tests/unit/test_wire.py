@@ -37,6 +37,21 @@ def test_reader_refuses_a_length_beyond_the_limit() -> None:
         list(reader.feed(struct.pack(">I", 11)))
 
 
+@pytest.mark.parametrize("piece", [1, 5, 1000])
+def test_the_first_payloads_have_limits_of_their_own(piece: int) -> None:
+    reader = FrameReader(max_bytes=100, early_bytes=(10, 20))
+    data = b"".join(map(encoded, (b"x" * 10, b"y" * 20, b"z" * 100)))
+    seen = []
+    for start in range(0, len(data), piece):
+        seen += reader.feed(data[start : start + piece])
+    assert [len(payload) for payload in seen] == [10, 20, 100]
+    for size, before in ((11, 0), (21, 1), (101, 2)):
+        reader = FrameReader(max_bytes=100, early_bytes=(10, 20))
+        assert len(list(reader.feed(encoded(b"") * before))) == before
+        with pytest.raises(FrameError):
+            list(reader.feed(encoded(bytes(size))[:4] + b"x"))
+
+
 def test_blocking_side_ends_with_none_between_frames() -> None:
     left, right = socket.socketpair()
     with left, right:

@@ -3,7 +3,7 @@
 from lycosa.attempts.crashes import CrashCounts, Suspicion, suspects
 from lycosa.attempts.files import Attempt, boot_id
 from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
-from lycosa.attempts.log import AttemptLog, Keeping
+from lycosa.attempts.log import AttemptLog, Keeping, LogOwner
 from lycosa.attempts.read import (
     Contact,
     Since,
@@ -21,6 +21,7 @@ __all__ = [
     "CrashCounts",
     "Gap",
     "Keeping",
+    "LogOwner",
     "Since",
     "StoringMark",
     "Suspicion",

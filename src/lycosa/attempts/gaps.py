@@ -32,7 +32,7 @@ class Gap(NamedTuple):
 
 
 class AddressUse(NamedTuple):
-    """How an address was used.
+    """How an address was used, by the requests of one place (``AttemptHead.place``).
 
     ``least_gap_s`` is the minimum time between two starts (infinite with one request),
     ``most_at_once`` the maximum number of simultaneous requests.
@@ -42,6 +42,7 @@ class AddressUse(NamedTuple):
     requests: int
     least_gap_s: float
     most_at_once: int
+    place: str = ""
 
 
 def gaps(attempts: Iterable[Attempt]) -> Iterator[Gap]:
@@ -63,24 +64,24 @@ def between(previous: Attempt, following: Attempt) -> float:
 
 def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:
     """The use of each address. Keeps two numbers per attempt in memory."""
-    starts: dict[str, array[float]] = {}
-    ends: dict[str, array[float]] = {}
+    starts: dict[tuple[str, str], array[float]] = {}
+    ends: dict[tuple[str, str], array[float]] = {}
     # wall minus monotonic time of each boot, to put all attempts on one time line
     offsets: dict[str, float] = {}
     for attempt in attempts:
         offset = offsets.setdefault(attempt.boot, attempt.started_wall - attempt.started)
-        starts.setdefault(attempt.address, array("d")).append(attempt.started + offset)
-        ends.setdefault(attempt.address, array("d")).append(attempt.ended + offset)
-    return [
-        _use(address, sorted(begun), sorted(ends[address])) for address, begun in starts.items()
-    ]
+        key = attempt.address, attempt.place
+        starts.setdefault(key, array("d")).append(attempt.started + offset)
+        ends.setdefault(key, array("d")).append(attempt.ended + offset)
+    return [_use(key, sorted(begun), sorted(ends[key])) for key, begun in starts.items()]
 
 
-def _use(address: str, starts: list[float], ends: list[float]) -> AddressUse:
+def _use(key: tuple[str, str], starts: list[float], ends: list[float]) -> AddressUse:
     least = min((later - earlier for earlier, later in pairwise(starts)), default=float("inf"))
     most = over = 0
     for begun, start in enumerate(starts, 1):
         while ends[over] <= start and over < begun - 1:
             over += 1
         most = max(most, begun - over)
-    return AddressUse(address, len(starts), least, most)
+    address, place = key
+    return AddressUse(address, len(starts), least, most, place)

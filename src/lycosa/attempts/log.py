@@ -54,13 +54,21 @@ class Keeping(NamedTuple):
 DEFAULT_KEEPING = Keeping()
 
 
+class LogOwner(NamedTuple):
+    """``term`` is the number of the crawl's run or of the shard's owner, 0 when unknown. ``place``
+    names the machine and its table of addresses, in a cluster.
+    """
+
+    term: int = 0
+    place: str = ""
+
+
 class AttemptLog:
     """The log of one worker, open for writing.
 
     The worker's loop calls it; a call costs a few microseconds. ``wall`` and ``monotonic`` are the
-    times of the start, ``term`` is the number of the crawl's run, 0 when unknown. ``boot`` is
-    ``boot_id()`` unless a test sets it. Read the logs of earlier runs (``unfinished``,
-    ``last_contacts``) *before* opening this one, because that begins a new run.
+    times of the start. ``boot`` is ``boot_id()`` unless a test sets it. Read the logs of earlier
+    runs (``unfinished``, ``last_contacts``) *before* opening this one, because it begins a new run.
     """
 
     def __init__(
@@ -70,13 +78,12 @@ class AttemptLog:
         wall: float,
         monotonic: float,
         *,
-        term: int = 0,
+        owner: LogOwner = LogOwner(),  # noqa: B008 (immutable)
         boot: str | None = None,
         keeping: Keeping = DEFAULT_KEEPING,
-        place: str = "",
     ) -> None:
-        self._folder, self.worker, self._term, self._keeping = folder, worker, term, keeping
-        self._place, self._began = place, monotonic
+        self._folder, self.worker, self._keeping = folder, worker, keeping
+        self._owner, self._began = owner, monotonic
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
         # unique even if the clock and the process ids start again
@@ -179,9 +186,9 @@ class AttemptLog:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._path, self._size = fd, path, 0
-        place = f"\t{_clean(self._place)}" if self._place else ""
+        place = f"\t{_clean(self._owner.place)}" if self._owner.place else ""
         self._write(
-            f"R\t{ATTEMPT_LOG_FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._term}"
+            f"R\t{ATTEMPT_LOG_FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._owner.term}"
             f"{place}\n"
         )
 

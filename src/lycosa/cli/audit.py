@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.crawl_reading import (
+    CrawlCommand,
+    CrawlPlace,
+    crawl_place,
+    opened_cluster,
+    tell_age,
+)
 from lycosa.cli.output import (
     ExitCode,
     clean,
@@ -18,6 +25,7 @@ from lycosa.cli.output import (
     emit_table,
     human_count,
     human_duration,
+    human_time,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +38,8 @@ Examples:
   lycosa audit crawls/example.org --all       read and parse every capture again
   lycosa audit crawls/example.org --hosts     list the shortest pause of every host
 
+  lycosa audit --cluster cluster.toml --feed  from any machine; also lists what cannot be proved
+
 The exit code is 0 when every check passes, and 1 with the first ten breaches when one fails.
 """
 _EVERY_S = 0.2
@@ -37,10 +47,11 @@ _EVERY_S = 0.2
 
 @click.command(
     "audit",
+    cls=CrawlCommand,
     epilog=_EPILOG,
     short_help="Prove from disk that nothing was lost and every delay was kept.",
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@crawl_place
 @click.option(
     "--sample",
     metavar="N",
@@ -53,23 +64,57 @@ _EVERY_S = 0.2
 @click.option(
     "--hosts", is_flag=True, help="List the shortest pause of every host, smallest margin first."
 )
+@click.option(
+    "--feed", "reads_feed", is_flag=True, help="With --cluster: compare the topic of captures too."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(folder: Path, sample: int, everything: bool, hosts: bool, as_json: bool) -> int:
+def command(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    sample: int,
+    everything: bool,
+    hosts: bool,
+    reads_feed: bool,
+    as_json: bool,
+) -> int:
     """Recount the crawl in DIR from its files.
 
     The checks cover URLs by state, links (from a second source), politeness, robots.txt and output
     files. Nothing is written.
     """
-    return run(folder, 0 if everything else sample, hosts, as_json)
+    place = CrawlPlace(folder, cluster, cache)
+    wanted = 0 if everything else sample
+    if cluster is not None:
+        return run_cluster(place, wanted, hosts, reads_feed, as_json)
+    if reads_feed:
+        raise click.UsageError("--feed is for a crawl on machines: give --cluster FILE")
+    return run(place, wanted, hosts, as_json)
 
 
-def run(folder: Path, sample: int, hosts: bool, as_json: bool) -> int:
-    """Audit the crawl and print the report; returns the exit code."""
-    import msgspec
-
+def run(place: CrawlPlace, sample: int, hosts: bool, as_json: bool) -> int:
+    """Audit the crawl of a folder and print the report; returns the exit code."""
     from lycosa.inspect.audit.run import AuditOptions, audit
 
-    report = audit(folder, AuditOptions(sample, hosts), _progress())
+    return _told(audit(place.folder, AuditOptions(sample, hosts), _progress()), as_json)
+
+
+def run_cluster(
+    place: CrawlPlace, sample: int, hosts: bool, reads_feed: bool, as_json: bool
+) -> int:
+    """Audit the crawl of a cluster and print the report; returns the exit code."""
+    from lycosa.inspect.audit.cluster_run import audit_cluster
+    from lycosa.inspect.audit.run import AuditOptions
+
+    with opened_cluster(place) as opened:
+        report = audit_cluster(opened, AuditOptions(sample, hosts), reads_feed, _progress())
+        tell_age(opened.view)
+    return _told(report, as_json)
+
+
+def _told(report: AuditReport, as_json: bool) -> int:
+    import msgspec
+
     if as_json:
         emit_json(
             {**msgspec.to_builtins(report), "clean": report.is_clean, "breaches": report.breaches}
@@ -100,10 +145,14 @@ def _print(report: AuditReport) -> None:
             for x in report.hosts
         )
         emit_table(("host", "requests", "pause s", "due s", "margin s"), lines)
+    _print_unproven(report)
     emit("")
     if report.share < 1:
         emit(f"Records of {report.share:.1%} of the captures were read; --all reads all of them.")
-    if report.is_running:
+    if report.shards and report.is_running:
+        running = [str(each.shard) for each in report.shards if not each.is_final]
+        emit(f"Not ended orderly, so perhaps running: shards {' '.join(running)}.")
+    elif report.is_running:
         emit("The crawl is running; audit it again after its end to run the checks left out here.")
     if report.is_clean:
         emit(f"Every check passed ({human_duration(report.elapsed_s)}).")
@@ -111,6 +160,21 @@ def _print(report: AuditReport) -> None:
     emit(f"{human_count(report.breaches)} breaches ({human_duration(report.elapsed_s)}):")
     for text in report.first_breaches():
         emit(f"  {clean(text)}")
+
+
+def _print_unproven(report: AuditReport) -> None:
+    """Print the times for which there is no attempt log: nothing is known against them."""
+    if not report.unproven:
+        return
+    emit("")
+    rows = (
+        (x.shard, x.term, human_time(x.since), human_time(x.until) or "now", x.why)
+        for x in report.unproven
+    )
+    emit_table(
+        ("shard", "term", "since", "until", "requests not provable, because"),
+        rows,
+    )
 
 
 def _progress() -> Callable[[str, int, int], None]:

@@ -23,7 +23,7 @@ from lycosa.cli.output import ExitCode, emit, emit_json, human_bytes
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.config.sections import Config
-    from lycosa.folder.bucket import CrawlMade
+    from lycosa.folder.bucket import CreationReport
     from lycosa.kafka import Finding
     from lycosa.objects.port import ObjectStore
 
@@ -133,7 +133,7 @@ def _config(
     return settings.config
 
 
-def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CrawlMade:
+def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CreationReport:
     from lycosa.folder.bucket import store_crawl
     from lycosa.processes.session import SOFTWARE
 
@@ -144,7 +144,7 @@ def _report(
     given: ClusterFile,
     made: list[str],
     findings: list[Finding],
-    crawl: CrawlMade | None,
+    crawl: CreationReport | None,
     as_json: bool,
 ) -> ExitCode:
     """Print what was made and what is wrong; returns the exit code."""
@@ -172,7 +172,7 @@ def _report(
 
 
 def _print(
-    given: ClusterFile, made: list[str], findings: list[Finding], crawl: CrawlMade | None
+    given: ClusterFile, made: list[str], findings: list[Finding], crawl: CreationReport | None
 ) -> None:
     for name in made:
         emit(f"made topic {name}")
@@ -190,7 +190,7 @@ def _print(
         emit(f"Topics and brokers have the settings that the crawl {given.name} needs.")
 
 
-def _crawl_lines(given: ClusterFile, crawl: CrawlMade) -> list[str]:
+def _crawl_lines(given: ClusterFile, crawl: CreationReport) -> list[str]:
     name = f"crawl {crawl.crawl.manifest.crawl[:8]}"
     if crawl.is_new:
         return [f"made {name} at {given.objects}"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
-from lycosa.cli.cluster_status import PATIENCE_S, state_line
+from lycosa.cli.cluster_status import SEARCH_S, state_line
 from lycosa.cli.output import ExitCode, emit
 
 if TYPE_CHECKING:
@@ -75,6 +75,12 @@ def resume(file: Path) -> int:
     """
     from lycosa.cluster.messages import MoreAsks, NoMoreAsks
 
+    found = _call(file, [])
+    if not found.end and not found.progress.discovered:
+        raise click.UsageError(
+            f"{found.crawl} has not ended ({state_line(found)}); `lycosa crawl URL --cluster"
+            f" {file}` gives it seeds"
+        )
     found = _call(file, [MoreAsks(), NoMoreAsks()])
     emit(f"{found.crawl}: {state_line(found)}")
     return ExitCode.FINISHED
@@ -112,7 +118,7 @@ def _call(file: Path, messages: Sequence[CallerMessage]) -> ClusterStatus:
 
     given = reachable_cluster(file)
     return asyncio.run(
-        call_coordinator(given, credentials_of(given), list(messages), tell_line, PATIENCE_S)
+        call_coordinator(given, credentials_of(given), list(messages), tell_line, SEARCH_S)
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
     from lycosa.config.cluster_file import ClusterFile
 
-PATIENCE_S = 10.0
+SEARCH_S = 10.0
 """How long a command looks for a coordinator."""
 _EVERY_S = 2.0
 
@@ -58,7 +58,7 @@ def _asked(given: ClusterFile) -> ClusterStatus:
     from lycosa.network import credentials_of
     from lycosa.serve.caller import call_coordinator
 
-    return asyncio.run(call_coordinator(given, credentials_of(given), [], tell_line, PATIENCE_S))
+    return asyncio.run(call_coordinator(given, credentials_of(given), [], tell_line, SEARCH_S))
 
 
 def status_values(found: ClusterStatus) -> dict[str, Any]:
@@ -83,6 +83,8 @@ def state_line(found: ClusterStatus) -> str:
         return "the coordinator has just started and waits for the reports of nodes"
     if not found.nodes:
         return "waiting for nodes (`lycosa node --cluster FILE`)"
+    if found.open_requests:
+        return "giving seeds to the workers"
     if found.expects_asks and not found.progress.discovered:
         return "waiting for seeds (`lycosa crawl URL --cluster FILE`)"
     return "crawling"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.cli import crawl_cluster
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
 from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
 
@@ -33,6 +34,7 @@ Examples:
   lycosa crawl https://example.org/docs/ --scope prefix  one folder of that host
   lycosa crawl --seeds seeds.txt --dir news --scope site --contact https://you.example/bot
   lycosa crawl --dir news                                resume that crawl
+  lycosa crawl https://example.org/ --cluster cluster.toml   on many machines
   lycosa crawl http://shop.test:8080/ --resolve 'shop.test=127.0.0.1' --allow-address 127.0.0.0/8
 
 The first Ctrl-C (or SIGTERM, SIGHUP) lets requests in flight finish; the second aborts them. In
@@ -59,6 +61,12 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     help="Crawl folder [crawls/HOST of the first seed].",
+)
+@click.option(
+    "--cluster",
+    "cluster_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Give the seeds to the crawl of this cluster.toml; see `lycosa cluster`.",
 )
 @click.option(
     "--config",
@@ -146,6 +154,7 @@ def command(
     seeds: tuple[str, ...],
     seed_file: str | None,
     folder: Path | None,
+    cluster_file: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -157,14 +166,18 @@ def command(
     """
     all_seeds = CrawlSeeds(seeds, seed_file)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
-        code = run(all_seeds, folder or default_folder(seeds), options, as_json)
+        if cluster_file is not None:
+            crawl_cluster.check_options(folder, options)
+            code = crawl_cluster.run(cluster_file, all_seeds, as_json)
+        else:
+            code = run(all_seeds, folder or default_folder(seeds), options, as_json)
         sys.stdout.flush()
     sys.exit(code)
 
 
 def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
     """Run the crawl; returns the exit code."""
-    from lycosa.cli.crawl_display import Display
+    from lycosa.cli.crawl_display import folder_display
     from lycosa.processes.session import memory_plan, open_session
 
     settings = _settings(folder, options)
@@ -177,7 +190,7 @@ def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool)
     session = open_session(folder, settings.config)
     session.on_locked = lambda: seeds.record_sources(folder)
     with session:
-        display = Display(session.folder, session.config, is_new=session.is_new)
+        display = folder_display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = display.show_line
         for file, reason in list(session.recovered.unbuildable.items())[:_MOST_TOLD]:
             display.show_line(f"{file} is missing and cannot be built: {reason}")

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -33,24 +33,28 @@ _LONG_S = 600.0  # a host that needs more time than this is named
 
 
 class Display:
-    """Progress on standard error, from entering the context to leaving it."""
+    """Progress on standard error, from entering the context to leaving it.
 
-    def __init__(self, folder: Path, config: Config, is_new: bool) -> None:
-        self._folder = folder
-        self._config = config
+    ``where`` names the crawl; ``opening`` are lines to begin with, and a ``tip`` is one more that
+    matters less. ``more`` has further rows of the table, which the caller keeps current.
+    """
+
+    def __init__(self, where: str, opening: Sequence[str], tip: str = "") -> None:
+        self._where, self._opening, self._tip = where, opening, tip
+        self.more: list[tuple[str, str]] = []
         self._live = _live_lines()
         self._rates: deque[tuple[float, int, int]] = deque()
         self._next_line = 0.0
         self._began = time.monotonic()
         self._state = "crawling"
-        self._is_new = is_new
 
     def __enter__(self) -> Display:
-        self._say(f"{'crawling into' if self._is_new else 'resuming'} {self._folder}")
-        for text in _warnings(self._folder, self._config):
+        first, *others = self._opening
+        self._say(first)
+        for text in others:
             self.show_line(text)
-        if not self._config.agent.contact:
-            self._say("tip: --contact URL|EMAIL tells site owners how to reach you", style="dim")
+        if self._tip:
+            self._say(self._tip, style="dim")
         if self._live is not None:
             self._live.start()
         return self
@@ -113,6 +117,7 @@ class Display:
             hosts_in_words(progress),
             f"{human_bytes(progress.memory_bytes)} memory",
             *([f"uploads: {upload_in_words(progress.uploads)}"] if progress.uploads else []),
+            *(f"{name}: {value}" for name, value in self.more),
             f"waiting for {waiting_for(progress)}",
             *([f"estimate: {estimate}"] if (estimate := estimate_of(progress)) else []),
         ]
@@ -128,7 +133,7 @@ class Display:
         ]
         links = sum(progress.rule_refusals.values())
         rows: list[tuple[str, str]] = [
-            (self._state, f"{self._folder}  {human_duration(now - self._began)}"),
+            (self._state, f"{self._where}  {human_duration(now - self._began)}"),
             ("captured", f"{human_count(progress.captures)}  {pages_per_s:.1f}/s"),
             ("received", f"{human_bytes(progress.body_bytes)}  {human_bytes(bytes_per_s)}/s"),
             (
@@ -155,11 +160,23 @@ class Display:
             ),
             ("memory", memory_in_words(progress)),
             *([("uploads", upload_in_words(progress.uploads))] if progress.uploads else []),
+            *self.more,
             ("waiting for", waiting_for(progress)),
         ]
         if estimate := estimate_of(progress):
             rows.append(("estimate", estimate))
         return rows
+
+
+def folder_display(folder: Path, config: Config, is_new: bool) -> Display:
+    """The display of a crawl on this machine."""
+    return Display(
+        str(folder),
+        [f"{'crawling into' if is_new else 'resuming'} {folder}", *_warnings(folder, config)],
+        ""
+        if config.agent.contact
+        else "tip: --contact URL|EMAIL tells site owners how to reach you",
+    )
 
 
 def _live_lines() -> LiveLines | None:
@@ -200,7 +217,9 @@ def upload_in_words(uploads: UploadState) -> str:
 
 def memory_in_words(progress: Progress) -> str:
     """``412 MB of 1.5 GB``, and the measure taken when memory is short."""
-    said = f"{human_bytes(progress.memory_bytes)} of {human_bytes(progress.memory_bound)}"
+    said = human_bytes(progress.memory_bytes)
+    if progress.memory_bound:
+        said += f" of {human_bytes(progress.memory_bound)}"
     return f"{said}: a worker {progress.relief}" if progress.relief else said
 
 

@@ -135,8 +135,8 @@ def summary_lines(
     """The summary as text."""
     progress, end = outcome.progress, end_of(outcome)
     quoted = shlex.quote(str(folder))
-    lines = _count_lines(outcome)
-    lines += _reason_lines(progress.reasons)
+    lines = count_lines(outcome)
+    lines += reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
     lines += _waiting_lines(outcome, quoted)
     if progress.uploads is not None:
@@ -168,7 +168,7 @@ def summary_lines(
     ]
 
 
-def _count_lines(outcome: CrawlOutcome) -> list[str]:
+def count_lines(outcome: CrawlOutcome) -> list[str]:
     """How the run ended, and the numbers of URLs and captures."""
     progress, states = outcome.progress, outcome.progress.states
     rate = outcome.captured / max(outcome.duration_s, 0.001)
@@ -270,7 +270,7 @@ def _again(limits: LimitSection) -> str:
     return " ".join(filter(None, parts))
 
 
-def _reason_lines(reasons: Mapping[str, int]) -> list[str]:
+def reason_lines(reasons: Mapping[str, int]) -> list[str]:
     """URLs that were not fetched, and apart from them URLs that were fetched with a remark."""
     lines = []
     counted_reasons = [

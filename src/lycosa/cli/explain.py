@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.crawl_reading import (
+    CrawlCommand,
+    CrawlPlace,
+    crawl_place,
+    opened_cluster,
+    reading_crawl,
+)
 from lycosa.cli.output import clean, emit, emit_json, emit_pairs
+
+if TYPE_CHECKING:
+    from lycosa.inspect.explain.facts import Explanation
 
 _EPILOG = """
 \b
@@ -15,6 +26,7 @@ Examples:
   lycosa explain crawls/example.org https://example.org/about
   lycosa explain crawls/example.org 9f86d081884c7d65     the urlHash of the API and of exports
   lycosa explain crawls/example.org example.org/ --json | jq -r .verdict
+  lycosa explain --cluster cluster.toml https://example.org/about
 
 \b
 Verdicts:
@@ -25,28 +37,84 @@ Verdicts:
 
 @click.command(
     "explain",
+    cls=CrawlCommand,
     epilog=_EPILOG,
     short_help="Everything about one URL: state, rule, robots line, history.",
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@crawl_place
 @click.argument("url", metavar="URL")
+@click.option(
+    "--links",
+    "searches_links",
+    is_flag=True,
+    help="With --cluster: search all stored links for one to a URL without a record.",
+)
+@click.option(
+    "--attempts",
+    "reads_attempts",
+    is_flag=True,
+    help="With --cluster: download the shard's attempt logs for the requests to this URL.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(folder: Path, url: str, as_json: bool) -> None:
+def command(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    url: str,
+    searches_links: bool,
+    reads_attempts: bool,
+    as_json: bool,
+) -> None:
     """Show the state of URL in the crawl in DIR, or what a crawl would do with it, and why.
 
     URL may be a urlHash (16 hexadecimal digits).
     """
-    run(folder, url, as_json)
+    place = CrawlPlace(folder, cluster, cache)
+    if cluster is None:
+        if searches_links or reads_attempts:
+            raise click.UsageError("--links and --attempts are for a crawl on machines (--cluster)")
+        run(place, url, as_json)
+    else:
+        run_cluster(place, url, as_json, searches_links, reads_attempts)
 
 
-def run(folder: Path, url: str, as_json: bool) -> None:
-    """Look up the URL and print the answer."""
+def run(place: CrawlPlace, url: str, as_json: bool) -> None:
+    """Look up the URL in a crawl folder and print the answer."""
     from lycosa.inspect.explain.run import explain
-    from lycosa.inspect.reader import read_folder
     from lycosa.inspect.saved_settings import load_saved_settings
 
-    reader = read_folder(folder)
-    answer = explain(reader, load_saved_settings(reader), url, time.time())
+    with reading_crawl(place) as reader:
+        _print(explain(reader, load_saved_settings(reader), url, time.time()), as_json)
+
+
+def run_cluster(
+    place: CrawlPlace, url: str, as_json: bool, searches_links: bool, reads_attempts: bool
+) -> None:
+    """Look up the URL in the shard that owns it, and print the answer."""
+    from lycosa.inspect.explain.lookup import found_on, links_not_searched
+    from lycosa.inspect.explain.run import explain
+    from lycosa.inspect.explain.shard_facts import add_shard
+    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    with opened_cluster(place) as opened:
+        opened.reads_attempts = reads_attempts
+        if searches_links:
+            opened.view.open_shards()
+        reader = CrawlReader(opened.view)
+        answer = explain(
+            reader,
+            load_saved_settings(reader),
+            url,
+            time.time(),
+            found_on if searches_links else links_not_searched,
+        )
+        if answer.url:
+            add_shard(answer, opened.view, reader.partition_of(answer.url), time.time())
+        _print(answer, as_json)
+
+
+def _print(answer: Explanation, as_json: bool) -> None:
     if as_json:
         emit_json(answer.to_json())
         return

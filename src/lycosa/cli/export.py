@@ -7,10 +7,15 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, counted, emit_json, is_terminal
+
+if TYPE_CHECKING:
+    from lycosa.inspect.reader import CrawlReader
 
 _EPILOG = """
 \b
@@ -20,6 +25,7 @@ Examples:
   lycosa export crawls/example.org urls --where "state = 'failed'"         the dead letters
   lycosa export crawls/example.org hosts --format parquet --output hosts.parquet
   lycosa export crawls/example.org pages --where "fetch_status = 200 AND language = 'de'" | head
+  lycosa export --cluster cluster.toml hosts --output hosts.csv
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
 files and sitemaps too, and urls and hosts have the present state. The default is JSON lines on
@@ -41,10 +47,11 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 
 @click.command(
     "export",
+    cls=CrawlCommand,
     epilog=_EPILOG,
     short_help="Pages, links, URLs or hosts as JSON lines, CSV or Parquet.",
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@crawl_place
 @click.argument(
     "kind",
     metavar="pages|links|urls|hosts|fetches",
@@ -72,20 +79,33 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     "--json", "as_json", is_flag=True, help="With --output FILE: report what was written as JSON."
 )
 def command(
-    folder: Path, kind: str, form: str | None, output: str, where: str, is_raw: bool, as_json: bool
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    kind: str,
+    form: str | None,
+    output: str,
+    where: str,
+    is_raw: bool,
+    as_json: bool,
 ) -> ExitCode:
     """Write a table of the crawl in DIR to a file or to standard output."""
-    return run(folder, kind, form or "", output, where, as_json, is_raw)
+    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+        return run(reader, kind, form or "", output, where, as_json, is_raw)
 
 
 def run(
-    folder: Path, kind: str, form: str, output: str, where: str, as_json: bool, is_raw: bool = False
+    reader: CrawlReader,
+    kind: str,
+    form: str,
+    output: str,
+    where: str,
+    as_json: bool,
+    is_raw: bool = False,
 ) -> ExitCode:
     """Export one table. Without ``form`` the name of ``output`` decides the format."""
     from lycosa.inspect.export import CsvStyle, rows_of, write_file, write_text
-    from lycosa.inspect.reader import read_folder
 
-    reader = read_folder(folder)
     if output != "-":
         if not form:
             form = _FORMS.get(Path(output).suffix.lower(), "")

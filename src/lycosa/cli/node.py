@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster
 from lycosa.cli.output import ExitCode, Unbroken, clean
 from lycosa.inspect.printable import json_text
 
@@ -35,8 +36,8 @@ without a pause; the second ends at once. A node that is killed loses nothing ei
 its shards and wait until it can no longer send requests.
 
 \b
-Exit codes: 0 the crawl is over, or the node left in order; 1 internal error;
-            2 bad usage or settings; 4 ended at once
+Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settings,
+            4 ended at once
 """
 
 
@@ -45,8 +46,8 @@ Exit codes: 0 the crawl is over, or the node left in order; 1 internal error;
     "--cluster",
     "file",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="cluster.toml of the crawl.",
+    type=CLUSTER_FILE,
+    help="The crawl's cluster.toml.",
 )
 @click.option(
     "--folder",
@@ -78,7 +79,7 @@ def command(
     """Run this machine's share of the crawl that FILE (cluster.toml) describes.
 
     The node connects to the coordinators that FILE names and runs a worker process for each shard
-    that it is assigned. It ends when the crawl is over.
+    that it is assigned. It stays when the crawl is over, because the crawl can be continued.
     """
     name = name or _own_name()
     if not _NAME.fullmatch(name):
@@ -112,7 +113,6 @@ def run(
     file: Path, folder: Path | None, name: str, bounds: tuple[str, int], log: NodeLog
 ) -> ExitCode:
     """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
-    from lycosa.config.cluster_file import read_cluster_file
     from lycosa.network import credentials_of
     from lycosa.processes.cluster_node import ClusterNode, NodeEnd
     from lycosa.processes.cluster_session import ClusterSession, NodeMemory
@@ -120,8 +120,7 @@ def run(
     from lycosa.system.machine import memory_bytes
 
     listen, most_shards = bounds
-    given = read_cluster_file(file)
-    _check(given)
+    given = reachable_cluster(file)
     listen = listen or _own_address(given.coordinators)
     credentials = credentials_of(given)
     for warning in given.warnings():
@@ -151,28 +150,13 @@ def run(
     return ExitCode.INTERRUPTED if end is NodeEnd.KILLED else ExitCode.FINISHED
 
 
-def _check(given: ClusterFile) -> None:
-    from lycosa.config.sources import SettingsError
-
-    if not given.coordinators:
-        raise SettingsError(
-            [
-                f"{given.path}: coordinator.addresses: needed by a node, where `lycosa serve`"
-                ' listens, such as ["127.0.0.1:7070"]'
-            ]
-        )
-    if not given.objects:
-        raise SettingsError([f"{given.path}: objects.url: needed, such as s3://bucket/crawl"])
-
-
 def _read_crawl(given: ClusterFile, log: NodeLog) -> StoredCrawl:
     """The crawl's identity and settings; waits while the object storage cannot be reached."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.objects.errors import ObjectError
-    from lycosa.objects.opening import open_store
     from lycosa.system.shortage import pause_s
 
-    store, attempt = open_store(given.objects), 0
+    store, attempt = object_store(given), 0
     while True:
         try:
             return read_crawl(store, given)

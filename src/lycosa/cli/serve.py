@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lycosa.kafka import KafkaClient
     from lycosa.network import Credentials
     from lycosa.objects.port import ObjectStore
-    from lycosa.serve.runner import ServeEnd
+    from lycosa.serve.running_coordinator import ServeEnd
 
 _EPILOG = """
 \b
@@ -93,9 +93,9 @@ async def _serve(
     addresses: list[str],
 ) -> ServeEnd:
     from lycosa.folder.bucket import read_crawl
-    from lycosa.serve.runner import CoordinatorRunner, ServeEnd
+    from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
     from lycosa.serve.saved_records import SavedRecords
-    from lycosa.serve.service import CoordinatorService
+    from lycosa.serve.server import CoordinatorServer
 
     def read_limits() -> LimitSection:
         return read_crawl(store, given).config.limits
@@ -105,12 +105,12 @@ async def _serve(
 
     records = SavedRecords(client, topics_of(given), crawl.manifest.crawl, note_waiting)
     try:
-        runner = CoordinatorRunner(given.name, records, tell_line)
+        runner = RunningCoordinator(given.name, records, tell_line)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
                 loop.add_signal_handler(number, runner.finish, ServeEnd())
-        service = CoordinatorService(given, runner, read_limits, tell_line)
+        service = CoordinatorServer(given, runner, read_limits, tell_line)
         return await service.run(credentials, addresses, crawl.config)
     finally:
         records.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, emit, emit_table, is_terminal
 
 _EPILOG = """
@@ -20,6 +21,7 @@ Examples:
   lycosa sql crawls/example.org "SELECT target_url, count(*) n FROM links GROUP BY 1 ORDER BY n"
   lycosa sql crawls/example.org --format csv "FROM hosts" > hosts.csv
   lycosa sql crawls/example.org "DESCRIBE pages"
+  lycosa sql --cluster cluster.toml "SELECT state, count(*) FROM urls GROUP BY state"
 
 \b
 Tables:
@@ -37,8 +39,10 @@ may be running. Times are UTC. A reader may stop early (| head) without an error
 _MOST_SHOWN = 1000
 
 
-@click.command("sql", epilog=_EPILOG, short_help="Query a crawl's tables with SQL.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.command(
+    "sql", cls=CrawlCommand, epilog=_EPILOG, short_help="Query a crawl's tables with SQL."
+)
+@crawl_place
 @click.argument("statement", metavar="STATEMENT")
 @click.option(
     "--format",
@@ -60,15 +64,24 @@ _MOST_SHOWN = 1000
     is_flag=True,
     help="CSV: no apostrophe before text that a spreadsheet would treat as a formula.",
 )
-def command(folder: Path, statement: str, form: str, memory: str, is_raw: bool) -> ExitCode:
+def command(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    statement: str,
+    form: str,
+    memory: str,
+    is_raw: bool,
+) -> ExitCode:
     """Run STATEMENT, a query in SQL, on the tables of the crawl in DIR."""
-    return run(folder, statement, form, memory, is_raw)
+    return run(CrawlPlace(folder, cluster, cache), statement, form, memory, is_raw)
 
 
-def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = False) -> ExitCode:
+def run(
+    place: CrawlPlace, statement: str, form: str, memory: str, is_raw: bool = False
+) -> ExitCode:
     """Run one query and print the answer."""
     from lycosa.config.units import read_bytes
-    from lycosa.inspect.reader import read_folder
     from lycosa.inspect.sql import ask, refuse_writes, wanted_tables
     from lycosa.inspect.tables import CrawlTables
 
@@ -77,7 +90,10 @@ def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = Fal
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--memory") from None
     refuse_writes(statement)
-    with CrawlTables(read_folder(folder), wanted_tables(statement), memory_mb) as tables:
+    with (
+        reading_crawl(place) as reader,
+        CrawlTables(reader, wanted_tables(statement), memory_mb) as tables,
+    ):
         names, rows = ask(tables, statement)
         if form == "json":
             _emit_json(names, rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, age_of, crawl_place, reading_crawl
 from lycosa.cli.output import (
     clean,
     counted,
@@ -24,6 +25,7 @@ from lycosa.cli.output import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lycosa.inspect.reader import CrawlReader
     from lycosa.inspect.status import CrawlStatus
     from lycosa.store.closing import LackingFile
 
@@ -37,6 +39,7 @@ Examples:
   lycosa status crawls/example.org --hosts --by wait   the hosts whose next request is latest
   lycosa status crawls/example.org --sites             sites: pages, budget, linking sites
   lycosa status crawls/example.org --json | jq .states
+  lycosa status --cluster cluster.toml                 by the last commits; see also cluster status
 """
 
 
@@ -44,9 +47,12 @@ _MOST_LACKING = 10
 
 
 @click.command(
-    "status", epilog=_EPILOG, short_help="Progress of a crawl: URLs by state, hosts, errors."
+    "status",
+    cls=CrawlCommand,
+    epilog=_EPILOG,
+    short_help="Progress of a crawl: URLs by state, hosts, errors.",
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@crawl_place
 @click.option(
     "--hosts",
     metavar="N",
@@ -75,22 +81,29 @@ _MOST_LACKING = 10
     ),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
+def command(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    hosts: int,
+    sites: int,
+    by: str,
+    as_json: bool,
+) -> None:
     """Show the progress of the crawl in DIR. It may be running: nothing is locked or written."""
-    run(folder, hosts, sites, by, as_json)
+    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+        run(reader, hosts, sites, by, as_json)
 
 
-def run(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
+def run(reader: CrawlReader, hosts: int, sites: int, by: str, as_json: bool) -> None:
     """Read the status and print it."""
     import msgspec
 
-    from lycosa.inspect.reader import read_folder
     from lycosa.inspect.saved_settings import load_saved_settings
     from lycosa.inspect.status import crawl_status, estimate
     from lycosa.inspect.top_lists import Order
 
     now = time.time()
-    reader = read_folder(folder)
     status = crawl_status(reader, load_saved_settings(reader), now, hosts, Order(by), sites)
     if as_json:
         emit_json({**msgspec.to_builtins(status), "estimate": estimate(status)})
@@ -112,6 +125,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
                 ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines),
             )
     _print_lists(status)
+    _print_shards(status, now)
     emit("")
     emit_table(
         ("files", "number", "open", "size"),
@@ -141,7 +155,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
     )
     emit_pairs(
         (
-            ("crawl", f"{status.folder} ({status.crawl[:8]}, run {status.runs})"),
+            ("crawl", _name(status)),
             ("state", _state(status, now)),
             ("pages/s", live.get("pages_per_s") if live else None),
             ("memory", _memory(live.get("memory", {}))),
@@ -155,6 +169,11 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("received", human_bytes(status.body_bytes)),
         )
     )
+
+
+def _name(status: CrawlStatus) -> str:
+    run = f", run {status.runs}" if status.runs else ""  # shards have terms instead
+    return f"{status.folder} ({status.crawl[:8]}{run})"
 
 
 def _print_states(status: CrawlStatus) -> None:
@@ -175,6 +194,29 @@ def _print_states(status: CrawlStatus) -> None:
     emit_pairs(
         ((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())),
         indent="  ",
+    )
+
+
+def _print_shards(status: CrawlStatus, now: float) -> None:
+    """Print the positions of the shards of a crawl on many machines."""
+    if not status.shards:
+        return
+    emit("")
+    emit_table(
+        ("shard", "owner's term", "commit", "of term", "age", "inbox", "settings", "snapshot"),
+        (
+            (
+                x.shard,
+                x.owner_term,
+                x.last.sequence,
+                x.last.term,
+                human_duration(now - x.wall) if x.wall else "",
+                x.inbox,
+                x.settings,
+                x.snapshot.sequence or "",
+            )
+            for x in status.shards
+        ),
     )
 
 
@@ -310,6 +352,11 @@ def _print_sites(status: CrawlStatus) -> None:
 
 
 def _state(status: CrawlStatus, now: float) -> str:
+    if status.shards:
+        return (
+            f"{age_of(status.shards, now)} (`lycosa cluster status FILE` asks the coordinator what"
+            " runs)"
+        )
     if not status.is_running:
         holder = status.holder
         if holder is not None and not holder.released:

@@ -58,7 +58,8 @@ Record = PermitSaved | SettingsSaved | EndSaved | AsksSaved | DrainSaved
 class Control(msgspec.Struct, frozen=True):
     """The state after all records; the defaults are those of a new crawl.
 
-    ``permits`` are by shard. ``draining`` are the nodes that get no more shards.
+    ``permits`` are by shard. ``draining`` are the nodes that get no more shards. ``is_first``: the
+    crawl never had a coordinator, so no node can run anything of it.
     """
 
     permits: dict[int, PermitSaved] = {}
@@ -66,6 +67,7 @@ class Control(msgspec.Struct, frozen=True):
     end: EndSaved = EndSaved("", False)
     asks: AsksSaved = AsksSaved(False)
     draining: frozenset[str] = frozenset()
+    is_first: bool = False
 
 
 def key_of(record: Record) -> str:

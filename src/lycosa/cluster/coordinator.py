@@ -45,7 +45,7 @@ from lycosa.cluster.messages import (
     ToCoordinator,
 )
 from lycosa.cluster.node_view import NodeView
-from lycosa.cluster.overview import Decided, cluster_status
+from lycosa.cluster.overview import Decisions, cluster_status
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner, Requests
@@ -80,7 +80,7 @@ class Coordinator:
         self.number = number
         self.superseded_by = 0
         self._rules = rules
-        self._placement = Placement(number, shards, rules, now)
+        self._placement = Placement(number, shards, rules, now, control.is_first)
         for name in control.draining:
             self._placement.drain_node(name, is_over=False)
         self._placement.is_ending = bool(control.end.end)
@@ -93,7 +93,7 @@ class Coordinator:
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
-        self._ahead_s = 0.0  # wall clock minus the clock of ``now``
+        self._ahead_s: float | None = None  # wall clock minus the clock of ``now``
         self._out: list[OutgoingMessage] = []
 
     def __repr__(self) -> str:
@@ -115,18 +115,11 @@ class Coordinator:
 
         A failed one counts as well once the crawl's end is decided.
         """
-        return all(
-            place.is_over or (place.has_failed and bool(self._end.end))
-            for place in self._placement.places
-        )
+        return self._placement.are_over
 
     def worker_ends(self) -> list[str]:
         """How the workers that have ended did so."""
-        return [
-            place.report.end
-            for place in self._placement.places
-            if place.report is not None and place.is_over
-        ]
+        return self._placement.worker_ends()
 
     def owner_of(self, shard: int) -> str:
         """The node that runs the shard's owner; empty while it has none."""
@@ -139,7 +132,7 @@ class Coordinator:
 
     def status(self, crawl: str, now: float) -> ClusterStatus:
         """Everything that is known about ``crawl``, which is a name for operators."""
-        decided = Decided(
+        decided = Decisions(
             self.number, self._end, self._settings, self._expects_asks, self._requests.open_calls
         )
         return cluster_status(crawl, decided, self._placement, self._seats, now)
@@ -189,7 +182,8 @@ class Coordinator:
     def _hear_report(self, sender: str, report: NodeReport, now: float) -> None:
         self._supersede(report.coordinator)
         if not self.superseded_by:
-            self._placement.record_report(sender, report, now, now + self._ahead_s)
+            wall = None if self._ahead_s is None else now + self._ahead_s
+            self._placement.record_report(sender, report, now, wall)
             self._end_with_workers()
             self._tell_list(self._placement.nodes[sender])
 
@@ -215,8 +209,7 @@ class Coordinator:
             if not self._asks.are_over:
                 self._asks = AsksSaved(True)
                 self._send(CONTROL, self._asks)
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
         elif isinstance(message, StopCrawl):
             self._decide_end(message.end, message.at_once)
         elif isinstance(message, ChangeSettings):
@@ -224,8 +217,7 @@ class Coordinator:
                 self._settings.version + 1, {**self._settings.values, **message.values}
             )
             self._send(CONTROL, self._settings)
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
         elif isinstance(message, Drain):
             self._send(CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
@@ -241,6 +233,7 @@ class Coordinator:
         self._expects_asks = True
         self._rounds.start_over()
         if self._end.end:
+            self._seats.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
 
     # -- what owners say
@@ -287,10 +280,7 @@ class Coordinator:
         self._tell_what_lacks(shard, now)
 
     def _check_limits(self) -> None:
-        reports = [seat.progress for seat in self._seats]
-        if self._permits.is_reached(
-            sum(each.committed for each in reports), sum(each.body_bytes for each in reports)
-        ):
+        if self._permits.is_reached(*self._seats.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
     # -- what owners are told
@@ -311,6 +301,10 @@ class Coordinator:
         ):
             self._tell_once(shard, message, now)
 
+    def _tell_all(self, now: float) -> None:
+        for shard in range(len(self._seats)):
+            self._tell_what_lacks(shard, now)
+
     def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
         """Send the owner a message, unless the same was sent less than ``repeat_s`` ago."""
         seat = self._seats[shard]
@@ -323,8 +317,7 @@ class Coordinator:
         before = self._routes.routes.version
         self._routes.update(self._seats.addresses())
         if self._routes.routes.version > before:
-            for shard in range(len(self._seats)):
-                self._tell_what_lacks(shard, now)
+            self._tell_all(now)
 
     def _tell_requests(self, shard: int, now: float) -> None:
         owner = self._seats.owner(shard)
@@ -354,7 +347,7 @@ class Coordinator:
 
     def _end_with_workers(self) -> None:
         """The only worker of a crawl needs no coordinator to find that it is finished."""
-        if not self._end.end and self.is_over and set(self.worker_ends()) == {End.FINISHED.value}:
+        if not self._end.end and self._seats.have_finished():
             self._set_end(EndSaved(End.FINISHED.value, False))
 
     def _decide_end(self, end: str, at_once: bool) -> None:

@@ -129,9 +129,8 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     Of two lists the one with the greater ``version`` counts. ``upon`` is the serial of the report
     that the coordinator knew: a shard that was first reported later is not stopped for being absent
     from the list. A non-empty ``end`` (see ``End``) ends all workers; with ``at_once`` work in
-    flight is broken off. ``is_over`` says that the workers of all shards have ended, so no node is
-    needed any more. ``notice`` says why the node gets no shards, for its operator; it is empty when
-    the node may have some.
+    flight is broken off. ``is_over`` says that the workers of all shards have ended. ``notice``
+    says why the node gets no shards, for its operator; it is empty when the node may have some.
     """
 
     coordinator: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from lycosa.cluster.messages import PROTOCOL, NodeReport, ShardReport
@@ -30,7 +31,9 @@ class NodeView:
             f" version={self.version}>"
         )
 
-    def record_report(self, report: NodeReport, now: float, wall: float, timeout_s: float) -> bool:
+    def record_report(
+        self, report: NodeReport, now: float, wall: float | None, timeout_s: float
+    ) -> bool:
         """Store a report unless a later one is stored; returns whether it was stored.
 
         A report of an earlier run of the node's program is late. But if the later run has sent
@@ -47,9 +50,15 @@ class NodeView:
             return False
         else:
             self._ahead_s.clear()
-        self._ahead_s.append(report.wall - wall)
+        if wall is not None:
+            self._ahead_s.append(report.wall - wall)
         self.report, self.heard, self.is_lost = report, now, False
         return True
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether its program is ending."""
+        return self.report is not None and self.report.is_leaving
 
     @property
     def shards(self) -> dict[int, ShardReport]:
@@ -71,7 +80,10 @@ class NodeView:
 
     def may_have(self, rules: ClusterRules) -> bool:
         """Whether the node may get another shard."""
-        if self.report is None or self.is_lost or not self.is_admitted or self.must_lose(rules):
+        is_clock_known = bool(self._ahead_s) or math.isinf(rules.clock_off_s)
+        if self.report is None or self.is_lost or not self.is_admitted or not is_clock_known:
+            return False
+        if self.must_lose(rules):
             return False
         return (
             self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
@@ -120,6 +132,8 @@ class NodeView:
                 f"its clock is {abs(self.ahead_s):.1f} s {way} the coordinator's, and at most"
                 f" {rules.clock_off_s:g} s are allowed: synchronise both clocks (NTP)"
             )
+        if report.is_leaving:
+            return "its program is ending"
         if self.is_draining:
             return "it is being drained; `lycosa cluster drain --over` ends that"
         if not self.is_admitted and not has_room:

@@ -23,7 +23,7 @@ from lycosa.config.sources import SettingsError
 from lycosa.model.end import End
 
 
-class Decided(msgspec.Struct, frozen=True):
+class Decisions(msgspec.Struct, frozen=True):
     """The decisions of the coordinator of that number, and the number of open requests."""
 
     number: int
@@ -34,7 +34,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 def cluster_status(
-    crawl: str, decided: Decided, placement: Placement, seats: Seats, now: float
+    crawl: str, decided: Decisions, placement: Placement, seats: Seats, now: float
 ) -> ClusterStatus:
     """Everything that is known at the time ``now``."""
     return ClusterStatus(
@@ -46,7 +46,7 @@ def cluster_status(
         progress=total([seat.progress for seat in seats]),
         end=decided.end.end,
         at_once=decided.end.at_once,
-        is_over=all(place.is_over for place in placement.places),
+        is_over=placement.are_over,
         is_quiet=placement.is_quiet(now),
         expects_asks=decided.expects_asks,
         open_requests=decided.open_requests,

@@ -27,7 +27,6 @@ from lycosa.cluster.rules import ClusterRules
 COUNT_BITS = 32
 """Bits of a number that a coordinator gives for its own count; its own number is above them."""
 _FORGOTTEN_S = 3600.0  # after that a node that was lost is no longer shown
-_OVER = (ShardState.ENDED, ShardState.FAILED)
 
 
 class ShardPlace:
@@ -37,13 +36,14 @@ class ShardPlace:
     its node (0 = none).
     """
 
-    __slots__ = ("assignment", "leaving", "node", "report", "wanted")
+    __slots__ = ("assignment", "leaving", "node", "report", "running_since", "wanted")
 
     def __init__(self) -> None:
         self.node = ""
         self.assignment = 0
         self.leaving = 0
         self.wanted = ""  # the node that an operator chose
+        self.running_since: float | None = None  # when its owner was first reported as running
         self.report: ShardReport | None = None  # the node's report of this assignment
 
     def __repr__(self) -> str:
@@ -61,15 +61,20 @@ class ShardPlace:
 
 
 class Placement:
-    """All shards and nodes. ``number`` is the coordinator's."""
+    """All shards and nodes.
 
-    def __init__(self, number: int, shards: int, rules: ClusterRules, now: float) -> None:
+    ``number`` is the coordinator's; ``is_first``: there was none before, so nothing runs yet.
+    """
+
+    def __init__(
+        self, number: int, shards: int, rules: ClusterRules, now: float, is_first: bool = False
+    ) -> None:
         self._number = number
         self._rules = rules
         self._count = 0
         self._version = 0
         self._timeout_s = rules.node_timeout_s or math.inf
-        self._quiet_until = now + rules.node_timeout_s
+        self._quiet_until = now + (0.0 if is_first else rules.node_timeout_s)
         self._ticked = now
         self.places = [ShardPlace() for _ in range(shards)]
         self.nodes: dict[str, NodeView] = {}
@@ -80,15 +85,15 @@ class Placement:
 
     # -- what nodes say
 
-    def record_report(self, name: str, report: NodeReport, now: float, wall: float) -> None:
-        """Handle a node's report; ``wall`` is the coordinator's wall clock."""
+    def record_report(self, name: str, report: NodeReport, now: float, wall: float | None) -> None:
+        """Handle a node's report; ``wall`` is the coordinator's wall clock, if it is known."""
         node = self.nodes.setdefault(name, NodeView(name))
         if not node.record_report(report, now, wall, self._timeout_s):
             return
         node.version = node.version or self._next_version()
         for each in report.shards:
             if each.shard < len(self.places):
-                self._compare(node, self.places[each.shard], each)
+                self._compare(node, self.places[each.shard], each, now)
         if running := node.shards:
             node.is_admitted = True  # an earlier coordinator admitted it
         obeyed = report.obeyed if report.coordinator == self._number else 0
@@ -99,7 +104,7 @@ class Placement:
                 if place.leaving and obeyed >= place.leaving:
                     self._free(place)
 
-    def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport) -> None:
+    def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport, now: float) -> None:
         """Compare a node's report of a shard with the known state."""
         if report.assignment < place.assignment or report.state is ShardState.STOPPING:
             return  # by its list the shard is no longer the node's
@@ -108,6 +113,10 @@ class Placement:
             place.node, place.assignment, place.leaving = node.name, report.assignment, 0
             self._change(node)
         if place.node == node.name:
+            if report.state is not ShardState.RUNNING:
+                place.running_since = None
+            elif place.running_since is None or _is_other_owner(place.report, report):
+                place.running_since = now
             place.report = report
 
     # -- what an operator says
@@ -118,9 +127,26 @@ class Placement:
 
     def move_shard(self, shard: int, name: str) -> None:
         """Assign the shard to that node as soon as the node can have it."""
-        self.places[shard].wanted = name
+        place = self.places[shard]
+        place.wanted = name
+        if place.has_failed and place.node == name:
+            self._give(place, self.nodes[name])  # try again there
 
     # -- what is decided
+
+    @property
+    def are_over(self) -> bool:
+        """Whether all workers have ended and stay so; a failed one counts when the crawl ends."""
+        stay_so = self.is_ending or not self._rules.restarts
+        return stay_so and all(
+            place.is_over or (place.has_failed and self.is_ending) for place in self.places
+        )
+
+    def worker_ends(self) -> list[str]:
+        """How the workers that have ended did so."""
+        return [
+            place.report.end for place in self.places if place.report is not None and place.is_over
+        ]
 
     def is_quiet(self, now: float) -> bool:
         """Whether assigning is suspended."""
@@ -155,7 +181,7 @@ class Placement:
                 node.is_admitted = False
                 if has_none and not node.is_draining and now - node.heard > _FORGOTTEN_S:
                     del self.nodes[node.name]
-            elif node.is_draining and has_none and not node.shards:
+            elif (node.is_draining or node.is_leaving) and has_none and not node.shards:
                 node.is_admitted = False
         free = self._room()
         for node in self.nodes.values():
@@ -197,13 +223,11 @@ class Placement:
 
     def _send_away(self) -> None:
         """Take shards from nodes that should not have them, one at a time unless it is urgent."""
-        is_moving = any(place.leaving for place in self.places)
+        # a shard without a node is about to change the loads
+        is_moving = any(place.leaving or not place.node for place in self.places)
         for place in self.places:
-            if (
-                not place.node
-                or place.leaving
-                or (place.report is not None and place.report.state in _OVER)
-            ):
+            is_kept = place.is_over or (place.has_failed and place.wanted in ("", place.node))
+            if not place.node or place.leaving or is_kept:
                 continue
             node, other = self.nodes[place.node], self._choose(place)
             is_better = (
@@ -220,11 +244,21 @@ class Placement:
     ) -> bool:
         if node.must_lose(self._rules) or place.wanted == other.name:
             return True
-        is_settled = place.report is not None and place.report.state is ShardState.RUNNING
+        is_settled = self._is_settled(place)
         is_uneven = self._load(node) - self._load(other) >= 2
         return (
             self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted
         )
+
+    def _is_settled(self, place: ShardPlace) -> bool:
+        """Whether a move does not make the shard's hosts wait again.
+
+        After an unclean takeover they wait, and the next owner of a shard that is still waiting
+        starts from the beginning. The first owner of a shard never waits.
+        """
+        if place.report is None or place.running_since is None:
+            return False
+        return place.report.term == 1 or self._ticked - place.running_since >= self._rules.vacant_s
 
     def _choose(self, place: ShardPlace) -> NodeView | None:
         """The node that should have the shard.
@@ -279,3 +313,7 @@ class Placement:
             for shard, place in enumerate(self.places)
             if place.node == name and not place.leaving
         }
+
+
+def _is_other_owner(before: ShardReport | None, after: ShardReport) -> bool:
+    return before is None or (before.assignment, before.term) != (after.assignment, after.term)

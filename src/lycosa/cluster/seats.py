@@ -17,6 +17,7 @@ from lycosa.cluster.worker_messages import (
     WorkerStatus,
     is_over,
 )
+from lycosa.model.end import End
 
 
 class Seat:
@@ -38,6 +39,11 @@ class Seat:
         self.owner, self.status = owner, status
         self.told.clear()
 
+    def leave(self) -> None:
+        """Forget the owner; it takes the seat again with its next status."""
+        self.owner = self.status = None
+        self.told.clear()
+
 
 class Seats:
     """The seats by shard. ``placement`` decides who owns a shard."""
@@ -54,6 +60,24 @@ class Seats:
 
     def __len__(self) -> int:
         return len(self._seats)
+
+    def clear(self) -> None:
+        """Forget all owners."""
+        for seat in self._seats:
+            seat.leave()
+
+    def have_finished(self) -> bool:
+        """Whether all workers, which were told that no more follows, ended as finished."""
+        return all(
+            seat.status is not None
+            and not seat.status.expects_more
+            and seat.owner is not None
+            and seat.owner[0] == place.assignment
+            and place.is_over
+            and place.report is not None
+            and place.report.end == End.FINISHED.value
+            for seat, place in zip(self._seats, self._placement.places, strict=True)
+        )
 
     def owner(self, shard: int) -> Owner | None:
         """The shard's current owner, if it is known."""
@@ -88,6 +112,11 @@ class Seats:
             max(seat.progress.captures, seat.status.counted if seat.status else 0)
             for seat in self._seats
         )
+
+    def committed(self) -> tuple[int, int]:
+        """The committed captures of the whole crawl, and the bytes of bodies."""
+        reports = [seat.progress for seat in self._seats]
+        return sum(each.committed for each in reports), sum(each.body_bytes for each in reports)
 
     def are_idle(self) -> bool:
         """Whether all owners were idle in their last report."""

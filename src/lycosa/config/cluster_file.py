@@ -82,7 +82,11 @@ class ClusterFile(msgspec.Struct, frozen=True):
         secret = [key for key in self.kafka.security if "password" in key or key.endswith(".pem")]
         return [
             f"{path} can be read by other users of this machine: chmod 600 {path}"
-            for path in (self.path if secret else None, self.token_file)
+            for path in (
+                self.path if secret else None,
+                self.token_file,
+                self.tls.key if self.tls else None,
+            )
             if path is not None and path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
         ]
 

@@ -16,8 +16,8 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
 class WorkerLink:
     """The connection to another worker.
 
-    ``connect`` makes it, and raises ``OSError`` when it cannot; the text is in ``problem`` until a
-    message is answered. After each failure the link waits longer before it connects again.
+    ``connect`` makes it, and raises ``OSError`` when it cannot. After each failure the link waits
+    longer before it connects again.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]], window: int) -> None:
@@ -27,7 +27,7 @@ class WorkerLink:
         self._failures = 0
         self._connection: Connection | None = None
         self._is_closed = False
-        self.problem = ""
+        self._problem = ""
 
     @property
     def unanswered(self) -> int:
@@ -59,13 +59,18 @@ class WorkerLink:
         return None if connection is None or connection.is_over else connection
 
     @property
+    def problem(self) -> str:
+        """Why there is no connection; empty when no try has failed."""
+        return self._problem or (self._connection.why_over if self._connection else "")
+
+    @property
     def is_failing(self) -> bool:
         """Whether no message was answered since the last try to connect."""
         return self._failures > 0
 
     def note_answer(self) -> None:
         """The other worker answered: the next connection is made without a wait."""
-        self._failures, self.problem = 0, ""
+        self._failures, self._problem = 0, ""
 
     async def open(self) -> Connection:
         """The connection, opened again when it is broken; tries until the caller's time limit.
@@ -80,13 +85,11 @@ class WorkerLink:
                     )
                 if self._is_closed:
                     raise ExchangeError("the exchange was closed, or the worker has moved")
-                if self._connection is not None:
-                    self.problem = self._connection.why_over
                 self._failures += 1  # until a message is answered
                 try:
                     self._connection = await self._connect()
                 except OSError as error:  # it does not listen yet: the loop waits longer
-                    self.problem = str(error) or repr(error)
+                    self._problem = str(error) or repr(error)
                 if self._is_closed:
                     await self.close()  # meanwhile
             return connection

@@ -32,6 +32,7 @@ from lycosa.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_
 from lycosa.exchange.port import Parcel
 from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
+from lycosa.model.near_duplicate import Fingerprint, Verdict
 
 PARCEL_URLS = 500
 """Maximum number of URLs in a parcel: about 100 kB, a fraction of a commit."""
@@ -42,6 +43,8 @@ make a parcel of 500 larger than a topic takes.
 """
 
 _OUTBOXES, _OUTBOXES_END = b"O", b"P"
+# the fields of a row that may have many entries
+_SPLIT = ("discovered", "contents", "errands", "answers", "fingerprints", "verdicts")
 # of the robots.txt files in the answers of one parcel, unless it has a single answer
 _ROBOTS_BYTES = 1_000_000
 
@@ -79,13 +82,18 @@ class Outbox:
             ],
         )
 
-    def enqueue_contents(self, destination: int, rows: list[tuple[bytes, bytes]]) -> None:
-        """Add rows of content-seen for another partition to the open commit, in parcels."""
+    def enqueue_contents(
+        self,
+        destination: int,
+        rows: Sequence[tuple[bytes, bytes]],
+        near: Sequence[Fingerprint | Verdict] = (),
+    ) -> None:
+        """Add rows of content-seen, fingerprints and verdicts for another partition, in parcels."""
         self._add(
             destination,
             [
-                ParcelRow([], rows[start : start + PARCEL_URLS])
-                for start in range(0, len(rows), PARCEL_URLS)
+                _of_contents(rows[start : start + PARCEL_URLS], near[start : start + PARCEL_URLS])
+                for start in range(0, max(len(rows), len(near)), PARCEL_URLS)
             ],
         )
 
@@ -159,6 +167,8 @@ class Outbox:
             row.errands,
             row.answers,
             row.places,
+            row.fingerprints,
+            row.verdicts,
         )
 
     def __repr__(self) -> str:
@@ -212,13 +222,24 @@ def _rows(parcel: ParcelRow) -> Iterator[bytes]:
     """The parcel as rows of bounded size."""
     row = encode_row(parcel)
     if len(row) > PARCEL_BYTES:
-        for name in ("discovered", "contents", "errands", "answers"):
+        for name in _SPLIT:
             if len(entries := getattr(parcel, name)) > 1:
                 half = len(entries) // 2
                 yield from _rows(msgspec.structs.replace(parcel, **{name: entries[:half]}))
                 yield from _rows(msgspec.structs.replace(ParcelRow([]), **{name: entries[half:]}))
                 return
     yield row
+
+
+def _of_contents(
+    rows: Sequence[tuple[bytes, bytes]], near: Sequence[Fingerprint | Verdict]
+) -> ParcelRow:
+    return ParcelRow(
+        [],
+        list(rows),
+        fingerprints=[each for each in near if isinstance(each, Fingerprint)],
+        verdicts=[each for each in near if isinstance(each, Verdict)],
+    )
 
 
 def _of_items(items: Sequence[Errand | Answer]) -> ParcelRow:

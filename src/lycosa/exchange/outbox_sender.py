@@ -149,9 +149,11 @@ class OutboxSender:
             or any(each.errands or each.answers or each.places for each in parcels)
         ):
             return False
-        return (
-            sum(len(each.discovered) + len(each.contents) for each in parcels) < lateness.fewer_than
+        waiting = sum(
+            len(each.discovered) + len(each.contents) + len(each.fingerprints) + len(each.verdicts)
+            for each in parcels
         )
+        return waiting < lateness.fewer_than
 
     async def _later(self, destination: int, lateness: Lateness) -> list[Parcel]:
         """Wait for more parcels or the end of the delay; returns what there is then."""

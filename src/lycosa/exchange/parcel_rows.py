@@ -5,7 +5,8 @@
     ======================  ==============================================================
     discovered URLs         an array of ``Discovered``
     anything else           a map with a field for each kind: ``contents``, rows of
-                            content-seen; ``errands``; ``answers`` to errands;
+                            content-seen; ``fingerprints`` and ``verdicts`` of
+                            near-duplicates; ``errands``; ``answers`` to errands;
                             ``places``, URLs whose places joined the scope
     ======================  ==============================================================
 
@@ -20,12 +21,13 @@ import msgspec
 
 from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
+from lycosa.model.near_duplicate import Fingerprint, Verdict
 
 
 class ParcelRow(msgspec.Struct, frozen=True):
     """The content of a row. A parcel is of one kind, so the other fields are empty.
 
-    Errands and answers count as one kind.
+    Errands and answers count as one kind, and so do contents, fingerprints and verdicts.
     """
 
     discovered: list[Discovered]
@@ -33,6 +35,8 @@ class ParcelRow(msgspec.Struct, frozen=True):
     errands: list[Errand] = []
     answers: list[Answer] = []
     places: list[str] = []
+    fingerprints: list[Fingerprint] = []
+    verdicts: list[Verdict] = []
 
 
 class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -40,6 +44,8 @@ class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     errands: list[Errand] = []
     answers: list[Answer] = []
     places: list[str] = []
+    fingerprints: list[Fingerprint] = []
+    verdicts: list[Verdict] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -53,8 +59,16 @@ _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgs
 
 def encode_row(row: ParcelRow) -> bytes:
     """The bytes of a row."""
-    if row.contents or row.errands or row.answers or row.places:
-        return _ENCODER.encode(_Map(row.contents, row.errands, row.answers, row.places))
+    others = (
+        row.contents,
+        row.errands,
+        row.answers,
+        row.places,
+        row.fingerprints,
+        row.verdicts,
+    )
+    if any(others):
+        return _ENCODER.encode(_Map(*others))
     return _ENCODER.encode(row.discovered)
 
 
@@ -63,7 +77,7 @@ def decode_row(value: bytes) -> ParcelRow:
     decoded = _DECODER.decode(value)
     if isinstance(decoded, list):
         return ParcelRow(decoded)
-    return ParcelRow([], decoded.contents, decoded.errands, decoded.answers, decoded.places)
+    return ParcelRow([], *msgspec.structs.astuple(decoded))
 
 
 def urls_of(value: bytes) -> list[Discovered]:

@@ -22,15 +22,17 @@ import msgspec
 from lycosa.exchange.errors import ExchangeError
 from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
+from lycosa.model.near_duplicate import Fingerprint, Verdict
 from lycosa.model.partition_key import PartitionKey
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one partition sends to another.
 
-    The content is discovered URLs, rows of content-seen (key, value), errands, answers to errands,
-    or URLs whose places joined the scope. ``sequence`` counts the parcels of this pair from 1.
-    ``acknowledged`` is the last one that the source knows to be handed over.
+    The content is discovered URLs, rows of content-seen (key, value), fingerprints and verdicts,
+    errands, answers to errands, or URLs whose places joined the scope. ``sequence`` counts the
+    parcels of this pair from 1. ``acknowledged`` is the last one that the source knows to be handed
+    over.
     """
 
     source: int
@@ -42,6 +44,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     errands: list[Errand] = []
     answers: list[Answer] = []
     places: list[str] = []
+    fingerprints: list[Fingerprint] = []
+    verdicts: list[Verdict] = []
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]

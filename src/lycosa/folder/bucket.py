@@ -34,7 +34,7 @@ from lycosa.objects.port import ObjectStore
 from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import BUNDLED_LIST, Sites
 
-T = TypeVar("T")
+_Content = TypeVar("_Content")
 CLUSTER_NAME = "cluster.json"
 SUFFIXES_NAME = "public_suffix_list.dat"
 SETTINGS_NAME = "settings.json"
@@ -57,7 +57,7 @@ class CrawlFrozen(ManifestError):
     """The settings would change what stored state depends on."""
 
 
-class ClusterPlace(msgspec.Struct, frozen=True):
+class BucketOwner(msgspec.Struct, frozen=True):
     """The content of ``cluster.json``."""
 
     name: str
@@ -72,7 +72,7 @@ class StoredCrawl(msgspec.Struct, frozen=True):
     suffixes: bytes
 
 
-class CrawlMade(msgspec.Struct, frozen=True):
+class CreationReport(msgspec.Struct, frozen=True):
     """The crawl after ``store_crawl``.
 
     ``changes`` lists settings that were changed, as ``KEY: OLD -> NEW``.
@@ -136,7 +136,7 @@ def check_cluster_settings(config: Config) -> None:
 
 def store_crawl(
     store: ObjectStore, given: ClusterFile, config: Config, software: str, wall: float
-) -> CrawlMade:
+) -> CreationReport:
     """Create the crawl, or change the settings of an existing one; may be repeated.
 
     ``config.frontier.partitions`` is replaced by the number of shards. ``wall`` is seconds since
@@ -147,7 +147,7 @@ def store_crawl(
     frontier = msgspec.structs.replace(config.frontier, partitions=given.shards)
     config = msgspec.structs.replace(config, frontier=frontier)
     before = stored_config(store, given)
-    _create(store, CLUSTER_NAME, msgspec.json.encode(ClusterPlace(given.name)))
+    _create(store, CLUSTER_NAME, msgspec.json.encode(BucketOwner(given.name)))
     _check_place(store, given)
     _create(store, SUFFIXES_NAME, BUNDLED_LIST.read_bytes())
     suffixes = store.get(SUFFIXES_NAME)
@@ -160,7 +160,7 @@ def store_crawl(
     check_create_only(store, manifests.MANIFEST_NAME, given.objects)
     if before != config:
         store.put(SETTINGS_NAME, msgspec.json.format(msgspec.json.encode(config), indent=2))
-    return CrawlMade(
+    return CreationReport(
         StoredCrawl(manifest, config, suffixes),
         is_new=before is None,
         changes=[] if before is None else changed_settings(before, config),
@@ -186,7 +186,7 @@ def _create(store: ObjectStore, key: str, data: bytes) -> None:
 def _check_place(store: ObjectStore, given: ClusterFile) -> None:
     """Raise ``PlaceTaken`` when the place belongs to another crawl."""
     try:
-        place = _decoded(CLUSTER_NAME, store.get(CLUSTER_NAME), ClusterPlace)
+        place = _decoded(CLUSTER_NAME, store.get(CLUSTER_NAME), BucketOwner)
     except ObjectMissing:
         if store.find(manifests.MANIFEST_NAME) is None:
             return
@@ -235,7 +235,7 @@ def _config(data: bytes) -> Config:
     return _decoded(SETTINGS_NAME, data, Config)
 
 
-def _decoded(key: str, data: bytes, kind: type[T]) -> T:
+def _decoded(key: str, data: bytes, kind: type[_Content]) -> _Content:
     try:
         return msgspec.json.decode(data, type=kind)
     except UNREADABLE as error:

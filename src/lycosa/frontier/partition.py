@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lycosa.config.sections import FrontierSection
+from lycosa.frontier.alike_pages import AlikePages
 from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
@@ -78,6 +79,7 @@ class Partition:
         self.front, self.lines = self.places.front, self.places.lines
         self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
+        self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
 

@@ -120,7 +120,6 @@ class TableView:
 class CrawlReader:
     """A crawl, or some of its partitions, read through a view.
 
-    ``last_commit`` is the wall time of the last commit (0 = never), ``last_time`` its crawl time.
     ``partitions`` is the number of partitions of the whole crawl, ``here`` lists those of the view.
     """
 
@@ -129,7 +128,16 @@ class CrawlReader:
         seen = source.seen
         self.origin, self.manifest, self.name = seen.origin, seen.origin.manifest, seen.origin.name
         self.here, self.partitions = seen.partitions, seen.origin.manifest.identity.partitions
-        self.last_commit, self.last_time = seen.last.wall, seen.last.time
+
+    @property
+    def last_commit(self) -> float:
+        """The wall time of the last commit (0 = never)."""
+        return self.source.seen.last.wall
+
+    @property
+    def last_time(self) -> float:
+        """The crawl time of the last commit."""
+        return self.source.seen.last.time
 
     @cached_property
     def sites(self) -> Sites:

@@ -8,6 +8,7 @@ created. The rules of a user's program are not in the folder, so they are not ch
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import msgspec
 
@@ -56,23 +57,30 @@ def load_saved_settings(reader: CrawlReader) -> SavedSettings:
 
 
 class ScopePlaces:
-    """URLs whose place belongs to the scope, with the time when it joined."""
+    """URLs whose place belongs to the scope, with the time when it joined.
 
-    def __init__(self, reader: CrawlReader) -> None:
-        self._since: dict[str, int] = {}
-        for view in reader.partition_views():
-            for key, _ in view.scan(b"J", prefix_end(b"J")):
-                self._since[key[1:].decode()] = 0
-        for url in self._since:
-            entry = reader.find_url(url)
-            if entry is not None:
-                self._since[url] = entry.record.found_at
+    Where each partition has all of them, those of the partition ``near`` are read.
+    """
+
+    def __init__(self, reader: CrawlReader, near: int | None = None) -> None:
+        self._reader = reader
+        wanted = [near] if near is not None and reader.origin.has_places_everywhere else reader.here
+        self._places: dict[str, None] = {}
+        for number in wanted:
+            with reader.partition_view(number) as view:
+                for key, _ in view.scan(b"J", prefix_end(b"J")):
+                    self._places[key[1:].decode()] = None
 
     def __len__(self) -> int:
-        return len(self._since)
+        return len(self._places)
 
     def all_places(self) -> Iterable[str]:
-        return self._since.keys()
+        return self._places.keys()
+
+    @cached_property
+    def _since(self) -> dict[str, int]:
+        found = {url: self._reader.find_url(url) for url in self._places}
+        return {url: each.record.found_at if each else 0 for url, each in found.items()}
 
     def places_at(self, wall: float) -> tuple[str, ...]:
         """Places that belonged to the scope before a time.
@@ -83,12 +91,12 @@ class ScopePlaces:
 
 
 class PureRules:
-    """Scope and traps by the saved settings."""
+    """Scope and traps by the saved settings. ``near`` as in ``ScopePlaces``."""
 
-    def __init__(self, reader: CrawlReader, saved: SavedSettings) -> None:
+    def __init__(self, reader: CrawlReader, saved: SavedSettings, near: int | None = None) -> None:
         self._config = saved.config
         self._site_of = reader.sites.site_of
-        self._places = ScopePlaces(reader)
+        self._places = ScopePlaces(reader, near)
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._traps: dict[int, Traps] = {}
         self._scope = self._scope_of(tuple(self._places.all_places()))

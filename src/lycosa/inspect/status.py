@@ -38,6 +38,8 @@ from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
+from lycosa.shard.cluster_view import ClusterView, ShardPosition
+from lycosa.shard.view import CrawlView
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.store.derived import DERIVED_KINDS
@@ -74,7 +76,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     files and the status of a running crawl. ``live`` is what the running crawl wrote within the
     last seconds, or empty. ``clock_set_back_s`` is how far the wall clock is behind the clock by
     which the crawl waits. ``removed`` are files that were removed here after their upload
-    to ``upload_url``.
+    to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
+    unknown and false.
     """
 
     folder: str
@@ -107,6 +110,7 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     waits_for: str = ""
     upload_url: str = ""
     removed: list[Output] = []
+    shards: list[ShardPosition] = []
 
 
 def crawl_status(
@@ -152,12 +156,24 @@ def crawl_status(
     status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
-    status.outputs = _outputs(folder) if folder else _stored(reader.source.list_segments())
     status.upload_url = saved.config.upload.url
-    status.removed = _removed(folder) if folder else []
-    status.lacking = _lacking(folder, status.is_running) if folder else []
+    _add_files(status, folder, reader.source)
+    status.shards = _shards(reader.source)
     status.waits_for = _waits_for(status, folder)
     return status
+
+
+def _add_files(status: CrawlStatus, folder: Path | None, source: CrawlView) -> None:
+    if folder is None:
+        status.outputs = _stored(source.list_segments())
+    else:
+        status.outputs, status.removed = _outputs(folder), _removed(folder)
+        status.lacking = _lacking(folder, status.is_running)
+
+
+def _shards(source: CrawlView) -> list[ShardPosition]:
+    shards = source.shards.values() if isinstance(source, ClusterView) else ()
+    return sorted(shards, key=lambda shard: shard.shard)
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:
@@ -311,7 +327,7 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
             else ""
         )
         urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
-        who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its worker"
+        who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its workers"
         return f"{who} to resume {urls}{due}"
     if status.next_due_s >= 0:
         return f"nothing now; the next refetch is due in {span(status.next_due_s)}"

@@ -4,7 +4,7 @@
 should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
 columns, where ``subset`` distinguishes them.
 
-Closed segments are read from their Parquet files, where there is a folder with them. Later captures
+Closed segments are read from their Parquet files, where these can be had. Later captures
 (open segments up to the last commit, and closed ones without Parquet) come from the row journals
 through temporary Parquet files. So nothing is missing while the crawl runs, and each capture is
 there once: the files are listed first, and only that list decides whether a segment is read from
@@ -138,10 +138,9 @@ class CrawlTables:
         return connection
 
     def _add_captures(self, kinds: Sequence[str]) -> None:
-        source, folder = self._reader.source, self._reader.origin.folder
+        source, origin = self._reader.source, self._reader.origin
         files = {
-            kind: sorted((folder / kind).glob("*.parquet")) if folder and kind in kinds else []
-            for kind in CAPTURES
+            kind: list(origin.find_derived(kind)) if kind in kinds else [] for kind in CAPTURES
         }
         ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
         for kind in CAPTURES:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from lycosa.kafka.control import ControlDamaged, ControlState, KafkaControl
     from lycosa.kafka.inbound import KafkaInbound
     from lycosa.kafka.log import KafkaLog
+    from lycosa.kafka.log_reader import KafkaInboxReader, KafkaLogReader
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.topics import Topics
-    from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics
+    from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
 else:
     __getattr__ = late_names(
         __name__,
@@ -26,9 +27,10 @@ else:
             "control": "ControlDamaged ControlState KafkaControl",
             "inbound": "KafkaInbound",
             "log": "KafkaLog",
+            "log_reader": "KafkaInboxReader KafkaLogReader",
             "post": "KafkaPost",
             "topics": "Topics",
-            "upkeep": "Finding KafkaAway check_topics make_topics",
+            "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
         },
     )
 
@@ -42,10 +44,13 @@ __all__ = [
     "KafkaClient",
     "KafkaControl",
     "KafkaInbound",
+    "KafkaInboxReader",
     "KafkaLog",
+    "KafkaLogReader",
     "KafkaPost",
     "KafkaSettings",
     "Topics",
     "check_topics",
     "make_topics",
+    "missing_topics",
 ]

@@ -71,6 +71,7 @@ class Transactions:
         self._closed = threading.Event()
         self._in_use = threading.Lock()
         self._began = self._ended = 0.0
+        self.long_s = TRANSACTION_TIMEOUT_MS / 1000 * 0.8
 
     @property
     def is_closed(self) -> bool:
@@ -79,7 +80,7 @@ class Transactions:
     @property
     def was_long(self) -> bool:
         """Whether the last transaction lasted so long that the broker may have ended it."""
-        return (self._ended - self._began) * 1000 > TRANSACTION_TIMEOUT_MS * 0.8
+        return self._ended - self._began > self.long_s
 
     def begin(self) -> None:
         """Shuts out earlier producers of this name, and returns when what they had open is
@@ -177,6 +178,8 @@ class Transactions:
                     self._roll_back(cause, waiting)
                 if kind_of(cause) not in (ErrorKind.AWAY, ErrorKind.DENIED):
                     self._raise(cause)
+                if self._producer is not None:
+                    self._producer.poll(0)  # else the client does not report what it complains of
                 waiting.because("" if cause.code() == KafkaError._TIMED_OUT else cause.str())
                 self._closed.wait(POLL_S)  # an error that comes at once must not come in a loop
             else:

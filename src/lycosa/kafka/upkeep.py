@@ -65,6 +65,12 @@ def make_topics(client: KafkaClient, topics: Topics) -> list[str]:
     return [plan.name for plan in missing]
 
 
+def missing_topics(client: KafkaClient, topics: Topics) -> list[str]:
+    """The names of topics that are not there. Raises ``KafkaAway``."""
+    there = _metadata(client, client.admin()).topics
+    return [plan.name for plan in topics.plans() if plan.name not in there]
+
+
 def check_topics(client: KafkaClient, topics: Topics) -> list[Finding]:
     """What is not as the crawl needs it, in topics and brokers. Raises ``KafkaAway``."""
     admin = client.admin()

@@ -25,6 +25,8 @@ are sorted:
     ``T url8``                  the hosts whose robots.txt names this sitemap
     ``N host8``                 how many sitemaps the host had, and how many URLs they listed
     ``B host8 url8``            a stored body that was not parsed (module ``frontier.unparsed``)
+    ``Y host8 url8``            the verdict that the page is a near-duplicate (module
+                                ``frontier.alike_pages``)
     ``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
@@ -228,6 +230,10 @@ def joined_key(url: str) -> bytes:
 
 def unparsed_key(host8: bytes, url8: bytes) -> bytes:
     return b"B" + host8 + url8
+
+
+def alike_key(host8: bytes, url8: bytes) -> bytes:
+    return b"Y" + host8 + url8
 
 
 def crash_key(host8: bytes, url8: bytes) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lycosa.system.late_names import late_names
 
 if TYPE_CHECKING:
-    from lycosa.network.addresses import split_address
+    from lycosa.network.addresses import join_address, split_address
     from lycosa.network.connecting import connect
     from lycosa.network.credentials import Credentials, TlsFiles, credentials_of
     from lycosa.network.errors import RefusedConnection
@@ -20,7 +20,7 @@ else:
     __getattr__ = late_names(
         __name__,
         {
-            "addresses": "split_address",
+            "addresses": "join_address split_address",
             "connecting": "connect",
             "credentials": "Credentials TlsFiles credentials_of",
             "errors": "RefusedConnection",
@@ -39,5 +39,6 @@ __all__ = [
     "TlsFiles",
     "connect",
     "credentials_of",
+    "join_address",
     "split_address",
 ]

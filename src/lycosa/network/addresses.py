@@ -27,7 +27,8 @@ def split_address(address: str) -> tuple[str, int]:
     return found[1] or found[2], int(found[3])
 
 
-def joined_address(host: str, port: int) -> str:
+def join_address(host: str, port: int) -> str:
+    """``HOST:PORT``, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -30,6 +30,7 @@ from lycosa.network.server import FrameServer
 from lycosa.system.frame_stream import FrameStream
 
 _CONNECT_S = 5.0
+_SILENT_S = 30.0  # a worker that did not answer for so long is worth a message
 _FIRST_REST_S, _LONGEST_REST_S = 0.5, 15.0
 _Found = dict[bytes, bytes | None]
 
@@ -129,6 +130,20 @@ class NetworkInquiry:
         peer = self._peers.get(address)
         return str(error) or f"{late}: {(peer and peer.problem) or address}"
 
+    @property
+    def trouble(self) -> str:
+        """Text about workers that have not answered for half a minute; empty when all do.
+
+        They cost pages no time, but duplicates of pages that they know are stored in full.
+        """
+        silent = {address: peer for address, peer in self._peers.items() if peer.is_silent}
+        if not silent:
+            return ""
+        address, peer = min(silent.items())
+        state = peer.state
+        first = state if address in state else f"{address}: {state}"
+        return f"answers of other workers: {len(silent)} give none ({first})"
+
     def snapshot(self) -> dict[str, str]:
         """The state of each address that was asked."""
         return {address: peer.state for address, peer in self._peers.items()}
@@ -138,6 +153,7 @@ class NetworkInquiry:
 
     async def close(self) -> None:
         self.receivers.close()
+        self._routes = {}
         peers = list(self._peers.values())
         self._peers.clear()
         await asyncio.gather(
@@ -173,6 +189,7 @@ class _Peer:
         self._late = 0  # questions that were not answered in time, and not since
         self._in_a_row = 0
         self._rest_until = 0.0
+        self._silent_since: float | None = None
         self._is_closed = False
 
     @property
@@ -185,27 +202,40 @@ class _Peer:
             return f"not connected: {self.problem}" if self.problem else "connecting"
         return "late" if self._is_late() else "connected"
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether no question was answered for long."""
+        since = self._silent_since
+        return since is not None and asyncio.get_running_loop().time() - since > _SILENT_S
+
     async def look_up_keys(self, keys: list[PartitionKey]) -> _Found:
         """The values, none when there is no answer in time. Never raises."""
-        deadline = asyncio.get_running_loop().time() + self._answer_s
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        found = await self._ask(keys, began + self._answer_s)
+        if found is None:
+            self._silent_since = self._silent_since or began
+            return {}
+        self._silent_since, self._in_a_row = None, 0
+        self._link.note_answer()
+        return found
+
+    async def _ask(self, keys: list[PartitionKey], deadline: float) -> _Found | None:
+        """The reply, ``None`` when there is none by then."""
         connection = self._link.connection or await self._connected()
         if connection is None or self._is_late():
-            return {}
+            return None
         try:
             answer = connection.start_look_up(keys)
         except ExchangeError:
-            return {}
+            return None
         answer.add_done_callback(_retrieve)
-        loop = asyncio.get_running_loop()
-        await asyncio.wait([answer], timeout=max(0.0, deadline - loop.time()))
+        remaining = deadline - asyncio.get_running_loop().time()
+        await asyncio.wait([answer], timeout=max(0.0, remaining))
         if not answer.done():
             self._note_late(answer)
-            return {}
-        if answer.cancelled() or answer.exception() is not None:
-            return {}
-        self._in_a_row = 0
-        self._link.note_answer()
-        return answer.result()
+            return None
+        return None if answer.cancelled() or answer.exception() else answer.result()
 
     async def call_owner(self, destination: int, body: bytes) -> bytes:
         """The owner's reply. Raises ``ExchangeError``."""

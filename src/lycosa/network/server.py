@@ -14,7 +14,7 @@ import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from lycosa.network.addresses import joined_address, resolve_address, split_address, tune_socket
+from lycosa.network.addresses import join_address, resolve_address, split_address, tune_socket
 from lycosa.network.credentials import Credentials
 from lycosa.network.errors import RefusedConnection, tls_refusal
 from lycosa.network.handshake import EARLY_BYTES, admit_client
@@ -23,6 +23,7 @@ from lycosa.system.tls_end import TlsEnd
 from lycosa.system.wire import MAX_FRAME_BYTES, UNREADABLE, FrameError
 
 _NO_FILES_S = 0.2  # the wait before accepting again when this process has no file number left
+_MAX_LINES, _LINES_S = 20, 10.0
 OnConnection = Callable[[FrameStream, bytes, str], Awaitable[None]]
 """Serves one connection: its stream, the client's hello, and the client's address.
 
@@ -33,7 +34,8 @@ The connection is closed when it returns. Errors that a bad peer causes end the 
 class FrameServer:
     """A port at which other machines of the crawl connect.
 
-    ``on_refusal`` gets one line for each connection that was not admitted: the peer and the reason.
+    ``on_refusal`` gets a line for each connection that was not admitted: the peer and the reason.
+    When there are many, most are only counted.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class FrameServer:
         self._connections: set[asyncio.Task[None]] = set()
         self._unproved: dict[asyncio.Task[None], str] = {}  # with IP addresses, oldest first
         self._refusals = 0
+        self._lines, self._lines_until = 0, 0.0
 
     async def open(self, address: str) -> str:
         """Listen at ``HOST:PORT``; port 0 is any that is free. Returns the address with its port.
@@ -72,7 +75,7 @@ class FrameServer:
         listener.setblocking(False)
         self._listener = listener
         self._accepting = asyncio.get_running_loop().create_task(self._accept(listener))
-        return joined_address(split_address(address)[0], listener.getsockname()[1])
+        return join_address(split_address(address)[0], listener.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening, and end all connections and what serves them."""
@@ -105,7 +108,7 @@ class FrameServer:
                 continue
             if len(self._unproved) >= self._max_unproved:
                 self._close_one()
-            self._begin(sock, where[0], joined_address(where[0], where[1]))
+            self._begin(sock, where[0], join_address(where[0], where[1]))
 
     def _begin(self, sock: socket.socket, ip: str, peer: str) -> None:
         tls = self._credentials.tls
@@ -163,6 +166,18 @@ class FrameServer:
             why = tls_refusal(error)
         except OSError as error:
             why = f"the connection was lost during the handshake: {error.strerror or error}"
-        self._refusals += 1
-        self._on_refusal(f"{peer}: {why}")
+        self._note_refusal(f"{peer}: {why}")
         return None
+
+    def _note_refusal(self, line: str) -> None:
+        """Report a refusal, at most ``_MAX_LINES`` in ``_LINES_S``: a port scan has thousands."""
+        self._refusals += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._lines_until:
+            more = self._lines - _MAX_LINES
+            self._lines, self._lines_until = 0, now + _LINES_S
+            if more > 0:
+                line += f" ({more} others were refused before)"
+        self._lines += 1
+        if self._lines <= _MAX_LINES:
+            self._on_refusal(line)

@@ -59,7 +59,6 @@ _WAITS_S = 30.0  # between notes about what a worker waits for
 class NodeEnd(Enum):
     """Why a node's program ended."""
 
-    OVER = "over"
     LEFT = "left"
     KILLED = "killed"
 
@@ -70,7 +69,6 @@ class NodeEnd(Enum):
 
 
 _MEANINGS = {
-    NodeEnd.OVER: "the crawl is over: the workers of all shards have ended",
     NodeEnd.LEFT: "left the cluster: the workers of this node have committed everything",
     NodeEnd.KILLED: "ended at once: the workers of this node were killed",
 }
@@ -109,6 +107,7 @@ class ClusterNode:
         self._crashed: set[int] = set()  # shards whose last process died
         self._folder_locks: dict[int, asyncio.Lock] = {}
         self._ending: Stop | None = None  # as last shown
+        self._is_over = False
         self._left_since = 0.0
 
     def __repr__(self) -> str:
@@ -131,7 +130,10 @@ class ClusterNode:
     # -- the run
 
     async def run(self) -> NodeEnd:
-        """Run until the crawl is over, or until ``stop`` was called and is done."""
+        """Run until ``stop`` was called and is done.
+
+        A node stays when the crawl is over, because a crawl can be continued.
+        """
         dialing = [asyncio.create_task(dialer.run()) for dialer in self._dialers]
         try:
             while (end := self._end()) is None:
@@ -161,8 +163,6 @@ class ClusterNode:
             return None
         if plan.is_abandoned:
             return NodeEnd.KILLED
-        if plan.is_over:
-            return NodeEnd.OVER
         if not plan.is_leaving:
             return None
         self._left_since = self._left_since or time.monotonic()
@@ -200,10 +200,18 @@ class ClusterNode:
         self._do(acts, dialer)
 
     def _note_end(self) -> None:
-        end = self.plan.end
+        """Show that the crawl ends, has ended, or continues after its end."""
+        end, is_over = self.plan.end, self.plan.is_over
         if end is not None and end != self._ending:
             self._show(f"the crawl ends ({end.end}){', at once' if end.at_once else ''}")
-        self._ending = end
+        if is_over and not self._is_over:
+            self._show(
+                "the crawl is over: the workers of all shards have ended; this node waits for it to"
+                " be continued"
+            )
+        if end is None and self._ending is not None:
+            self._show("the crawl continues")
+        self._ending, self._is_over = end, is_over
 
     def _send(self, message: ToCoordinator, dialers: list[CoordinatorDialer]) -> None:
         frame = encode_node_message(message)
@@ -255,6 +263,9 @@ class ClusterNode:
         self._do(self.plan.handle_worker_end(shard, ending, time.monotonic()))
         if isinstance(ending, Ended):
             self._show(f"shard {shard} has ended here, everything is committed", shard)
+        elif not self.plan.has_shard(shard):
+            why = ending.text if isinstance(ending, Failed) else ending.how
+            self._show(f"shard {shard} has ended here ({why})", shard)
         await self._delete_tables(shard)
 
     async def _prepare(self, act: StartWorker) -> Callable[[], WorkerJob]:

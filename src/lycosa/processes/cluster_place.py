@@ -25,7 +25,7 @@ from lycosa.exchange import ExchangeEnds, Lateness
 from lycosa.folder.names import addresses_path
 from lycosa.kafka import KafkaInbound, KafkaPost
 from lycosa.kv.port import Opener
-from lycosa.network import NetworkInquiry, credentials_of
+from lycosa.network import NetworkInquiry, credentials_of, join_address
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses
@@ -138,12 +138,17 @@ class NetworkPeers:
         self._inquiry.register_partition(
             shard, arrivals.receive_parcel, arrivals.look_up(shard), arrivals.answer_call
         )
-        self.address = await self._inquiry.open(f"{self._host}:0")
+        self.address = await self._inquiry.open(join_address(self._host, 0))
 
     def follow_routes(self, version: int, addresses: Mapping[int, str]) -> None:
         if version > self.routes:
             self.routes = version
             self._inquiry.follow_routes(addresses)
+
+    @property
+    def trouble(self) -> str:
+        """Which other workers have not answered for long; empty when all do."""
+        return self._inquiry.trouble
 
     async def close(self) -> None:
         await self._inquiry.close()
@@ -153,7 +158,7 @@ class NetworkPeers:
 
 
 class ClusterPlace:
-    """An open shard with its ends of the exchange; implements ``Place``."""
+    """An open shard with its ends of the exchange; implements ``WorkerPlace``."""
 
     def __init__(
         self,
@@ -174,7 +179,9 @@ class ClusterPlace:
         inquiry = NetworkInquiry(credentials_of(services.given), crawl)
         self.peers = NetworkPeers(inquiry, job.cluster.listen)
         ends = ExchangeEnds(self._post, inquiry, self._inbound, Lateness())
-        self.ports = msgspec.structs.replace(ports, exchange=ends, addresses=_addresses)
+        self.ports = msgspec.structs.replace(
+            ports, exchange=ends, addresses=_addresses, objects=services.store
+        )
 
     async def open(self, assembled: Assembled) -> None:
         await self.peers.open(assembled, self.job.number)
@@ -186,7 +193,9 @@ class ClusterPlace:
         await self._inbound.close()
 
     def waits_for(self) -> str:
-        return self._waits.text
+        held_s = self.job.held_until - self.ports.clock.monotonic()
+        held = f"the end of the previous owner's last requests, {held_s:.0f} s"
+        return self._waits.text or self.peers.trouble or (held if held_s > 0 else "")
 
     def __repr__(self) -> str:
         return f"<ClusterPlace shard={self.job.number} term={self.term}>"

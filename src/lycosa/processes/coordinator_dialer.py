@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.cluster.messages import CoordinatorHello, Refused, ToNode, decode_to_node
-from lycosa.network import Credentials, connect
+from lycosa.network import Credentials, RefusedConnection, connect
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import FrameError
 
@@ -52,6 +52,7 @@ class CoordinatorDialer:
         self._has_unsent = asyncio.Event()
         # The last reason shown; empty while there is a connection that was shown.
         self._told: str | None = None
+        self._refusal = ""
         self._heard = 0.0
 
     def __repr__(self) -> str:
@@ -74,24 +75,28 @@ class CoordinatorDialer:
         failures = 0
         while True:
             began = time.monotonic()
-            self._note(await self._connect_once())
+            self._note(*await self._connect_once())
             is_useful = time.monotonic() - began > _LONGEST_PAUSE_S
             failures = 0 if is_useful else failures + 1
             pause = min(_FIRST_PAUSE_S * 2.0 ** min(failures, 10), _LONGEST_PAUSE_S)
             # Not all nodes at once: they lose a coordinator in the same instant.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
-    def _note(self, why: str) -> None:
-        if why != self._told:
+    def _note(self, why: str, is_refusal: bool) -> None:
+        """Show why there is no connection: once, and again when the coordinator refuses it."""
+        if not self._told or (is_refusal and why != self._told):
             self._told = why
             self._show_note(f"no connection to a coordinator at {why}; trying again until there is")
 
-    async def _connect_once(self) -> str:
-        """One connection from beginning to end; returns why it ended, with the address."""
+    async def _connect_once(self) -> tuple[str, bool]:
+        """One connection from beginning to end.
+
+        Returns why it ended, with the address, and whether one side refused the other.
+        """
         try:
             stream = await connect(self.address, self._credentials, self._hello)
         except OSError as error:
-            return str(error)
+            return str(error), isinstance(error, RefusedConnection)
         self.is_connected, self._heard = True, time.monotonic()
         tasks = [
             asyncio.create_task(work)
@@ -99,7 +104,8 @@ class CoordinatorDialer:
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            return f"{self.address}: {next(iter(done)).result()}"
+            why = next(iter(done)).result()
+            return f"{self.address}: {why}", self._refusal == why
         finally:
             self.is_connected = False
             self._unsent.clear()
@@ -113,7 +119,8 @@ class CoordinatorDialer:
             while (frame := await stream.receive()) is not None:
                 message = decode_to_node(frame)
                 if isinstance(message, Refused):
-                    return f"it refuses this node: {message.reason}"
+                    self._refusal = f"it refuses this node: {message.reason}"
+                    return self._refusal
                 self._heard = time.monotonic()
                 if self._told != "":
                     self._told = ""

@@ -7,6 +7,9 @@ the keys that other workers own; it is the only method that waits. ``find_origin
 "never seen", so the page is stored in full. Other workers learn of a page from rows in the commit
 that stores it, so they never learn of one that a crash removed. Two workers that store the same
 body within about the same second may both store it in full.
+
+Between machines near-duplicates are not asked for: fingerprints go to the owners by parcel and the
+verdicts come later (``NearVerdicts``). Only the question for the digest remains.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lycosa.model.capture import Original
+from lycosa.model.near_duplicate import Fingerprint
 from lycosa.model.partition_key import PartitionKey
 from lycosa.seen.content import SeenContent, content_key, decode_original, encode_original
 from lycosa.seen.foreign_keys import NO_ANSWERS, ContentAnswers, ForeignKeys
-from lycosa.seen.port import ForeignTables, PointTable
+from lycosa.seen.port import ForeignTables, NearVerdicts, PointTable
 from lycosa.seen.simhash import MAX_DISTANCE, NearIndex
 
 
@@ -26,7 +30,7 @@ class Duplicates:
 
     ``tables`` are the worker's partitions, by number; the crawl has ``partitions`` in all.
     ``others`` is needed if the worker does not own all of them. ``max_distance`` is -1 to disable
-    the search for near-duplicates.
+    the search for near-duplicates. With ``verdicts``, near-duplicates are judged by events.
     """
 
     def __init__(
@@ -35,7 +39,9 @@ class Duplicates:
         tables: Mapping[int, PointTable],
         others: ForeignTables | None = None,
         max_distance: int = MAX_DISTANCE,
+        verdicts: NearVerdicts | None = None,
     ) -> None:
+        self._verdicts = verdicts if max_distance >= 0 else None
         self._partitions = partitions
         self._tables = tables
         self._others = others if len(tables) < partitions else None
@@ -73,7 +79,7 @@ class Duplicates:
         """
         if self._others is None:
             return NO_ANSWERS
-        key, near = content_key(digest), self._max_distance >= 0
+        key, near = content_key(digest), self._max_distance >= 0 and self._verdicts is None
         wanted = [key] if self.owner_of(key) not in self._tables else []
         if wanted and self._told.get(key, NO_ANSWERS) is not None:
             return NO_ANSWERS  # this worker stored it a moment ago
@@ -86,25 +92,38 @@ class Duplicates:
         return answers
 
     def find_original(
-        self, digest: bytes, simhash: int, answers: ContentAnswers = NO_ANSWERS
+        self,
+        digest: bytes,
+        simhash: int,
+        answers: ContentAnswers = NO_ANSWERS,
+        page: Original | None = None,
     ) -> tuple[Original | None, Original | None]:
         """The first capture with this body, or otherwise the nearest one by text.
 
         The results are (original, near-duplicate), at most one of them set. A ``simhash`` of 0
-        means too little text.
+        means too little text. ``page`` is the capture itself, so far as it is known; verdicts need
+        it.
         """
         original = self._original(digest, answers)
         if original is not None or not simhash or self._max_distance < 0:
             return original, None
+        if self._verdicts is not None:
+            known = page or Original("", 0)
+            return None, self._verdicts.find_earlier(Fingerprint(simhash, known))
         found = self._near.find_nearest(simhash, self._max_distance, answers)
         return None, found[0] if found else None
 
     def remember_capture(
-        self, digest: bytes, simhash: int, original: Original, answers: ContentAnswers = NO_ANSWERS
+        self,
+        digest: bytes,
+        simhash: int,
+        original: Original,
+        answers: ContentAnswers = NO_ANSWERS,
+        is_near: bool = False,
     ) -> None:
         """Record a capture that the open commit stores.
 
-        ``simhash`` is 0 when the capture must not be found by its text.
+        ``is_near`` when it is a near-duplicate, which is not the original of others.
         """
         key = content_key(digest)
         table = self._tables.get(self.owner_of(key))
@@ -112,7 +131,11 @@ class Duplicates:
             self._told.tell_owner(key, encode_original(original))
         else:
             SeenContent(table).remember_original(digest, original)
-        self._near.remember_capture(simhash, original, answers)
+        if self._verdicts is None:
+            self._near.remember_capture(0 if is_near else simhash, original, answers)
+        elif simhash:
+            # Also a near-duplicate: another owner may know an earlier original.
+            self._verdicts.post_fingerprint(Fingerprint(simhash, original))
 
     def file_row(self, partition: int, key: bytes, value: bytes) -> None:
         """Store a row from another worker whose key is owned here. Repeating it changes nothing."""
@@ -120,7 +143,8 @@ class Duplicates:
 
     def snapshot(self) -> dict[str, int]:
         """Keys that others were asked for and did not answer in time, and counts of the index."""
-        return {"asked": self.asked, "unanswered": self.unanswered, **self._near.snapshot()}
+        index = self._near if self._verdicts is None else self._verdicts
+        return {"asked": self.asked, "unanswered": self.unanswered, **index.snapshot()}
 
     def _original(self, digest: bytes, answers: ContentAnswers) -> Original | None:
         key = content_key(digest)

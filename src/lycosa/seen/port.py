@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.model.capture import Original
+from lycosa.model.near_duplicate import Fingerprint
 from lycosa.model.partition_key import PartitionKey
 
 Hashes = NDArray[np.uint64]
@@ -48,6 +50,22 @@ class ForeignTables(Protocol):
 
     def tell_owner(self, partition: int, key: bytes, value: bytes) -> None:
         """Add a row to the open commit. Its owner receives it exactly once, after the commit."""
+        ...
+
+
+class NearVerdicts(Protocol):
+    """Near-duplicates by events: what is known at once, and the way to the owners of the rest."""
+
+    def find_earlier(self, page: Fingerprint) -> Original | None:
+        """The earliest similar capture that this worker's own partitions know."""
+        ...
+
+    def post_fingerprint(self, page: Fingerprint) -> None:
+        """Add a stored page to the open commit. Its verdict, if there is one, comes later."""
+        ...
+
+    def snapshot(self) -> dict[str, int]:
+        """Counts since the start, by name."""
         ...
 
 

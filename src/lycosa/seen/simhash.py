@@ -53,6 +53,10 @@ def _pairs() -> tuple[tuple[bytes, int, int, int, int], ...]:
 
 
 _PAIRS = _pairs()
+_UPPER = tuple(
+    (64 - sum(_WIDTHS[: upper + 1]), (1 << _WIDTHS[upper]) - 1)
+    for upper, _ in combinations(range(len(_WIDTHS)), 2)
+)
 
 
 class NearIndex:
@@ -100,7 +104,7 @@ class NearIndex:
 
     def keys_wanted(self, simhash: int) -> list[bytes]:
         """The keys of other workers that ``find_nearest`` reads first."""
-        keys = [_original_key(simhash), *_bucket_keys(simhash)] if simhash else []
+        keys = [simhash_key(simhash), *bucket_keys(simhash)] if simhash else []
         return [key for key in keys if self._table_for(key) is None]
 
     def keys_wanted_next(
@@ -114,7 +118,7 @@ class NearIndex:
         if not simhash or self._original(simhash, answers) is not None:
             return []
         keys = [
-            _original_key(other) for _, other in self._near(simhash, max_distance, answers)[:BUCKET]
+            simhash_key(other) for _, other in self._near(simhash, max_distance, answers)[:BUCKET]
         ]
         return [key for key in keys if self._table_for(key) is None and key not in answers]
 
@@ -125,9 +129,9 @@ class NearIndex:
         if not simhash or self._original(simhash, answers) is not None:
             return
         read, self._read = self._read, {}
-        self._put(_original_key(simhash), _encode(original), read)
+        self._put(simhash_key(simhash), _encode(original), read)
         packed = simhash.to_bytes(8, "big")
-        for key in _bucket_keys(simhash):
+        for key in bucket_keys(simhash):
             self._put(key, packed, read)
 
     def file_row(self, table: PointTable, key: bytes, value: bytes) -> None:
@@ -176,7 +180,7 @@ class NearIndex:
         if not max_distance:
             return []
         found: set[int] = set()
-        for key in _bucket_keys(simhash):
+        for key in bucket_keys(simhash):
             bucket = self._get(key, answers)
             if bucket:
                 found.update(struct.unpack(f">{len(bucket) // 8}Q", bucket))
@@ -187,7 +191,7 @@ class NearIndex:
         )
 
     def _original(self, simhash: int, answers: ContentAnswers) -> Original | None:
-        value = self._get(_original_key(simhash), answers)
+        value = self._get(simhash_key(simhash), answers)
         return None if value is None else _decode(value)
 
     def _get(self, key: bytes, answers: ContentAnswers) -> bytes | None:
@@ -201,17 +205,24 @@ class NearIndex:
         return self._told.get(key, answers) if self._told is not None else None
 
 
-def _original_key(simhash: int) -> bytes:
+def simhash_key(simhash: int) -> bytes:
+    """The key of the first capture with a simhash."""
     return b"s" + simhash.to_bytes(8, "big")
 
 
 @lru_cache(maxsize=8)  # a page's keys are looked up and then filed
-def _bucket_keys(simhash: int) -> tuple[bytes, ...]:
+def bucket_keys(simhash: int) -> tuple[bytes, ...]:
+    """The keys of a simhash's buckets, one in each of the ten tables."""
     return tuple(
         prefix
         + ((simhash >> upper & upper_mask) | (simhash >> lower & lower_mask)).to_bytes(4, "big")
         for prefix, upper, upper_mask, lower, lower_mask in _PAIRS
     )
+
+
+def upper_blocks(simhash: int) -> tuple[int, ...]:
+    """The value of the pair's upper block in each of the ten tables, for ``near_judge``."""
+    return tuple(simhash >> shift & mask for shift, mask in _UPPER)
 
 
 def _split(bucket: bytes) -> list[bytes]:

@@ -25,7 +25,7 @@ from lycosa.cluster.messages import (
     encode_node_message,
 )
 from lycosa.config.cluster_file import ClusterFile
-from lycosa.network import Credentials, connect
+from lycosa.network import Credentials, RefusedConnection, connect
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE, FrameError
 
@@ -38,7 +38,7 @@ class NoCoordinator(Exception):
     """No coordinator answered; the text has what each address said."""
 
 
-class CoordinatorLost(ConnectionError):
+class LostCoordinator(ConnectionError):
     """The coordinator ended, or the connection to it."""
 
 
@@ -72,7 +72,7 @@ class CoordinatorConnection:
         self._stream.close()
 
     async def status(self) -> ClusterStatus:
-        """The state of everything. Raises ``CoordinatorLost`` and ``RequestRefused``."""
+        """The state of everything. Raises ``LostCoordinator`` and ``RequestRefused``."""
         answer = await self._asked(StatusQuery())
         assert isinstance(answer, ClusterStatus)
         return answer
@@ -82,7 +82,7 @@ class CoordinatorConnection:
         await self._asked(message)
 
     async def send(self, message: CallerMessage) -> None:
-        """Send an ``Ask``; its answer appears in ``answered``. Raises ``CoordinatorLost``."""
+        """Send an ``Ask``; its answer appears in ``answered``. Raises ``LostCoordinator``."""
         try:
             await self._stream.send(encode_node_message(message))
         except OSError as error:
@@ -103,14 +103,14 @@ class CoordinatorConnection:
                 while (answer := await self._receive()) is None:
                     pass
         except TimeoutError:
-            raise CoordinatorLost(
+            raise LostCoordinator(
                 f"{self.address}: no answer within {_ANSWER_S:.0f} s; the coordinator may be"
                 " waiting for Kafka"
             ) from None
         if isinstance(answer, Refused):
             if answer.is_final:
                 raise RequestRefused(answer.reason)
-            raise CoordinatorLost(f"{self.address}: {answer.reason}")
+            raise LostCoordinator(f"{self.address}: {answer.reason}")
         return answer
 
     async def _receive(self) -> Accepted | Refused | ClusterStatus | None:
@@ -118,7 +118,7 @@ class CoordinatorConnection:
         try:
             frame = await self._stream.receive()
             if frame is None:
-                raise CoordinatorLost(f"{self.address}: the coordinator closed the connection")
+                raise LostCoordinator(f"{self.address}: the coordinator closed the connection")
             message: ToCaller = decode_to_caller(frame)
         except (OSError, FrameError, *UNREADABLE) as error:
             raise self._lost(error) from error
@@ -127,10 +127,10 @@ class CoordinatorConnection:
             return None
         return message
 
-    def _lost(self, error: Exception) -> CoordinatorLost:
-        if isinstance(error, CoordinatorLost):
+    def _lost(self, error: Exception) -> LostCoordinator:
+        if isinstance(error, LostCoordinator):
             return error
-        return CoordinatorLost(f"{self.address}: {error}")
+        return LostCoordinator(f"{self.address}: {error}")
 
 
 class CoordinatorFinder:
@@ -141,25 +141,33 @@ class CoordinatorFinder:
     ) -> None:
         self._given, self._credentials, self._tell = given, credentials, tell
         self._told, self._tell_at = "", 0.0
+        self._has_connected = False
 
     async def connect(self, patience_s: float = float("inf")) -> CoordinatorConnection:
         """A connection to the coordinator; tried again until ``patience_s`` is over.
 
-        Raises ``NoCoordinator``, and ``RequestRefused`` when a coordinator refuses the caller.
+        Raises ``NoCoordinator``, ``RequestRefused`` when a coordinator refuses the caller, and
+        ``RefusedConnection`` when the first attempt fails for another reason that only an operator
+        can change.
         """
         deadline = time.monotonic() + patience_s
         while True:
-            failures = []
+            failures: list[OSError] = []
             for address in self._given.coordinators:
                 try:
                     connection = await self._connected(address)
                     await connection.status()
                 except OSError as error:
-                    failures.append(str(error))
+                    failures.append(error)
                 else:
+                    self._has_connected = True
                     return connection
+            for failure in failures:
+                if isinstance(failure, RefusedConnection) and not self._has_connected:
+                    raise failure
+            said = "; ".join(map(str, failures))
             text = (
-                f"no coordinator of {self._given.name} answers ({'; '.join(failures)}); start one"
+                f"no coordinator of {self._given.name} answers ({said}); start one"
                 f" with `lycosa serve --cluster {self._given.path}`"
             )
             if time.monotonic() + _AGAIN_S > deadline:
@@ -199,7 +207,7 @@ async def call_coordinator(
                 for message in messages:
                     await connection.request(message)
                 return await connection.status()
-        except CoordinatorLost as error:
+        except LostCoordinator as error:
             if time.monotonic() >= deadline:
                 raise NoCoordinator(str(error)) from error
             tell(f"{error}; trying again")

@@ -16,7 +16,7 @@ from lycosa.cluster.control import Control, Record, folded, key_of
 from lycosa.kafka import ControlDamaged, KafkaClient, KafkaControl, Topics
 from lycosa.system.wire import UNREADABLE
 
-T = TypeVar("T")
+_Result = TypeVar("_Result")
 _ENCODER = msgspec.msgpack.Encoder()
 _RECORDS: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
@@ -55,7 +55,8 @@ class SavedRecords:
                 f"{self._topic!r}: a record is not of a form that this program reads ({error});"
                 " a newer program may have written it"
             ) from error
-        return state.number, folded(records)
+        control = folded(records)
+        return state.number, msgspec.structs.replace(control, is_first=state.number == 1)
 
     async def save(self, records: Sequence[Record]) -> None:
         """Write records; return when they are safe. Raises ``Fenced`` and ``OutcomeUnknown``."""
@@ -71,5 +72,5 @@ class SavedRecords:
         self._topic.close()
         self._thread.shutdown(wait=True)
 
-    async def _call(self, call: Callable[[], T]) -> T:
+    async def _call(self, call: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)

@@ -19,10 +19,17 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.attempts.files import attempt_files_of
 from lycosa.commit import MARK_KEY, NOTHING, Mark, PartitionBatch, read_logs
 from lycosa.config.sections import Config
 from lycosa.folder import manifest as manifests
-from lycosa.folder.names import crawl_sites, log_folder, settings_path, table_folder
+from lycosa.folder.names import (
+    attempts_folder,
+    crawl_sites,
+    log_folder,
+    settings_path,
+    table_folder,
+)
 from lycosa.kv.merged import MergedTable
 from lycosa.kv.port import SavedTable
 from lycosa.kv.read_only import ReadOnlyTable, shared_cache
@@ -54,6 +61,8 @@ class FolderView(SegmentView):
             lambda: crawl_sites(folder, manifest.identity.suffixes),
             lambda: _settings(folder),
             folder=folder,
+            find_derived=lambda kind: sorted((folder / kind).glob("*.parquet")),
+            find_attempts=lambda partition: attempt_files_of(attempts_folder(folder)),
         )
         self.seen = ViewSummary(origin, self._partitions, last)
 

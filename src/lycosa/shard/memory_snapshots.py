@@ -22,6 +22,7 @@ import msgspec
 
 from lycosa.commit import NOTHING, Commit, Log, Mark
 from lycosa.shard.opening import PartitionData
+from lycosa.shard.view import CommitSource
 from lycosa.store.memory_segments import Objects
 from lycosa.system.wire import UNREADABLE
 
@@ -166,10 +167,12 @@ def commit_needed(log: Log, saved: Sequence[Mark], partition: int) -> int:
             f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, but the"
             f" log ends at {ends.sequence}"
         )
-    return _before(first, partition)
+    return commit_before(first, partition)
 
 
-def none_usable(log: Log, saved: Sequence[Mark], partition: int, needed: int) -> SnapshotUnusable:
+def none_usable(
+    log: CommitSource, saved: Sequence[Mark], partition: int, needed: int
+) -> SnapshotUnusable:
     """The error when no snapshot can be used and the log does not begin with the first commit."""
     first = next(iter(log.read()), None)
     return SnapshotUnusable(
@@ -179,7 +182,7 @@ def none_usable(log: Log, saved: Sequence[Mark], partition: int, needed: int) ->
     )
 
 
-def _before(first: Commit | None, partition: int) -> int:
+def commit_before(first: Commit | None, partition: int) -> int:
     """The last commit to a partition that the log no longer has; 0 when it has all.
 
     The first commit in the log gives it.

@@ -46,7 +46,8 @@ _FORMAT = 1
 _KEPT = 2
 _CHUNK = 8 << 20
 _TABLE = "table"
-_CONSTANT = ".sst"  # such a file never changes
+CONSTANT_SUFFIX = ".sst"
+"""Of files that never change."""
 
 
 class SnapshotFile(msgspec.Struct, frozen=True):
@@ -166,7 +167,7 @@ class ObjectSnapshots:
         """The SHA-256 of a file. One that never changes is read once in this owner's life."""
         stat = path.stat()
         key = path.name, stat.st_ino, stat.st_size
-        if path.suffix == _CONSTANT and key in self._sums:
+        if path.suffix == CONSTANT_SUFFIX and key in self._sums:
             return self._sums[key]
         found = self._sums[key] = _sha256(path)
         return found
@@ -203,16 +204,14 @@ class ObjectSnapshots:
     def _read_list(self, mark: Mark) -> SnapshotList:
         """Raises ``_FileDamaged`` or ``ObjectError``."""
         try:
-            return msgspec.json.decode(self._store.get(self._key(mark)), type=SnapshotList)
-        except UNREADABLE as error:
+            return decode_snapshot_list(self._store.get(self._key(mark)))
+        except ValueError as error:
             raise _FileDamaged(f"the list of snapshot {mark}: {error}") from error
 
     def _fetch(self, partition: int, listed: SnapshotList) -> None:
         """The files of a snapshot, to where the local ones are. Raises ``_FileDamaged`` or
         ``ObjectError``.
         """
-        if listed.format > _FORMAT:
-            raise _FileDamaged(f"format {listed.format}")
         self._clear(partition)
         total, done = sum(file.bytes for file in listed.files), 0
         table = table_folder(self._folder, partition)
@@ -220,8 +219,6 @@ class ObjectSnapshots:
         for file in listed.files:
             kind, _, name = file.name.partition("/")
             path = table / name if kind == _TABLE else table.parent / kind
-            if path.parent not in (table, table.parent):
-                raise _FileDamaged(f"{file.name} is no name of a file")
             if not self._linked(file, path, partition):
                 self._fetch_file(file, path)
             self._note_sum(file, path)
@@ -241,7 +238,7 @@ class ObjectSnapshots:
 
     def _linked(self, file: SnapshotFile, path: Path, partition: int) -> bool:
         """Whether an earlier owner's table has the file, which is then linked."""
-        for folder in self.earlier if path.suffix == _CONSTANT else ():
+        for folder in self.earlier if path.suffix == CONSTANT_SUFFIX else ():
             known = table_folder(folder, partition) / path.name
             with suppress(OSError):
                 if known.stat().st_size == file.bytes and _sha256(known) == file.sha256:
@@ -275,21 +272,50 @@ class ObjectSnapshots:
     # -- keys
 
     def _key(self, mark: Mark) -> str:
-        return f"snapshots/{self._shard:05d}/{mark.term:010d}-{mark.sequence:020d}"
+        return snapshot_key(self._shard, mark)
 
     def _keys(self) -> list[str]:
         """The keys of the snapshots, oldest first."""
-        prefix = f"snapshots/{self._shard:05d}/"
-        return sorted((each.key for each in self._store.list(prefix)), key=mark_of_key)
+        return [snapshot_key(self._shard, mark) for mark in stored_marks(self._store, self._shard)]
 
     def _files(self) -> str:
         return f"files/{self._shard:05d}"
 
     def _file_key(self, content: str) -> str:
-        return f"{self._files()}/{content}"
+        return snapshot_file_key(self._shard, content)
 
     def __repr__(self) -> str:
         return f"ObjectSnapshots(shard={self._shard}, whole={sorted(self._same)})"
+
+
+def snapshot_key(shard: int, mark: Mark) -> str:
+    """The key of a snapshot's list of files."""
+    return f"snapshots/{shard:05d}/{mark.term:010d}-{mark.sequence:020d}"
+
+
+def snapshot_file_key(shard: int, content: str) -> str:
+    """The key of a file, by the SHA-256 of its content."""
+    return f"files/{shard:05d}/{content}"
+
+
+def stored_marks(store: ObjectStore, shard: int) -> list[Mark]:
+    """The commits of which there are snapshots, oldest first. Raises ``ObjectError``."""
+    return sorted(mark_of_key(each.key) for each in store.list(f"snapshots/{shard:05d}/"))
+
+
+def decode_snapshot_list(content: bytes) -> SnapshotList:
+    """The files of a snapshot. Raises ``ValueError`` when this program cannot read the list."""
+    try:
+        listed = msgspec.json.decode(content, type=SnapshotList)
+    except UNREADABLE as error:
+        raise ValueError(str(error)) from error
+    if listed.format > _FORMAT:
+        raise ValueError(f"format {listed.format}")
+    for file in listed.files:
+        kind, _, name = file.name.partition("/")
+        if (kind == _TABLE) != bool(name) or "/" in name:
+            raise ValueError(f"{file.name} is no name of a file")
+    return listed
 
 
 def _sha256(path: Path) -> str:

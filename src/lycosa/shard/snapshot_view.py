@@ -11,17 +11,28 @@ crawl folder belong to their owner; ``folder_view`` reads those.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from lycosa.commit import Commit, Log, marked
+import msgspec
+
+from lycosa.commit import NOTHING, Commit, marked
 from lycosa.folder.names import mark_of
 from lycosa.kv.port import KeyValue, SavedTable
 from lycosa.shard.live_view import Borrowed
-from lycosa.shard.opening import Snapshots
-from lycosa.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary
+from lycosa.shard.opening import PartitionData
+from lycosa.shard.view import CommitSource, CrawlOrigin, LastCommits, SegmentView, ViewSummary
 from lycosa.store import SegmentReader
 
 _TRIES = 20
+
+
+class RestorablePartitions(Protocol):
+    """Snapshots as a reader needs them."""
+
+    def restore_partition(self, partition: int) -> PartitionData:
+        """See ``Snapshots``. The table is new and belongs to the caller."""
+        ...
 
 
 class LogMovedOn(Exception):
@@ -31,19 +42,23 @@ class LogMovedOn(Exception):
 class SnapshotView(SegmentView):
     """A ``CrawlView`` of a shard's snapshot.
 
-    The constructor blocks until the partitions are restored and up to date. Raises the errors of
-    ``Snapshots.restore_partition`` and ``Log.read``, and ``LogMovedOn``.
+    The constructor blocks until the partitions are restored and up to date; ``told`` is called
+    with each commit that is read. Raises the errors of ``Snapshots.restore_partition`` and
+    ``Log.read``, and ``LogMovedOn``.
     """
 
     def __init__(
         self,
         origin: CrawlOrigin,
-        log: Log,
+        log: CommitSource,
         segments: SegmentReader,
-        snapshots: Snapshots,
+        snapshots: RestorablePartitions,
         partitions: Iterable[int],
+        told: Callable[[Commit], None] = lambda commit: None,
     ) -> None:
-        self._segments = segments
+        self._segments, self._told = segments, told
+        self.newest: Commit | None = None
+        """The last commit that the view contains, without its writes."""
         self._tables: dict[int, KeyValue] = {}
         wanted = tuple(partitions)
         for _ in range(_TRIES):
@@ -58,6 +73,7 @@ class SnapshotView(SegmentView):
                 raise
             if is_whole:
                 self.seen = ViewSummary(origin, wanted, LastCommits.of_commit(last))
+                self.newest = msgspec.structs.replace(last, batches=[]) if last else None
                 return
             self.close()
         raise LogMovedOn(
@@ -75,7 +91,7 @@ class SnapshotView(SegmentView):
     def __repr__(self) -> str:
         return f"SnapshotView({self.seen.origin.name}, partitions={list(self._tables)})"
 
-    def _catch_up(self, log: Log) -> tuple[bool, Commit | None]:
+    def _catch_up(self, log: CommitSource) -> tuple[bool, Commit | None]:
         """Apply the commits that the tables lack.
 
         Returns whether the log continues the tables, and its last commit.
@@ -83,6 +99,7 @@ class SnapshotView(SegmentView):
         marks = {number: mark_of(table) for number, table in self._tables.items()}
         first = last = None
         for last in log.read():
+            self._told(last)
             if first is None:
                 first = last
                 if any(
@@ -93,4 +110,6 @@ class SnapshotView(SegmentView):
                 if batch.partition in marks and last.mark > marks[batch.partition]:
                     self._tables[batch.partition].write(marked(batch, last.mark, last.shard))
                     marks[batch.partition] = last.mark
-        return True, last
+        # a reader may be behind the owner for a moment
+        ends = last.mark if last is not None else NOTHING
+        return all(mark <= ends for mark in marks.values()), last

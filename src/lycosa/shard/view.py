@@ -27,6 +27,14 @@ from lycosa.store import JournalRow, SegmentReader, StoredRecord, StoredSegment
 from lycosa.urls.identity import Sites
 
 
+class CommitSource(Protocol):
+    """A commit log as a reader needs it."""
+
+    def read(self) -> Iterator[Commit]:
+        """See ``Log``."""
+        ...
+
+
 class CrawlOrigin(msgspec.Struct, frozen=True):
     """The identity and origin of a crawl.
 
@@ -35,6 +43,11 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     ``sites`` uses the crawl's public suffix list and may raise ``DamagedFile``. ``settings`` gives
     the settings of the last start, ``None`` when they were not recorded, and may raise ``OSError``
     or a decoding error. ``folder`` has the crawl's files, if there is one.
+
+    ``find_derived`` gives local files of one kind of derived data (``pages``, ``links``), one for
+    each closed segment that has it; ``find_attempts`` the files of attempt logs that may concern a
+    partition, by worker, oldest first, or ``None`` when they are not here. Both may take long.
+    ``has_places_everywhere`` says that each partition has all places of the scope, as in a cluster.
     """
 
     name: str
@@ -42,6 +55,9 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     sites: Callable[[], Sites]
     settings: Callable[[], Config | None]
     folder: Path | None = None
+    find_derived: Callable[[str], Sequence[Path]] = lambda kind: ()
+    find_attempts: Callable[[int], Mapping[int, Sequence[Path]] | None] = lambda partition: None
+    has_places_everywhere: bool = False
 
 
 class LastCommits(msgspec.Struct, frozen=True):

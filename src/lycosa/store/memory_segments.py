@@ -9,6 +9,7 @@ closed segment is the concatenation of its parts. Only WARC and journal are kept
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
@@ -34,8 +35,9 @@ class MemorySegments:
     def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged``."""
         for name, committed in lengths.items():
-            length = len(self._content(name.partition("/")[0], layout.stem_of(name), committed))
-            if length != committed:
+            kind, segment = name.partition("/")[0], layout.stem_of(name)
+            length = len(self._content(kind, segment, committed))
+            if length != committed and not self._is_complete(kind, segment):
                 raise StoreDamaged(Path(name), length, committed)
         self._lengths = dict(lengths)
         report = Recovery()
@@ -79,13 +81,17 @@ class MemorySegments:
         self._lengths.update(lengths)
         pending.written(lengths, journal_lengths)
 
-    def close_segment(self, name: str) -> None:
+    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
         """See ``Segments``."""
         for kind in (layout.JOURNAL, layout.WARC):
-            if layout.file_name(kind, name) not in self._objects:
-                self._objects[layout.file_name(kind, name)] = self._content(
-                    kind, name, self._lengths[_open_name(kind, name)]
-                )
+            closed = layout.file_name(kind, name)
+            if closed not in self._objects:
+                content = self._content(kind, name, self._lengths[_open_name(kind, name)])
+                if kind == layout.JOURNAL and find_similar is not None:
+                    complete = io.BytesIO()
+                    journal.complete_journal(io.BytesIO(content), complete, closed, find_similar)
+                    content = complete.getvalue()
+                self._objects[closed] = content
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
@@ -112,6 +118,10 @@ class MemorySegments:
         """See ``SegmentReader``."""
         content = self._content(layout.JOURNAL, segment.name, segment.journal_length)
         return journal.rows_in(content, layout.file_name(layout.JOURNAL, segment.name), having)
+
+    def _is_complete(self, kind: str, segment: str) -> bool:
+        """Whether this is the journal of a closed segment, which closing made longer."""
+        return kind == layout.JOURNAL and layout.file_name(kind, segment) in self._objects
 
     def _committed_length(self, kind: str, segment: str, lengths: Mapping[str, int]) -> int:
         """The committed bytes of a segment.

@@ -10,9 +10,10 @@ write the same key, a part is only ever created, and a put may be repeated.
 
 Closing a segment writes its parts, one after the other, to files of a local folder, builds the
 derived files there, and uploads all under their final names, the journal last: a segment is
-**sealed** when its journal has its final name. Closing changes no offset and may be repeated. The
-parts of a sealed segment are deleted ``kept_s`` after a commit that no longer names it as open, so
-that readers that listed them can still read them.
+**sealed** when its journal has its final name. Closing changes no offset and may be repeated. It
+adds to the rows of the journal the near-duplicates that were found meanwhile. The parts of a sealed
+segment are deleted ``kept_s`` after a commit that no longer names it as open, so that readers that
+listed them can still read them.
 
 Parts that no commit names are deleted by the next recovery.
 """
@@ -85,13 +86,14 @@ class ObjectSegments:
         self._parts = self._listed_parts()
         sealed = set()
         for name, committed in lengths.items():
-            segment = layout.stem_of(name)
+            segment, kind = layout.stem_of(name), name.partition("/")[0]
             if segment in sealed or self._is_sealed(segment):
                 sealed.add(segment)
                 found = self._store.find(name.removesuffix(layout.OPEN))
                 length = found.size if found else None
+                if found is not None and kind == layout.JOURNAL:
+                    length = committed  # near-duplicates may have been added when it was sealed
             else:
-                kind = name.partition("/")[0]
                 length = _end(_joined(self._parts.get(segment, [])), kind, committed)
             if length != committed:
                 raise StoreDamaged(Path(name), length, committed)
@@ -165,21 +167,23 @@ class ObjectSegments:
             self._store.create(key, b"".join((*pieces(part), frame)))
         return stored
 
-    def close_segment(self, name: str) -> None:
+    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
         """See ``Segments``. Raises ``NotStored``, ``StoreDamaged`` or ``OSError``."""
         try:
             if not self._is_sealed(name):
-                self._seal(name)
+                self._seal(name, find_similar)
         except ObjectError as error:
             raise NotStored(str(error)) from error
         self._sealed.setdefault(name, self._now())
 
-    def _seal(self, name: str) -> None:
+    def _seal(self, name: str, find_similar: journal.FindSimilar | None) -> None:
         folder = self._work / name
         shutil.rmtree(folder, ignore_errors=True)
         try:
             self._write_files(name, folder)
             with suppress(journal.JournalError, ValueError, OverflowError):
+                if find_similar is not None:
+                    _complete(folder / layout.file_name(layout.JOURNAL, name), find_similar)
                 build_derived(folder, name)  # see ``SegmentFiles.close_segment``
             kinds, _ = wanted_or_certain(folder, name)
             order = [layout.WARC, *(kind for kind in kinds if kind != CDXJ), CDXJ, layout.JOURNAL]
@@ -222,7 +226,7 @@ class ObjectSegments:
         except ObjectError as error:
             raise OSError(f"{place}: {error}") from error
 
-    def _bytes_from(self, name: str, offset: int) -> Iterator[bytes]:
+    def _bytes_from(self, name: str, offset: int, until: int = 1 << 62) -> Iterator[bytes]:
         """The bytes from an offset on, in pieces, from a part or from the sealed WARC."""
         part = self._part_at(name, offset)
         if part is None and not self._is_sealed(name):
@@ -234,7 +238,8 @@ class ObjectSegments:
             key, at, end = part.key, offset - part.start, part.end - part.start
         else:
             key, at, end = layout.file_name(layout.WARC, name), offset, 1 << 62
-        size = _FIRST
+        end = min(end, until - offset + at)
+        size = _FIRST if until == 1 << 62 else _MOST
         while at < end and (data := self._store.get(key, at, min(size, end - at))):
             yield data
             at, size = at + len(data), min(2 * size, _MOST)
@@ -265,17 +270,38 @@ class ObjectSegments:
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``. Memory contains one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
-        pieces_of = (
-            self._sealed_journal(name)
-            if self._is_sealed(segment.name)
-            else self._open_journal(segment)
-        )
-        source = io.BufferedReader(_Joined(pieces_of))
+        source = io.BufferedReader(_Joined(self.read_journal(segment)))
         return journal.rows_from(source, name, having)
 
-    def _sealed_journal(self, name: str) -> Iterator[bytes]:
-        at = 0
-        while data := self._store.get(name, at, _MOST):
+    def read_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+        """The committed bytes of a journal, in pieces. Raises ``ObjectError``."""
+        if self._is_sealed(segment.name):
+            name = layout.file_name(layout.JOURNAL, segment.name)
+            return self._sealed_journal(name, segment.journal_length)
+        return self._open_journal(segment)
+
+    def read_warc(self, name: str, start: int, end: int) -> bytes:
+        """The bytes of a segment's WARC between two offsets, fewer if it is shorter.
+
+        Raises ``ObjectError``.
+        """
+        found: list[bytes] = []
+        at = start
+        while at < end:
+            before = at
+            for piece in self._bytes_from(name, at, end):
+                found.append(piece[: end - at])
+                at += len(found[-1])
+            if at == before:
+                break
+        return b"".join(found)
+
+    def _sealed_journal(self, name: str, length: int | None) -> Iterator[bytes]:
+        """The journal up to ``length``: it was sealed after a reader took this length from a
+        commit, if it is longer.
+        """
+        at, end = 0, 1 << 62 if length is None else length
+        while at < end and (data := self._store.get(name, at, min(_MOST, end - at))):
             yield data
             at += len(data)
 
@@ -346,6 +372,17 @@ class _Joined(io.RawIOBase):
         data, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
+
+
+def _complete(path: Path, find_similar: journal.FindSimilar) -> None:
+    """Add near-duplicates to the rows of a journal. Raises ``JournalError``."""
+    copy = path.with_name(path.name + ".complete")
+    with path.open("rb") as source, copy.open("wb") as target:
+        has_news = journal.complete_journal(source, target, path.name, find_similar)
+    if has_news:
+        copy.replace(path)
+    else:
+        copy.unlink()
 
 
 def _joined(parts: list[StoredPart]) -> list[StoredPart]:

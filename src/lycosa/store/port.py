@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from lycosa.store.journal import FindSimilar
 from lycosa.store.pending import PendingWrite
 from lycosa.store.reading import StoredRecord
 from lycosa.store.recovery import Recovery
@@ -64,10 +65,12 @@ class Segments(Protocol):
         """
         ...
 
-    def close_segment(self, name: str) -> None:
+    def close_segment(self, name: str, find_similar: FindSimilar | None = None) -> None:
         """Give a segment its final form, with all derived files. May be repeated.
 
-        Everything in it must be committed. Raises ``NotStored`` or ``OSError``.
+        Everything in it must be committed. ``find_similar`` adds the near-duplicates that were
+        found since to the rows of the journal; files of a crawl folder keep the rows as they are.
+        Raises ``NotStored`` or ``OSError``.
         """
         ...
 

@@ -47,15 +47,21 @@ def read_record(folder: Path, location: Location) -> StoredRecord:
     with layout.open_segment_file(path) as file:
         file.seek(location.offset)
         packed = file.read(location.length)
+    return record_in(packed, location.length, f"{path}, byte {location.offset}")
+
+
+def record_in(packed: bytes, length: int, place: str) -> StoredRecord:
+    """The record whose ``length`` bytes were read; ``place`` is for the error.
+
+    Raises ``RecordError``.
+    """
     gzip = zlib.decompressobj(_GZIP)
     try:
         data = gzip.decompress(packed)
     except zlib.error as error:
-        raise RecordError(f"{path}, byte {location.offset}: {error}") from error
+        raise RecordError(f"{place}: {error}") from error
     if not gzip.eof or not data.startswith(b"WARC/"):
-        raise RecordError(
-            f"{path}, byte {location.offset}: no record of {location.length} bytes there"
-        )
+        raise RecordError(f"{place}: no record of {length} bytes there")
     return _record(data, len(packed) - len(gzip.unused_data))
 
 

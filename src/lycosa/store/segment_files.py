@@ -83,7 +83,7 @@ class SegmentFiles:
             )
         pending.written(lengths, journal_lengths)
 
-    def close_segment(self, name: str) -> None:
+    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
         """See ``Segments``. Takes about a minute per gigabyte, for the derived files.
 
         Commits name the segment's open files until the final names are on disk, so a crash at any

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -20,6 +21,7 @@ from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
 from lycosa.folder.names import addresses_path, attempts_folder
+from lycosa.frontier.alike_pages import find_alike
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.kv.port import Opener
 from lycosa.kv.records import prefix_end
@@ -30,6 +32,7 @@ from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.seen.duplicates import Duplicates
+from lycosa.seen.near_judge import NearJudge
 from lycosa.seen.recent import RecentHashes
 from lycosa.shard.opening import Shard
 from lycosa.store.records import CrawlInfo
@@ -48,6 +51,7 @@ from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.outgoing_parcels import OutgoingParcels
 from lycosa.worker.owned import Owned, open_owned
 from lycosa.worker.owners import Addressing
@@ -178,7 +182,8 @@ def _departures(
 
 
 def _arrivals(owned: Owned, ports: Ports, stages: Stages, worker: Worker) -> IncomingParcels:
-    shard, takers = owned.shard, ParcelReceivers(stages.intake, stages.duplicates, stages.errands)
+    shard = owned.shard
+    takers = ParcelReceivers(stages.intake, stages.duplicates, stages.errands, stages.near)
     inbound = ports.exchange.inbound if ports.exchange is not None else None
     inbox = shard.last.inbox if shard.last else 0
     return IncomingParcels(owned.partitions, shard.tables, takers, worker, inbound, inbox)
@@ -208,9 +213,16 @@ def _stages(
     pacing = Pacing(config.politeness, clock, owned.chance)
     ends = ErrandRoutes(frontier, departures.post_errand)
     errands = Errands(robots, intake, store, pacing, slices, clock, ends)
-    near = config.seen.max_distance if config.seen.near_duplicates else -1
+    distance = config.seen.max_distance if config.seen.near_duplicates else -1
     tables = {number: partition.table for number, partition in partitions.items()}
-    duplicates = Duplicates(config.frontier.partitions, tables, departures, near)
+    count = config.frontier.partitions
+    near = NearDuplicates(
+        partitions, NearJudge(count, tables, max(distance, 0)), intake, departures.post_near
+    )
+    # Workers on one machine ask each other, because an answer takes milliseconds there. Shards that
+    # read their parcels from a topic judge by events (docs/decisions/near-duplicates.md).
+    later = near if _has_topic(ports) else None
+    duplicates = Duplicates(count, tables, departures, distance, later)
     segments = owned.shard.ground.segments
     return Stages(
         frontier=frontier,
@@ -220,6 +232,7 @@ def _stages(
         pacing=pacing,
         parser=ports.parser,
         duplicates=duplicates,
+        near=near,
         capturing=CaptureBuilder(
             config, clock, duplicates, store, intake, ports.offload, extensions.sinks
         ),
@@ -229,6 +242,11 @@ def _stages(
         slices=slices,
         errands=errands,
     )
+
+
+def _has_topic(ports: Ports) -> bool:
+    """Whether the worker is one shard of a cluster, with one partition."""
+    return ports.exchange is not None and ports.exchange.inbound is not None
 
 
 def _store(owned: Owned) -> SegmentStore:
@@ -262,6 +280,9 @@ def _books(owned: Owned, ports: Ports, store: SegmentStore) -> WorkerFiles:
         ports.free_bytes,
         lease=ports.lease,
         held_until=job.held_until,
+        find_similar=partial(find_alike, owned.shard.tables[job.owned[0]].get)
+        if _has_topic(ports)
+        else None,
         shipper=AttemptShipper(ports.objects, attempts_folder(job.folder), job.number)
         if ports.objects is not None
         else None,

@@ -162,10 +162,10 @@ class CaptureBuilder:
         if known.original is None and fetched.status == 200:
             # The digest refers to the record made above and is in the same commit. So a digest is
             # never known before its record exists.
-            is_news = body.parsed is not None and known.near is None
-            simhash = body.parsed.simhash if body.parsed is not None and is_news else 0
+            simhash = body.parsed.simhash if body.parsed is not None else 0
             made = Original(lease.url, _date_us(fetched), location.record_id)
-            self._duplicates.remember_capture(known.digest, simhash, made, body.known)
+            is_near = known.near is not None
+            self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
         interval = self._interval(old, outcome, known.differs_from(old))
         history = self._history(lease, capture, known, location, int(interval), target)
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
@@ -217,7 +217,8 @@ class CaptureBuilder:
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
         simhash = body.parsed.simhash if body.parsed is not None else 0
-        original, near = self._duplicates.find_original(body.digest, simhash, body.known)
+        page = Original(lease.url, _date_us(fetched))
+        original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
     def _interval(self, old: History, outcome: FetchOutcome, changed: bool) -> float:

@@ -22,7 +22,7 @@ from lycosa.attempts import AttemptLog, CrashCounts
 from lycosa.attempts.shipping import AttemptShipper
 from lycosa.commit import (
     Commit,
-    Feed,
+    FeedSource,
     Fenced,
     Mark,
     OutcomeUnknown,
@@ -40,6 +40,7 @@ from lycosa.ports import Offload
 from lycosa.shard.opening import PartitionData, Shard
 from lycosa.store import NotStored
 from lycosa.store.closing import ClosedSegment
+from lycosa.store.journal import FindSimilar
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.feed import feed_rows
@@ -71,6 +72,8 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     batch_bytes: int = 32_000_000
     """Size of the records in memory at which a commit is cut before its time."""
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
+    find_similar: FindSimilar | None = None
+    """Near-duplicates by the verdicts in the shard's table, when verdicts come later."""
     shipper: AttemptShipper | None = None
     """Sends the closed files of the attempt log to object storage, in a cluster."""
 
@@ -169,17 +172,21 @@ class Committer:
             self._failure = self._failure or task.exception()
         self.on_done()
 
-    async def commit(self, is_last: bool = False) -> None:
-        """Commit everything that has happened; return when it is on disk."""
+    async def commit(self, is_last: bool = False, is_forced: bool = False) -> None:
+        """Commit everything that has happened; return when it is on disk.
+
+        ``is_forced`` appends a commit even if nothing has happened, so it raises ``Fenced`` when
+        the shard has a later owner.
+        """
         while self._commit is not None:
             await asyncio.wait([self._commit])
         self.raise_failure()
-        self._commit = asyncio.get_running_loop().create_task(self._commit_once(is_last))
+        self._commit = asyncio.get_running_loop().create_task(self._commit_once(is_last, is_forced))
         self._commit.add_done_callback(self._commit_ended)
         await asyncio.wait([self._commit])
         self.raise_failure()
 
-    async def _commit_once(self, is_last: bool = False) -> None:
+    async def _commit_once(self, is_last: bool = False, is_forced: bool = False) -> None:
         """Make one commit.
 
         The cut is everything from the end of the first awaits to the write. The last commit is
@@ -210,7 +217,7 @@ class Committer:
             if (writes := p.freeze())
         ]
         has_news = bool(batches) or not pending.is_empty or cut.inbox != self._inbox
-        if has_news or is_last or books.lease.is_due(self._committed_at):
+        if has_news or is_last or is_forced or books.lease.is_due(self._committed_at):
             captures = sum(p.counters.captures for p in partitions.values())
             feed = partial(feed_rows, pending.parts, given_up)
             await self._write(pending, self._seal(batches, cut.inbox, is_last), feed)
@@ -251,7 +258,7 @@ class Committer:
             self._partitions[batch.partition].seen.seal(stamp_of(commit.mark))
         return commit
 
-    async def _write(self, pending: PendingWrite, commit: Commit, feed: Feed) -> None:
+    async def _write(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> None:
         """Write the commit, retrying while the store or the log cannot take it.
 
         Nothing can be committed without it, so the retries do not end.
@@ -270,7 +277,7 @@ class Committer:
                 self._next, self._inbox, self.waits_for = commit.sequence + 1, commit.inbox, ""
                 return
 
-    def _write_once(self, pending: PendingWrite, commit: Commit, feed: Feed) -> float:
+    def _write_once(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> float:
         """Write outside the loop, in the safe order; return the moment before the append began."""
         ground = self._books.shard.ground
         self._reach("commit:begin")
@@ -338,7 +345,9 @@ class Committer:
         while True:
             try:
                 await self._offload.run(
-                    lambda: self._books.shard.ground.segments.close_segment(closed.name)
+                    lambda: self._books.shard.ground.segments.close_segment(
+                        closed.name, self._books.find_similar
+                    )
                 )
             except NotStored as error:
                 self.waits_for = str(error)

@@ -20,12 +20,22 @@ from lycosa.cluster.worker_messages import (
     decode_to_worker,
     encode_worker_message,
 )
-from lycosa.exchange import Inbound, Inbox, LookUp, Outbox, Parcel, ParcelGap, ParcelsLost
+from lycosa.exchange import (
+    Inbound,
+    Inbox,
+    LookUp,
+    Outbox,
+    Parcel,
+    ParcelGap,
+    ParcelsLost,
+    PositionLost,
+)
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
 from lycosa.seen.duplicates import Duplicates
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
+from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.worker import Worker
 
 _PARCELS = 100
@@ -40,6 +50,7 @@ class ParcelReceivers(msgspec.Struct, frozen=True):
     intake: Intake
     duplicates: Duplicates
     errands: Errands
+    near: NearDuplicates
 
 
 class IncomingParcels:
@@ -167,6 +178,10 @@ class IncomingParcels:
             takers.intake.receive_urls(self._partitions[parcel.destination], parcel.discovered)
         for key, value in parcel.contents:
             takers.duplicates.file_row(parcel.destination, key, value)
+        for fingerprint in parcel.fingerprints:
+            takers.near.judge_fingerprint(parcel.destination, fingerprint)
+        for verdict in parcel.verdicts:
+            takers.near.deliver_verdict(parcel.destination, verdict)
         for errand in parcel.errands:
             takers.errands.deliver_item(parcel.destination, errand)
         for answer in parcel.answers:
@@ -182,7 +197,7 @@ class IncomingParcels:
 
     async def _read(self, inbound: Inbound) -> None:
         while True:
-            for position, parcel in await inbound.read_parcels(self.position):
+            for position, parcel in await self._next_parcels(inbound):
                 await asyncio.sleep(
                     0
                 )  # a parcel may have 500 URLs: one parcel in a step of the loop
@@ -195,6 +210,17 @@ class IncomingParcels:
                 self._worker.wake()
             while self.position - self._committed >= _MOST_UNCOMMITTED:
                 await self._next_commit()
+
+    async def _next_parcels(self, inbound: Inbound) -> list[tuple[int, Parcel]]:
+        """Raises ``Fenced`` when a later owner has trimmed the topic, and the errors of the
+        topic.
+        """
+        try:
+            return await inbound.read_parcels(self.position)
+        except PositionLost:
+            # An owner that does not know yet that it lost the shard must not report damage.
+            await self._worker.committer.commit(is_forced=True)
+            raise
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._reading.discard(task)

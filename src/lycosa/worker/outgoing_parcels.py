@@ -29,6 +29,7 @@ from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
 from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
+from lycosa.model.near_duplicate import Fingerprint, Verdict
 from lycosa.model.partition_key import PartitionKey
 
 _OWN_URLS = 100  # found by one partition for another in a commit: they get a separate parcel
@@ -71,6 +72,7 @@ class OutgoingParcels:
         self._posted: set[PartitionPair] = set()
         self._found: dict[int, dict[int, list[Discovered]]] = {}  # by destination and source
         self._told: dict[int, list[tuple[bytes, bytes]]] = {}
+        self._near: dict[int, list[Fingerprint | Verdict]] = {}
         self._errands: dict[PartitionPair, list[Errand | Answer]] = {}
         self.activity = 0
 
@@ -83,8 +85,15 @@ class OutgoingParcels:
     @property
     def is_idle(self) -> bool:
         """Whether everything that was posted or told is handed over."""
-        is_open = self._posted or self._found or self._told or self._errands or self._places
-        return not is_open and all(sender.is_idle for sender in self._senders.values())
+        waiting = (
+            self._posted,
+            self._found,
+            self._told,
+            self._near,
+            self._errands,
+            self._places,
+        )
+        return not any(waiting) and all(sender.is_idle for sender in self._senders.values())
 
     def stalled(self) -> str:
         """The parcel that has waited longest for another worker, for people.
@@ -161,6 +170,11 @@ class OutgoingParcels:
         self._told.setdefault(partition, []).append((key, value))
         self.activity += 1
 
+    def post_near(self, destination: int, item: Fingerprint | Verdict) -> None:
+        """Put a fingerprint or a verdict for another worker's partition into the open commit."""
+        self._near.setdefault(destination, []).append(item)
+        self.activity += 1
+
     async def ask_owners(self, keys: Sequence[PartitionKey]) -> Mapping[bytes, bytes | None]:
         """Look up content keys at other workers' partitions, as far as these answer in time."""
         return await self._exchange.inquiry.look_up_keys(keys) if self._exchange is not None else {}
@@ -177,11 +191,14 @@ class OutgoingParcels:
         for destination, by_source in found.items():
             self._enqueue_found(destination, by_source)
         told, self._told = self._told, {}
-        for destination, rows in told.items():
+        near, self._near = self._near, {}
+        for destination in told | near:
             # All from one partition, whichever stored the bodies. One commit contains the captures
             # of all partitions and these rows. A later owner of that partition sends the parcel.
             # A shard of a cluster has only one partition.
-            self.outboxes[self._first].enqueue_contents(destination, rows)
+            self.outboxes[self._first].enqueue_contents(
+                destination, told.get(destination, []), near.get(destination, [])
+            )
             self._posted.add((self._first, destination))
         errands, self._errands = self._errands, {}
         for (source, destination), items in errands.items():

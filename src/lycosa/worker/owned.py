@@ -22,7 +22,7 @@ from lycosa.attempts import (
     last_contacts,
     suspects,
 )
-from lycosa.attempts.log import DEFAULT_KEEPING
+from lycosa.attempts.log import DEFAULT_KEEPING, LogOwner
 from lycosa.attempts.shipping import SHIPPED_KEEPING
 from lycosa.config.sections import SeenUrlsKind as SeenChoice
 from lycosa.folder.names import attempts_folder, suffix_list
@@ -80,9 +80,8 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
         job.number,
         clock.wall(),
         clock.monotonic(),
-        term=shard.term,
+        owner=LogOwner(shard.term, _place(job) if job.cluster is not None else ""),
         keeping=SHIPPED_KEEPING if job.cluster is not None else DEFAULT_KEEPING,
-        place=_place(job) if job.cluster is not None else "",
     )
     # After the log is open, because a request without an end counts as one that lasted until then.
     frontier.hold_back(_recent_hosts(job, clock))

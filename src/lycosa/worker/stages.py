@@ -12,6 +12,7 @@ from lycosa.worker.capture_builder import CaptureBuilder
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
 from lycosa.worker.leasing import Leasing
+from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.reparser import Reparser
 from lycosa.worker.request_sender import RequestSender
@@ -29,6 +30,7 @@ class Stages(msgspec.Struct, frozen=True):
     pacing: Pacing
     parser: Parser
     duplicates: Duplicates
+    near: NearDuplicates
     capturing: CaptureBuilder
     store: SegmentStore
     intake: Intake

@@ -44,6 +44,8 @@ class DerivedChecks:
     """
 
     def __init__(self) -> None:
+        self.are_sealed = False
+        """Whether derived files are stored before their journal, as in a cluster."""
         self._checks = {each.name: Check(each.name, _what(each.name)) for each in DERIVED}
         self._files: list[_FileCheck] = []
         self._elsewhere = dict.fromkeys(self._checks, 0)
@@ -60,7 +62,9 @@ class DerivedChecks:
         for kind in wanted_kinds(segment.header.options):
             check = self._checks[kind]
             path = folder / layout.file_name(kind, segment.name)
-            if kind in missing:
+            if kind in missing and self.are_sealed:
+                check.add_breach(f"{kind}/{path.name} is missing")
+            elif kind in missing:
                 check.add_note(f"{kind}/{path.name} is not built yet; the next start builds it")
             elif not path.exists():
                 self._elsewhere[kind] += 1

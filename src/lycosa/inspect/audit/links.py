@@ -11,7 +11,7 @@ not parsed here, because they could crash the audit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 import msgspec
 
@@ -59,6 +59,8 @@ class LinkCheck:
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
         self._under_way: set[bytes] | None = None
+        self.in_topics: Set[bytes] = frozenset()
+        """Keys of URLs in parcels that their receiver has not taken, in a cluster."""
         self._doubtful: list[
             tuple[bytes, str, str]
         ] = []  # links without a record: key, URL, message
@@ -196,7 +198,7 @@ class LinkCheck:
     def _outboxes(self) -> set[bytes]:
         """URLs that are on their way to their owner."""
         if self._under_way is None:
-            self._under_way = _waiting(self._views.values())
+            self._under_way = _waiting(self._views.values()) | self.in_topics
         return self._under_way
 
     def _body_of(self, original: Original | None) -> bytes | None:

@@ -7,9 +7,8 @@ import hashlib
 
 from lycosa.inspect.audit.report import Check
 from lycosa.inspect.audit.segments import Segment, is_records
-from lycosa.model.capture import Location
-from lycosa.store import layout
-from lycosa.store.reading import RecordError, StoredRecord, location_of, read_record
+from lycosa.objects.errors import ObjectError
+from lycosa.store.reading import RecordError, StoredRecord, record_in
 from lycosa.store.removed import ElsewhereError
 from lycosa.store.rows import JournalRow
 from lycosa.store.warc import bracketed, warc_date
@@ -54,33 +53,25 @@ class RecordChecks:
             " bytes are committed",
         )
 
-    def read_record(self, folder_of: Segment, row: JournalRow) -> StoredRecord | None:
+    def read_record(self, segment: Segment, row: JournalRow) -> StoredRecord | None:
         """The main record of a capture, checked; ``None`` when it is missing."""
-        folder = folder_of.warc.parent.parent
         self.check.checked += 1
+        start = row.offset - row.request_length
         try:
-            record = read_record(folder, location_of(row))
+            # its records are next to each other, and are read at once
+            data = segment.read_warc(start, row.offset + row.length + row.metadata_length)
+            record = _record_at(segment, data, start, row.offset, row.length)
             if row.request_length:
-                self._companion(
-                    row,
-                    read_record(
-                        folder,
-                        self._beside(row, row.offset - row.request_length, row.request_length),
-                    ),
-                    "request",
-                )
+                companion = _record_at(segment, data, start, start, row.request_length)
+                self._companion(row, companion, "request")
             if row.metadata_length:
-                self._companion(
-                    row,
-                    read_record(
-                        folder, self._beside(row, row.offset + row.length, row.metadata_length)
-                    ),
-                    "metadata",
-                )
+                end = row.offset + row.length
+                companion = _record_at(segment, data, start, end, row.metadata_length)
+                self._companion(row, companion, "metadata")
         except ElsewhereError as error:
             self.check.add_note(f"not read: {error}")
             return None
-        except (RecordError, OSError) as error:
+        except (RecordError, OSError, ObjectError) as error:
             self.check.add_breach(f"{row.url}: {error}")
             return None
         self._main(row, record)
@@ -88,15 +79,13 @@ class RecordChecks:
 
     def _is_filled(self, start: int, end: int) -> bool:
         try:
-            with layout.open_segment_file(self._segment.warc) as file:
-                file.seek(start)
-                return is_records(file.read(end - start))
+            return is_records(self._segment.read_warc(start, end))
         except ElsewhereError as error:
             self.check.add_note(f"not read: {error}")
             return True  # nothing is known against it
-
-    def _beside(self, row: JournalRow, offset: int, length: int) -> Location:
-        return Location(layout.warc_name(row.segment), offset, length, "")
+        except ObjectError as error:
+            self.check.add_breach(str(error))
+            return False
 
     def _main(self, row: JournalRow, record: StoredRecord) -> None:
         wanted = {
@@ -134,6 +123,12 @@ class RecordChecks:
                     f"{row.url}, {row.segment}, byte {row.offset}: {name} is {found or 'missing'},"
                     f" expected {value}"
                 )
+
+
+def _record_at(segment: Segment, data: bytes, start: int, offset: int, length: int) -> StoredRecord:
+    """A record in ``data``, which begins at the offset ``start``."""
+    packed = data[offset - start : offset - start + length]
+    return record_in(packed, length, f"{segment.warc}, byte {offset}")
 
 
 def _digest(data: bytes) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from lycosa.attempts.coverage import UnprovenTime
+from lycosa.shard.cluster_view import ShardPosition
+
 SHOWN = 10
 
 OnAuditProgress = Callable[[str, int, int], None]
@@ -58,7 +61,12 @@ class HostPace(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, kw_only=True):
-    """A whole audit. ``share`` is the part of all captures whose records were read (1 = all)."""
+    """A whole audit. ``share`` is the part of all captures whose records were read (1 = all).
+
+    Of a crawl on many machines: ``shards`` are the positions up to which it was read, ``unproven``
+    the times without an attempt log, which are no breaches, and ``clock_tolerance_s`` says by how
+    much the clocks of two machines may differ.
+    """
 
     folder: str
     crawl: str
@@ -67,6 +75,9 @@ class AuditReport(msgspec.Struct, kw_only=True):
     elapsed_s: float = 0.0
     checks: list[Check] = []
     hosts: list[HostPace] = []
+    shards: list[ShardPosition] = []
+    unproven: list[UnprovenTime] = []
+    clock_tolerance_s: float = 0.0
 
     @property
     def is_clean(self) -> bool:

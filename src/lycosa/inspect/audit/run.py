@@ -20,35 +20,24 @@ from __future__ import annotations
 
 import contextlib
 import time
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from lycosa.inspect.audit.captures import CaptureIndex, find_repeated, once_check
-from lycosa.inspect.audit.derived import DerivedChecks
-from lycosa.inspect.audit.links import LinkCheck
+from lycosa.inspect.audit.capture_checks import CaptureChecks, rows_of_segment
+from lycosa.inspect.audit.captures import find_repeated
 from lycosa.inspect.audit.politeness import PolitenessChecks
-from lycosa.inspect.audit.records import RecordChecks
 from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
-from lycosa.inspect.audit.robots import RobotsAudit
 from lycosa.inspect.audit.seen import check_seen
 from lycosa.inspect.audit.segments import Segment, committed_lengths, segments
 from lycosa.inspect.audit.state import StateChecks
-from lycosa.inspect.audit.unparsed import UnparsedCheck
 from lycosa.inspect.reader import CrawlReader, TableView, read_folder
 from lycosa.inspect.running import is_running
 from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.model.fetched import FetchKind
 from lycosa.shard.folder_view import FolderView
 from lycosa.store import layout
-from lycosa.store.journal import JournalError
-from lycosa.store.layout import warc_name
-from lycosa.store.rows import JournalRow
 
 DEFAULT_SAMPLE = 2000
-_STEP = 500
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
@@ -123,7 +112,6 @@ class _Audit:
         self.report = AuditReport(
             folder=str(folder), crawl=self._reader.manifest.crawl, is_running=is_live, share=1.0
         )
-        self._index = CaptureIndex()
         self._segments: list[Segment] = []
 
     def __enter__(self) -> _Audit:
@@ -134,6 +122,9 @@ class _Audit:
         self._captured = sum(each.captures for each in counters)
         if self._options.sample and self._captured > self._options.sample:
             self.report.share = self._options.sample / self._captured
+        self._checks = CaptureChecks(
+            self._reader, self._saved, self._views, self.report, self._progress
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -143,75 +134,30 @@ class _Audit:
 
     def captures(self) -> None:
         """Check every segment: rows, records, derived files, links and robots decisions."""
-        records = RecordChecks(
-            Check(
-                "warc",
-                "WARC records against the journal: place, names, dates, recomputed digests",
-            )
-        )
-        derived = DerivedChecks()
-        robots = RobotsAudit(self._reader, self._saved.config, self.report.is_running)
-        links = LinkCheck(self._reader, self._saved, self._views)
-        unparsed = UnparsedCheck(self._reader, self._views)
         self._segments = segments(
-            self._folder, self._source.seen.last.lengths, records.check, self._closed
+            self._folder,
+            self._source.seen.last.lengths,
+            self._checks.records.check,
+            self._closed,
         )
-        done = 0
         for segment in self._segments:
-            records.begin_segment(segment)
-            derived.begin_segment(self._folder, segment)
-            for row in self._rows(segment, records.check):
-                done += 1
-                if done % _STEP == 0:
-                    self._progress("captures", done, self._captured)
-                records.check_place(row)
-                derived.check_row(row)
-                unparsed.check_row(row)
-                if row.kind is not FetchKind.ROBOTS:
-                    self._index.add_capture(
-                        row.url, row.fetch_number, warc_name(row.segment), row.offset
-                    )
-                record = records.read_record(segment, row) if self._is_wanted(row) else None
-                robots.check_row(row, record)
-                if record is not None:
-                    links.check_row(unparsed.as_parsed(row), record)
-            records.end_segment()
-            derived.end_segment()
-        # Checks that need all rows.
-        derived.check_strangers(self._folder, self._segments)
-        robots.finish_check()
-        links.finish_check(self._again if self.report.is_running else None)
-        unparsed.finish_check()
-        _note_links(links, self._saved.is_recorded)
-        checks = [unparsed.check, links.check, robots.check, records.check, self._once()]
-        self.report.checks += [*checks, *derived.all_checks()]
+            self._checks.check_segment(self._folder, segment)
+        self._checks.derived.check_strangers(self._folder, self._segments)
+        self._checks.finish(self._again if self.report.is_running else None)
+        self.report.checks += [*self._checks.all_checks()[:-1], self._once()]
+        self.report.checks += self._checks.derived.all_checks()
 
     def _again(self) -> CrawlReader:
         """The crawl as it is committed now."""
         return read_folder(self._folder)
 
-    def _rows(self, segment: Segment, check: Check) -> Iterator[JournalRow]:
-        try:
-            yield from segment.rows()
-        except JournalError as error:
-            check.expect(False, str(error))
-
-    def _is_wanted(self, row: JournalRow) -> bool:
-        """Whether the record is read: every robots.txt, and always the same share of all others."""
-        return (
-            row.kind is FetchKind.ROBOTS
-            or zlib.crc32(row.record_id.encode()) < self.report.share * 2**32
-        )
-
     def _once(self) -> Check:
-        check = once_check()
-        rows = (row for segment in self._segments for row in self._rows(segment, check))
-        find_repeated(check, self._index, rows)
+        check, index = self._checks.once, self._checks.index
+        rows = (row for segment in self._segments for row in rows_of_segment(segment, check))
+        find_repeated(check, index, rows)
         told = self._captured
-        is_right = told >= len(self._index) if self.report.is_running else told == len(self._index)
-        check.expect(
-            is_right, f"the counters say {told} captures, the journals hold {len(self._index)}"
-        )
+        is_right = told >= len(index) if self.report.is_running else told == len(index)
+        check.expect(is_right, f"the counters say {told} captures, the journals hold {len(index)}")
         return check
 
     # -- state
@@ -219,7 +165,7 @@ class _Audit:
     def state(self) -> None:
         """Check every partition, and URL-seen when the crawl does not run."""
         lengths = committed_lengths(self._segments) if self.report.is_running else None
-        checks = StateChecks(self._index, lengths, self._progress)
+        checks = StateChecks(self._checks.index, lengths, self._progress)
         seen = Check("url-seen", "URLs with a record against URL-seen, both ways")
         for view in self._views.values():
             checks.check_partition(view, self._discovered)
@@ -228,7 +174,7 @@ class _Audit:
         if self.report.is_running:
             seen.add_note("left out: the crawl is running and changes its file and memory")
         else:
-            made, held = checks.fetches, len(self._index)
+            made, held = checks.fetches, len(self._checks.index)
             checks.records.expect(
                 made == held, f"the records count {made} fetches, the journals hold {held} captures"
             )
@@ -265,11 +211,3 @@ class _Audit:
         checks.run(self._folder)
         self.report.checks += checks.all_checks()
         self.report.hosts = sorted(checks.paces.values(), key=lambda pace: pace.margin_s)
-
-
-def _note_links(links: LinkCheck, is_recorded: bool) -> None:
-    links.check.add_note(f"{links.pages} pages parsed again")
-    if not is_recorded:
-        links.check.add_note(
-            "the folder has no settings.json, so the checks used the default settings"
-        )

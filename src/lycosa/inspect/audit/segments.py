@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path
 
 import msgspec
@@ -28,7 +28,8 @@ class Segment(msgspec.Struct, frozen=True):
 
     ``is_closed`` says that it has its final names and is read to its end, so that its derived files
     can be compared. Open ``warc`` and ``journal`` with ``layout.open_segment_file``, because a
-    running crawl may close the segment at any time.
+    running crawl may close the segment at any time. ``read_warc`` gives the bytes of the WARC
+    between two offsets, and may raise ``ElsewhereError`` or ``OSError``.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Segment(msgspec.Struct, frozen=True):
     warc_length: int
     journal: Path
     journal_length: int | None
+    read_warc: Callable[[int, int], bytes]
 
     def rows(self) -> Iterator[JournalRow]:
         """Its captures, in the order of their records. Raises ``JournalError``."""
@@ -110,7 +112,19 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
         known[layout.WARC],
         paths[layout.JOURNAL],
         length,
+        warc_reader(paths[layout.WARC]),
     )
+
+
+def warc_reader(path: Path) -> Callable[[int, int], bytes]:
+    """Reads bytes of a WARC file, open or closed."""
+
+    def read(start: int, end: int) -> bytes:
+        with layout.open_segment_file(path) as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    return read
 
 
 def members(path: Path) -> Iterator[bytes]:

@@ -334,15 +334,15 @@ class KnownUrl:
             answer.add_fact("robots_fetched", metadata.get("robotsFetched", ""))
 
     def _tries(self) -> None:
-        folder = self._reader.origin.folder
-        if folder is None:
+        files = self._reader.origin.find_attempts(self._entry.partition)
+        if files is None:
             self._answer.add_fact(
                 "attempts_read",
                 False,
                 "no: the logs of requests are on the machines that sent them",
             )
             return
-        tries = tries_of(folder, self._entry.url)
+        tries = tries_of(files, self._entry.url)
         rows: list[dict[str, Any]] = [
             {
                 "at": each.began,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,8 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from lycosa.attempts.files import ATTEMPT_LOG_DAMAGE, attempt_files_of, open_file
-from lycosa.folder.names import attempts_folder
+from lycosa.attempts.files import ATTEMPT_LOG_DAMAGE, open_file
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.kv.records import PARKED_BAND, row_urls
 from lycosa.model.discovered import LinkKind
@@ -72,6 +72,10 @@ class Search(msgspec.Struct, frozen=True):
     gap: str = ""
 
 
+LinkSearch = Callable[[CrawlReader, str], Search]
+"""Searches for a link to a URL."""
+
+
 class QueuePlace(msgspec.Struct, frozen=True):
     """Place of a URL in its host's back queue: URLs before it, and URLs waiting in total."""
 
@@ -102,14 +106,14 @@ def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | Non
     return Stored(path, offset, record.length, record, metadata)
 
 
-def tries_of(folder: Path, url: str) -> list[Tried]:
+def tries_of(files: Mapping[int, Sequence[Path]], url: str) -> list[Tried]:
     """The last requests for a URL, oldest first.
 
-    Reads all attempt logs; of the lines of other URLs it reads only the ends.
+    ``files`` are attempt logs by worker. All are read; of the lines of other URLs only the ends.
     """
     tail = b"\t" + url.encode() + b"\n"
     found: dict[tuple[int, str, int], Tried] = {}
-    for worker, paths in attempt_files_of(attempts_folder(folder)).items():
+    for worker, paths in files.items():
         waiting: dict[bytes, tuple[int, str, int]] = {}
         for path in paths:
             # dropped meanwhile; the audit reports damage
@@ -129,12 +133,11 @@ def tries_of(folder: Path, url: str) -> list[Tried]:
 def found_on(reader: CrawlReader, url: str) -> Search:
     """A committed page that links to a URL.
 
-    Searches the tables of links where a folder has them, and the journals of segments without such
+    Searches the tables of links where these can be had, and the journals of segments without such
     a table.
     """
     searched = set()
-    folder = reader.origin.folder
-    for path in sorted((folder / LINKS).glob("*.parquet")) if folder else ():
+    for path in reader.origin.find_derived(LINKS):
         try:
             link = _in_table(path, url)
         except (pa.ArrowException, OSError):
@@ -165,6 +168,11 @@ def found_on(reader: CrawlReader, url: str) -> Search:
             else ""
         ),
     )
+
+
+def links_not_searched(reader: CrawlReader, url: str) -> Search:
+    """The result where the links are too many to read without being asked to."""
+    return Search(None, "no links were searched; --links searches them all")
 
 
 def _in_table(path: Path, url: str) -> FoundOn | None:

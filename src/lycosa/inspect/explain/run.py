@@ -11,6 +11,7 @@ import re
 
 from lycosa.inspect.explain.facts import Explanation
 from lycosa.inspect.explain.known import KnownUrl
+from lycosa.inspect.explain.lookup import LinkSearch, found_on
 from lycosa.inspect.explain.unknown import UnknownUrl
 from lycosa.inspect.reader import CrawlReader, UrlEntry
 from lycosa.inspect.saved_settings import SavedSettings
@@ -23,8 +24,17 @@ _NO_SCHEME = re.compile(
 )
 
 
-def explain(reader: CrawlReader, saved: SavedSettings, asked: str, now: float) -> Explanation:
-    """The answer for a URL in any spelling or a ``urlHash``; ``now`` is wall time in seconds."""
+def explain(
+    reader: CrawlReader,
+    saved: SavedSettings,
+    asked: str,
+    now: float,
+    search: LinkSearch = found_on,
+) -> Explanation:
+    """The answer for a URL in any spelling or a ``urlHash``; ``now`` is wall time in seconds.
+
+    ``search`` finds a link to a URL that has no record.
+    """
     answer = Explanation(asked=asked)
     if _HASH.fullmatch(asked):
         entry = _by_hash(reader, bytes.fromhex(asked))
@@ -44,7 +54,7 @@ def explain(reader: CrawlReader, saved: SavedSettings, asked: str, now: float) -
         if entry is None:
             answer.url, answer.url_hash = url, hash8(url).hex()
             with reader.partition_view(reader.partition_of(url)) as view:
-                return UnknownUrl(reader, saved, view, answer, now).run()
+                return UnknownUrl(reader, saved, view, answer, now).run(search)
     answer.url, answer.url_hash = entry.url, entry.url8.hex()
     with reader.partition_view(entry.partition) as view:
         return KnownUrl(reader, saved, view, entry, answer, now).run()

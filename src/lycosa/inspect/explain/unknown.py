@@ -18,7 +18,7 @@ from lycosa.inspect.explain.facts import (
     robots_now,
     why_host,
 )
-from lycosa.inspect.explain.lookup import FoundOn, Search, found_on
+from lycosa.inspect.explain.lookup import FoundOn, LinkSearch, Search
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.inspect.site_budget import site_budget, site_facts
@@ -52,11 +52,11 @@ class UnknownUrl:
         self._host8 = hash8(host_of(answer.url))
         self._never = ""
 
-    def run(self) -> Explanation:
-        search = found_on(self._reader, self._url)
-        link, self._never = search.link, _never(search, self._saved.config.store.links)
+    def run(self, search: LinkSearch) -> Explanation:
+        found = search(self._reader, self._url)
+        link, self._never = found.link, _never(found, self._saved.config.store.links)
         depth, kind = self._as_found(link)
-        rules = PureRules(self._reader, self._saved)
+        rules = PureRules(self._reader, self._saved, self._view.number)
         refusal = rules.judge_url(
             self._url, kind, depth, self._now, bool(link and link.nofollow)
         ) or self._by_sitemap(link, kind)

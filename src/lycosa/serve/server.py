@@ -1,7 +1,7 @@
 """``lycosa serve``: a port for nodes and callers, around one coordinator.
 
     node   ── reports, workers' messages ──>  ┐                      ┌──> records (Kafka)
-    caller ── requests, questions ─────────>  ├─> CoordinatorRunner ─┼──> nodes
+    caller ── requests, questions ─────────>  ├─> RunningCoordinator ─┼──> nodes
     clock  ── ticks ───────────────────────>  ┘                      └──> callers
 
 A caller that leaves before it has made all its requests may come back for a minute. After that the
@@ -39,7 +39,7 @@ from lycosa.config.sections import Config, LimitSection
 from lycosa.network import Credentials, FrameServer
 from lycosa.objects.errors import ObjectError
 from lycosa.serve.links import PeerLink
-from lycosa.serve.runner import CoordinatorRunner, ServeEnd, Tell
+from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd, TellOperator
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE
 
@@ -60,18 +60,22 @@ def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
     )
 
 
-class CoordinatorService:
+class CoordinatorServer:
     """The port of one coordinator."""
 
     def __init__(
-        self, given: ClusterFile, runner: CoordinatorRunner, read_limits: ReadLimits, tell: Tell
+        self,
+        given: ClusterFile,
+        runner: RunningCoordinator,
+        read_limits: ReadLimits,
+        tell: TellOperator,
     ) -> None:
         self._given, self._runner = given, runner
         self._read_limits, self._tell = read_limits, tell
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
-        return f"<CoordinatorService {self._runner!r}>"
+        return f"<CoordinatorServer {self._runner!r}>"
 
     async def run(
         self, credentials: Credentials, addresses: Sequence[str], config: Config
@@ -126,6 +130,12 @@ class CoordinatorService:
         if reason := self._refusal(greeting):
             self._tell(f"{greeting.role} {greeting.name!r} from {peer} is refused: {reason}")
             await stream.send(_encoded_refusal(reason))
+            return
+        if greeting.role == "caller" and not self._runner.ready.is_set():
+            await stream.receive()  # its first request
+            why = self._runner.waits_for or "it has just started"
+            reason = f"the coordinator does not have the crawl yet: {why}"
+            await stream.send(encode_node_message(Refused(reason, is_final=False)))
             return
         await self._runner.ready.wait()
         link = PeerLink(stream, greeting.name, peer)

@@ -34,7 +34,7 @@ from lycosa.serve.saved_records import SavedRecords
 
 _TICK_S = 0.25
 _WATCH_S = 5.0  # between two looks for a later claim
-Tell = Callable[[str], None]
+TellOperator = Callable[[str], None]
 """Gets lines for the operator."""
 
 
@@ -44,21 +44,21 @@ class ServeEnd(msgspec.Struct, frozen=True):
     is_superseded: bool = False
 
 
-class CoordinatorRunner:
+class RunningCoordinator:
     """One coordinator of the crawl ``name``, from its claim to its end."""
 
-    def __init__(self, name: str, records: SavedRecords, tell: Tell) -> None:
+    def __init__(self, name: str, records: SavedRecords, tell: TellOperator) -> None:
         self._name, self._records, self._tell = name, records, tell
         self._coordinator: Coordinator | None = None
         self._turn = asyncio.Lock()
-        self._waits_for = ""
+        self.waits_for = ""
         self.nodes = NodeLinks()
         self.callers: set[PeerLink] = set()
         self.ready = asyncio.Event()
         self.over: asyncio.Future[ServeEnd] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
-        return f"<CoordinatorRunner {self._coordinator!r} {self.nodes!r}>"
+        return f"<RunningCoordinator {self._coordinator!r} {self.nodes!r}>"
 
     # -- its life
 
@@ -85,7 +85,7 @@ class CoordinatorRunner:
             self.over.set_result(end)
 
     def part_from_peers(self) -> None:
-        """Tell callers that the coordinator ends, and close all connections."""
+        """TellOperator callers that the coordinator ends, and close all connections."""
         for caller in self.callers:
             caller.send_last(Refused("this coordinator has ended", is_final=False))
         for node in self.nodes:
@@ -93,11 +93,11 @@ class CoordinatorRunner:
 
     def note_waiting(self, text: str) -> None:
         """Note what the records wait for; an empty text when they wait no longer."""
-        if text and not self._waits_for:
+        if text and not self.waits_for:
             self._tell(f"waiting: {text}")
-        elif self._waits_for and not text:
+        elif self.waits_for and not text:
             self._tell("waiting is over")
-        self._waits_for = text
+        self.waits_for = text
 
     # -- what it hears
 
@@ -120,7 +120,7 @@ class CoordinatorRunner:
         """The state of everything; does not wait while a record does."""
         assert self._coordinator is not None
         status = self._coordinator.status(self._name, time.monotonic())
-        return msgspec.structs.replace(status, waits_for=self._waits_for)
+        return msgspec.structs.replace(status, waits_for=self.waits_for)
 
     async def _tick(self) -> None:
         coordinator, told_end = self._coordinator, ""

@@ -1,0 +1,173 @@
+"""What the commands that read a crawl share: a folder, or ``--cluster FILE`` for one on machines.
+
+With ``--cluster`` the argument DIR is left out. What is read is the state after the last commits
+of the shards; how old these are is told on standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
+
+if TYPE_CHECKING:
+    from lycosa.inspect.reader import CrawlReader
+    from lycosa.shard.cluster_view import ClusterView, OnReading, ReadingProgress, ShardPosition
+    from lycosa.shard.opened_cluster import OpenedCluster
+
+_OPTION = "--cluster"
+_EVERY_S = 0.2
+
+
+class CrawlPlace(NamedTuple):
+    """Where a crawl is: a folder, or the file of a cluster and the folder for downloads."""
+
+    folder: Path
+    cluster: Path | None = None
+    cache: Path | None = None
+
+
+class CrawlCommand(click.Command):
+    """A command whose first argument, DIR, is left out with ``--cluster``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if any(each == _OPTION or each.startswith(f"{_OPTION}=") for each in args):
+            args = [".", *args]
+        return super().parse_args(ctx, args)
+
+
+def crawl_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument DIR and the options ``--cluster`` and ``--cache``.
+
+    The function gets them as ``folder``, ``cluster`` and ``cache``.
+    """
+    path = click.Path(path_type=Path)
+    for add in (
+        click.option(
+            "--cache",
+            metavar="DIR",
+            type=path,
+            help="With --cluster: folder for downloaded files, which the next call uses again"
+            " [the user's cache folder].",
+        ),
+        click.option(
+            _OPTION,
+            metavar="FILE",
+            type=path,
+            help="Read the crawl of this cluster.toml; leave DIR out.",
+        ),
+        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
+    ):
+        function = add(function)
+    return function
+
+
+@contextmanager
+def reading_crawl(place: CrawlPlace, needs_all: bool = True) -> Iterator[CrawlReader]:
+    """A reader of the crawl. With ``needs_all`` all shards of a cluster are opened at once."""
+    from lycosa.inspect.reader import CrawlReader, read_folder
+
+    if place.cluster is None:
+        if place.cache is not None:
+            raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
+        yield read_folder(place.folder)
+        return
+    with opened_cluster(place) as opened:
+        if needs_all:
+            opened.view.open_shards()
+            tell_age(opened.view)
+        yield CrawlReader(opened.view)
+
+
+@contextmanager
+def opened_cluster(place: CrawlPlace) -> Iterator[OpenedCluster]:
+    """The crawl of ``place.cluster``, closed at the end."""
+    from lycosa.config.cluster_file import read_cluster_file
+
+    assert place.cluster is not None
+    given = read_cluster_file(place.cluster)
+    try:
+        from lycosa.shard.opened_cluster import OpenedCluster, default_cache
+    except ImportError as error:
+        raise click.UsageError(
+            f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
+        ) from error
+    line = ProgressLine()
+    opened = OpenedCluster(given, place.cache or default_cache(), _telling(line), line.say)
+    try:
+        yield opened
+    finally:
+        line.clear()
+        opened.close()
+
+
+def tell_age(view: ClusterView) -> None:
+    """Tell on standard error what state was read."""
+    click.echo(clean(f"lycosa: {age_of(list(view.shards.values()), time.time())}"), err=True)
+
+
+def age_of(shards: Sequence[ShardPosition], now: float) -> str:
+    """One sentence on the state of these shards and its age; ``now`` is wall time."""
+    walls = [each.wall for each in shards if each.wall]
+    if not walls:
+        return f"{counted(len(shards), 'shard')} without any commit"
+    if len(shards) == 1:
+        (only,) = shards
+        return (
+            f"shard {only.shard} as of commit {only.last.sequence} of term {only.last.term},"
+            f" {human_duration(now - only.wall)} old"
+        )
+    empty = len(shards) - len(walls)
+    return (
+        f"{len(shards)} shards, as of their last commits: the newest is"
+        f" {human_duration(now - max(walls))} old, the oldest {human_duration(now - min(walls))}"
+        + (f"; {empty} have none" if empty else "")
+    )
+
+
+class ProgressLine:
+    """One line on standard error that is rewritten; nothing when that is no terminal.
+
+    What a call waits for is told in any case, once.
+    """
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+        self._last, self._told = 0.0, ""
+
+    def show(self, text: str) -> None:
+        """Show progress, at most five times a second."""
+        if self._is_shown and time.monotonic() - self._last >= _EVERY_S:
+            self._last = time.monotonic()
+            sys.stderr.write(f"\r\x1b[K{clean(text)}\r")
+            sys.stderr.flush()
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        if text and text != self._told:
+            self._told = text
+            self.clear()
+            click.echo(clean(f"lycosa: {text}"), err=True)
+
+    def clear(self) -> None:
+        if self._is_shown and self._last:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _telling(line: ProgressLine) -> OnReading:
+    def told(progress: ReadingProgress) -> None:
+        line.show(
+            f"reading {progress.opened} of {counted(progress.shards, 'shard')}:"
+            f" {human_bytes(progress.bytes_here)} of {human_bytes(progress.bytes_all)} of"
+            f" snapshots, {human_count(progress.commits)} commits"
+        )
+
+    return told

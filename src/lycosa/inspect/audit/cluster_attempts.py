@@ -1,0 +1,74 @@
+"""Politeness of a crawl on many machines, by the attempt logs that its workers sent.
+
+Requests of a host come from the owners of its shard, one after the other, so each shard is judged
+by itself, its owners in the order of their terms. Between requests of one machine the monotonic
+clock decides. Between two machines wall clocks do: a node is refused when its clock differs by more
+than some seconds from the coordinator's, so two of them may differ by twice as much. Each node has
+a table of addresses of its own, so addresses are judged for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from lycosa.attempts import Attempt
+from lycosa.attempts.coverage import UnprovenTime, read_logged_file, unproven_times
+from lycosa.attempts.read import read_attempt_files
+from lycosa.attempts.shipping import parse_shipped_key
+from lycosa.cluster.rules import ClusterRules
+from lycosa.config.sections import PolitenessSection
+from lycosa.inspect.audit.politeness import PolitenessChecks
+from lycosa.inspect.audit.report import OnAuditProgress
+
+NODE_CLOCKS_S = 2 * ClusterRules().clock_off_s
+"""By how much the clocks of two nodes may differ."""
+
+
+class ClusterPoliteness:
+    """Reads the attempt logs of all shards.
+
+    ``files`` are the files of each shard under their keys, by term and number; ``terms`` the newest
+    term of each shard.
+    """
+
+    def __init__(
+        self,
+        section: PolitenessSection,
+        nodes: int,
+        want_hosts: bool,
+        progress: OnAuditProgress,
+    ) -> None:
+        divided = msgspec.structs.replace(
+            section,
+            address_delay_s=section.address_delay_s * nodes,
+            address_slots=max(section.address_slots // nodes, 1),
+        )
+        self.checks = PolitenessChecks(divided, want_hosts, progress)
+        self.checks.clock_tolerance_s = NODE_CLOCKS_S
+        self.unproven: list[UnprovenTime] = []
+
+    def run(self, files: Mapping[int, Sequence[Path]], terms: Mapping[int, int]) -> None:
+        """Check all shards of ``terms``."""
+        self.checks.check_attempts(self._attempts(files))
+        for shard, term in sorted(terms.items()):
+            logged = [
+                each
+                for path in files.get(shard, ())
+                if (each := read_logged_file(path, _number(path))) is not None
+            ]
+            self.unproven += unproven_times(shard, logged, term)
+        self.checks.hosts.add_note(
+            f"between requests of two machines the clocks may differ by {NODE_CLOCKS_S:g} s"
+        )
+
+    def _attempts(self, files: Mapping[int, Sequence[Path]]) -> Iterator[Attempt]:
+        for shard, paths in sorted(files.items()):
+            yield from read_attempt_files({shard: paths}, self.checks.note_damage)
+
+
+def _number(path: Path) -> int:
+    found = parse_shipped_key("/".join(path.parts[-3:]))
+    return found.number if found else 0

@@ -1,0 +1,92 @@
+"""The topic of captures against the segments: each capture is in it once, without a gap.
+
+Operators choose how long the topic keeps its rows, so the comparison begins with the first row that
+it still has.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import msgspec
+import numpy as np
+
+from lycosa.inspect.audit.captures import place_key
+from lycosa.inspect.audit.report import Check, OnAuditProgress
+from lycosa.shard.cluster_view import ClusterView
+from lycosa.shard.opened_cluster import OpenedCluster
+from lycosa.store import layout
+from lycosa.store.journal import JournalError
+from lycosa.system.wire import UNREADABLE
+
+_STEP = 5000
+
+
+class _FeedRow(msgspec.Struct):
+    """What identifies a capture in a row."""
+
+    url: str
+    segment: str
+    offset: int
+    fetch_number: int = 1
+
+
+_DECODER = msgspec.json.Decoder(_FeedRow)
+
+
+def check_feed(
+    opened: OpenedCluster, view: ClusterView, shards: list[int], progress: OnAuditProgress
+) -> Check:
+    """Compare the topic with the committed captures. Memory: 16 bytes a capture of one shard."""
+    check = Check("pages feed", "rows of the topic of captures against the journals, both ways")
+    for shard in shards:
+        _check_shard(check, opened, view, shard, progress)
+    return check
+
+
+def _check_shard(
+    check: Check,
+    opened: OpenedCluster,
+    view: ClusterView,
+    shard: int,
+    progress: OnAuditProgress,
+) -> None:
+    fed = array("Q")
+    first: tuple[str, int] | None = None
+    for done, value in enumerate(opened.read_feed(shard), 1):
+        if not value:
+            continue  # such a record means nothing
+        try:
+            row = _DECODER.decode(value)
+        except UNREADABLE as error:
+            check.add_breach(f"shard {shard}: row {done} cannot be read ({error})")
+            continue
+        if first is None:
+            first = row.segment, row.offset
+        fed.append(place_key(row.url, row.fetch_number, row.segment, row.offset))
+        if done % _STEP == 0:
+            progress("rows of the feed", done, 0)
+    keys = np.sort(np.frombuffer(fed, dtype=np.uint64)) if fed else np.empty(0, np.uint64)
+    twice = int((keys[1:] == keys[:-1]).sum())
+    check.expect(not twice, f"shard {shard}: {twice} rows are in the topic twice")
+    if first is None:
+        check.add_note(f"shard {shard}: the topic has no row")
+        return
+    stored = array("Q")
+    for segment in view.list_segments():
+        if layout.segment_worker(segment.name) != shard or segment.name < first[0]:
+            continue
+        try:
+            for each in view.read_rows(segment):
+                if (each.segment, each.offset) >= first:
+                    stored.append(place_key(each.url, each.fetch_number, each.segment, each.offset))
+        except JournalError as error:
+            check.add_breach(str(error))
+    wanted = np.sort(np.frombuffer(stored, dtype=np.uint64)) if stored else keys[:0]
+    missing = len(np.setdiff1d(wanted, keys))
+    check.checked += len(wanted)
+    check.expect(not missing, f"shard {shard}: {missing} captures are missing in the topic")
+    # the crawl may go on while the topic is read, so only a final state has no more rows
+    if view.shards[shard].is_final:
+        more = len(np.setdiff1d(keys, wanted))
+        check.expect(not more, f"shard {shard}: {more} rows are of no capture")

@@ -1,0 +1,84 @@
+"""A shard's topics for readers that own nothing: its commits, and parcels that it has not taken.
+
+Nothing is claimed or written, so the owner is not disturbed. Reading ends at what is committed
+now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lycosa.commit import Commit
+from lycosa.exchange import InboxDamaged, Parcel, PositionLost
+from lycosa.kafka.changelog import ChangelogDamaged, Fold, folded_commits
+from lycosa.kafka.client import KafkaClient, Tell
+from lycosa.kafka.parcels import parcels_of
+from lycosa.kafka.reading import PartitionReader, PositionGone, RecordBroken
+from lycosa.kafka.topics import Topics
+
+
+class KafkaLogReader:
+    """The commits of one shard.
+
+    ``tell`` is called with what a call waits for. ``close`` ends a wait in another thread.
+    """
+
+    def __init__(
+        self, client: KafkaClient, topics: Topics, crawl: str, shard: int, tell: Tell
+    ) -> None:
+        self._topic, self._crawl, self._shard = topics.changelog, crawl, shard
+        self._reader = PartitionReader(client, topics.changelog, shard, tell)
+        self.newest_term = 0
+        """The term of the newest claim, as the last complete ``read`` found it."""
+
+    def read(self) -> Iterator[Commit]:
+        """All commits that are kept, in order. Raises ``ChangelogDamaged`` and ``ReadingEnded``."""
+        first, _ = self._reader.limits()
+        fold = Fold(self._topic, self._shard, self._crawl, first)
+        try:
+            for found in folded_commits(fold, self._reader.read(None, None)):
+                yield fold.commit(found)
+        except (PositionGone, RecordBroken) as error:
+            raise ChangelogDamaged(self._topic, self._shard, -1, str(error)) from error
+        self.newest_term = fold.term
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def __repr__(self) -> str:
+        return f"KafkaLogReader({self._reader!r}, term={self.newest_term})"
+
+
+class KafkaInboxReader:
+    """The parcels for one shard that are in its topic."""
+
+    def __init__(
+        self, client: KafkaClient, topics: Topics, crawl: str, shard: int, tell: Tell
+    ) -> None:
+        self._crawl, self._shard = crawl, shard
+        self._reader = PartitionReader(client, topics.inbox, shard, tell)
+
+    def read_after(self, position: int) -> Iterator[Parcel]:
+        """The parcels behind a position of a commit, in order; some may occur several times.
+
+        Raises ``PositionLost``, ``InboxDamaged`` and ``ReadingEnded``.
+        """
+        first, behind = self._reader.limits()
+        if position < first:
+            raise PositionLost(self._shard, position, first + 1, behind)
+        if position >= behind:
+            return
+        try:
+            for offset, value in self._reader.read(position, None):
+                for _, parcel in parcels_of(self._crawl, self._shard, offset, value):
+                    yield parcel
+        except PositionGone as error:
+            raise PositionLost(self._shard, position, first + 1, behind) from error
+        except RecordBroken as error:
+            raise InboxDamaged(f"the inbox of shard {self._shard}: {error}") from error
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def __repr__(self) -> str:
+        return f"KafkaInboxReader({self._reader!r})"

@@ -1,0 +1,150 @@
+"""From a ``cluster.toml`` to a view of its crawl, on any machine that reaches the services.
+
+What is downloaded is kept in a cache folder of the crawl: files of snapshots, tables of sealed
+segments, attempt logs, the public suffix list. The folder may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lycosa.attempts.shipping import shipped_files
+from lycosa.config.cluster_file import ClusterFile
+from lycosa.exchange import Parcel
+from lycosa.folder.bucket import StoredCrawl, read_crawl
+from lycosa.kafka import (
+    KafkaClient,
+    KafkaInboxReader,
+    KafkaLogReader,
+    KafkaSettings,
+    Topics,
+    missing_topics,
+)
+from lycosa.kafka.reading import PartitionReader
+from lycosa.kafka.topics import PAGES
+from lycosa.kv.rocks import rocks_opener
+from lycosa.objects.cached import CachedObjects
+from lycosa.objects.opening import open_store
+from lycosa.objects.port import ObjectStore
+from lycosa.shard.cluster_view import ClusterView, CrawlStores, OnReading
+from lycosa.shard.view import CrawlOrigin
+from lycosa.store import layout
+from lycosa.system.durable import replace_file
+from lycosa.urls.identity import Sites
+
+
+class NotInitialized(Exception):
+    """The services are there, but not the crawl."""
+
+
+def default_cache() -> Path:
+    """The user's folder for crawls that are read from other machines."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "lycosa" / "crawls"
+
+
+class OpenedCluster:
+    """A crawl of a cluster, opened for reading: ``view`` and the services behind it.
+
+    ``cache`` is the folder under which the crawl gets a folder of its own. ``tell`` is called with
+    what a call waits for. Raises ``NotInitialized``, ``KafkaAway``, ``ObjectError``.
+    """
+
+    def __init__(
+        self,
+        given: ClusterFile,
+        cache: Path,
+        told: OnReading = lambda progress: None,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.given = given
+        if not given.objects:
+            raise NotInitialized(f"{given.path} has no [objects] url, so there is no crawl to read")
+        self.objects: ObjectStore = open_store(given.objects)
+        self.stored: StoredCrawl = read_crawl(self.objects, given)
+        self.crawl = self.stored.manifest.crawl
+        self.client = KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
+        self.topics = Topics(
+            given.name, given.shards, given.kafka.replication, given.kafka.min_insync
+        )
+        if missing := missing_topics(self.client, self.topics):
+            raise NotInitialized(
+                f"topic {missing[0]} is missing; `lycosa cluster init {given.path}` creates it"
+            )
+        self.tell = tell
+        self.cache = cache / self.crawl
+        self.reads_attempts = False
+        """Whether attempt logs are downloaded for the requests to a single URL."""
+        self._cached = CachedObjects(self.objects, self.cache / "objects")
+        self.view = ClusterView(self._origin(), self._stores(), told)
+
+    def close(self) -> None:
+        self.view.close()
+
+    def again(self) -> ClusterView:
+        """Another view of the crawl, as it is committed now."""
+        return ClusterView(self._origin(), self._stores())
+
+    def read_inbox(self, shard: int, position: int) -> Iterator[Parcel]:
+        """The parcels in a shard's topic behind a position of its commits."""
+        reader = KafkaInboxReader(self.client, self.topics, self.crawl, shard, self.tell)
+        try:
+            yield from reader.read_after(position)
+        finally:
+            reader.close()
+
+    def read_feed(self, shard: int) -> Iterator[bytes | None]:
+        """The rows of a shard in the topic of captures, as they are stored."""
+        reader = PartitionReader(self.client, self.topics.named(PAGES), shard, self.tell)
+        try:
+            for _, value in reader.read(None, None):
+                yield value
+        finally:
+            reader.close()
+
+    def _origin(self) -> CrawlOrigin:
+        return CrawlOrigin(
+            self.given.name,
+            self.stored.manifest,
+            self._sites,
+            lambda: self.stored.config,
+            find_derived=self._find_derived,
+            find_attempts=self._find_attempts,
+            has_places_everywhere=True,
+        )
+
+    def _stores(self) -> CrawlStores:
+        return CrawlStores(
+            self.objects,
+            lambda shard: KafkaLogReader(self.client, self.topics, self.crawl, shard, self.tell),
+            rocks_opener(64 << 20, 32 << 20),  # for all shards together
+            self.cache,
+        )
+
+    def _sites(self) -> Sites:
+        path = self.cache / "public_suffix_list.dat"
+        if not path.exists() or path.read_bytes() != self.stored.suffixes:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            replace_file(path, self.stored.suffixes)
+        return Sites(path)
+
+    def _find_derived(self, kind: str) -> Sequence[Path]:
+        """Local files of the sealed segments in the view."""
+        names = {segment.name for segment in self.view.list_segments() if segment.is_closed}
+        return sorted(
+            self._cached.local_file(each)
+            for each in self.objects.list(f"{kind}/")
+            if layout.stem_of(each.key) in names
+        )
+
+    def _find_attempts(self, partition: int) -> Mapping[int, Sequence[Path]] | None:
+        return {partition: self.attempt_files(partition)} if self.reads_attempts else None
+
+    def attempt_files(self, shard: int) -> list[Path]:
+        """The attempt logs of a shard that its workers sent, downloaded, oldest first."""
+        return [self._cached.local_file(each) for each in shipped_files(self.objects, shard)]
+
+    def __repr__(self) -> str:
+        return f"OpenedCluster({self.given.name}, {self.view!r})"

@@ -1,0 +1,262 @@
+"""Faults of a cluster, drawn by a seed: what they hit, when, for how long, and how they are undone.
+
+They may overlap: a node is cut off while a broker is down and the coordinator is started again. Only
+what is already disturbed is not hit again before it is well.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from enum import Enum
+from typing import NamedTuple
+
+from proofs.cluster_parts import Cluster, Node
+from proofs.programs import send
+from relay import Cut
+
+_PATIENCE_S = 60.0  # without progress, the next fault comes all the same
+
+
+class Fault(Enum):
+    """What happens."""
+
+    WORKER_KILLED = "worker killed"
+    NODE_KILLED = "node's program killed"
+    MACHINE_LOST = "machine lost"
+    NODE_LEFT = "node left in order"
+    COORDINATOR_KILLED = "coordinator killed"
+    BROKER_KILLED = "broker killed"
+    WORKER_STOPPED = "worker stopped and woken"
+    MACHINE_STOPPED = "machine stopped and woken"
+    NODE_CUT = "node cut off and healed"
+
+
+_WEIGHTS = {
+    Fault.WORKER_KILLED: 10,
+    Fault.NODE_KILLED: 4,
+    Fault.MACHINE_LOST: 5,
+    Fault.NODE_LEFT: 2,
+    Fault.COORDINATOR_KILLED: 5,
+    Fault.BROKER_KILLED: 5,
+    Fault.WORKER_STOPPED: 2,
+    Fault.MACHINE_STOPPED: 3,
+    Fault.NODE_CUT: 4,
+}
+_OF_NODES = {
+    Fault.NODE_KILLED,
+    Fault.MACHINE_LOST,
+    Fault.NODE_LEFT,
+    Fault.MACHINE_STOPPED,
+    Fault.NODE_CUT,
+}
+
+
+class Planned(NamedTuple):
+    """A fault, and the share of the undisturbed crawl's requests after which it comes."""
+
+    moment: float
+    fault: Fault
+
+
+def planned_faults(count: int, chance: random.Random) -> list[Planned]:
+    """Each kind in its share; a small number has each kind once first."""
+    kinds = list(_WEIGHTS)
+    chance.shuffle(kinds)
+    found = kinds[:count]
+    found += chance.choices(kinds, [_WEIGHTS[each] for each in kinds], k=count - len(found))
+    chance.shuffle(found)
+    moments = sorted(chance.uniform(0.02, 0.85) for _ in range(count))
+    return [Planned(*each) for each in zip(moments, found, strict=True)]
+
+
+class Undo(NamedTuple):
+    """What ends a fault; ordered by time."""
+
+    at: float
+    number: int
+    act: Callable[[], None]
+
+
+class Disturber:
+    """Brings the planned faults over a cluster; ``step`` is called again and again.
+
+    ``tell`` gets a line for each. What blocks (a broker that starts) runs on a thread; an error of
+    it is raised by the next step.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        faults: list[Planned],
+        chance: random.Random,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._cluster, self._chance, self._tell = cluster, chance, tell
+        self._left = list(reversed(faults))
+        self._undo: list[Undo] = []
+        self._threads = ThreadPoolExecutor(4)
+        self._under_way: list[Future[None]] = []
+        self._disturbed: set[object] = set()
+        self._last, self._number = time.monotonic(), 0
+        self.done: Counter[str] = Counter()
+
+    @property
+    def is_over(self) -> bool:
+        """All faults came, and all are undone."""
+        return not (self._left or self._undo or self._under_way)
+
+    def step(self, share: float) -> None:
+        """``share`` is how many requests there were, of those of the undisturbed crawl."""
+        now = time.monotonic()
+        for each in [each for each in self._under_way if each.done()]:
+            self._under_way.remove(each)
+            each.result()
+        while self._undo and self._undo[0].at <= now:
+            heapq.heappop(self._undo).act()
+        if self._left and (share >= self._left[-1].moment or now - self._last > _PATIENCE_S):
+            self._last = now
+            self._begin(self._left.pop().fault)
+
+    def undo_all(self) -> None:
+        """Everything is well again, at once."""
+        self._left.clear()
+        while self._undo:
+            heapq.heappop(self._undo).act()
+        for each in self._under_way:
+            each.result(180)
+        self._under_way.clear()
+        self._threads.shutdown()
+
+    # -- faults
+
+    def _begin(self, fault: Fault) -> None:
+        acts = {
+            Fault.WORKER_KILLED: self._kill_worker,
+            Fault.WORKER_STOPPED: self._stop_worker,
+            Fault.COORDINATOR_KILLED: self._kill_coordinator,
+            Fault.BROKER_KILLED: self._kill_broker,
+        }
+        if fault in _OF_NODES:
+            well = [node for node in self._cluster.nodes if self._is_well(node)]
+            what = self._disturb_node(fault, self._chance.choice(well)) if well else ""
+        else:
+            what = acts[fault]()
+        if not what:  # all that it could hit is disturbed: later
+            self._left.append(Planned(0.0, fault))
+            self._last = time.monotonic()
+            return
+        self.done[fault.value] += 1
+        self._tell(f"{fault.value}: {what}")
+
+    def _is_well(self, node: Node) -> bool:
+        return node not in self._disturbed and node.is_running
+
+    def _later(self, seconds: float, what: object, act: Callable[[], None], said: str) -> None:
+        """Undoes a fault after a time; ``what`` counts as disturbed until then."""
+        self._disturbed.add(what)
+        self._number += 1
+
+        def undo() -> None:
+            act()
+            self._disturbed.discard(what)
+            self._tell(said)
+
+        heapq.heappush(self._undo, Undo(time.monotonic() + seconds, self._number, undo))
+
+    def _worker(self) -> tuple[Node, int] | None:
+        found = [
+            (node, worker)
+            for node in self._cluster.nodes
+            if self._is_well(node)
+            for worker in node.workers()
+            if worker not in self._disturbed
+        ]
+        return self._chance.choice(found) if found else None
+
+    def _kill_worker(self) -> str:
+        if (found := self._worker()) is None:
+            return ""
+        send(found[1], signal.SIGKILL)
+        return f"{found[1]} of {found[0].name}"
+
+    def _stop_worker(self) -> str:
+        if (found := self._worker()) is None:
+            return ""
+        node, worker = found
+        send(worker, signal.SIGSTOP)
+        said = f"{worker} of {node.name} woken"
+        self._later(self._cluster.size.stop_s, worker, lambda: send(worker, signal.SIGCONT), said)
+        return f"{worker} of {node.name}"
+
+    def _kill_coordinator(self) -> str:
+        coordinator = self._cluster.coordinator
+        if coordinator in self._disturbed:
+            return ""
+        assert coordinator.is_running, f"the coordinator had ended: {coordinator.said()}"
+        coordinator.kill()
+        seconds = self._chance.choice([0.0, self._chance.uniform(5, 40)])
+        self._later(seconds, coordinator, coordinator.start, "coordinator started")
+        return f"for {seconds:.0f} s"
+
+    def _kill_broker(self) -> str:
+        broker = self._cluster.broker
+        if broker in self._disturbed:
+            return ""
+        number = self._chance.randrange(self._cluster.size.brokers)
+        broker.kill(number)
+        seconds = self._chance.uniform(2, 20)
+        self._disturbed.add(broker)
+
+        def restart() -> None:
+            broker.start()
+            self._disturbed.discard(broker)
+
+        self._later(
+            seconds,
+            object(),
+            lambda: self._under_way.append(self._threads.submit(restart)),
+            f"broker {number + 1} started",
+        )
+        return f"{number + 1} for {seconds:.0f} s"
+
+    def _disturb_node(self, fault: Fault, node: Node) -> str:
+        seconds = self._chance.uniform(2, 40)
+        if fault is Fault.NODE_CUT:
+            how = self._chance.choice(list(Cut))
+            node.network.cut_off(how)
+            seconds = self._cluster.size.stop_s
+            self._later(seconds, node, node.network.heal, f"{node.name} healed")
+            return f"{node.name}, {how.value}"
+        if fault is Fault.MACHINE_STOPPED:
+            everything = node.everything()
+            for pid in everything:
+                send(pid, signal.SIGSTOP)
+            seconds = self._cluster.size.stop_s
+
+            def wake() -> None:
+                for pid in everything:
+                    send(pid, signal.SIGCONT)
+
+            self._later(seconds, node, wake, f"{node.name} woken")
+            return f"{node.name}, {len(everything)} processes"
+        if fault is Fault.NODE_LEFT:
+            node.signal(signal.SIGTERM)
+            self._later(seconds + 20, node, lambda: self._return(node), f"{node.name} started")
+            return f"{node.name} for {seconds + 20:.0f} s"
+        node.kill() if fault is Fault.NODE_KILLED else node.kill_everything()
+        is_empty = fault is Fault.MACHINE_LOST and self._chance.random() < 0.5
+        if is_empty:
+            node.lose_disk()
+        self._later(seconds, node, node.start, f"{node.name} started")
+        return f"{node.name}{' with its disk' if is_empty else ''} for {seconds:.0f} s"
+
+    def _return(self, node: Node) -> None:
+        """A node that was told to leave has left by now, or is one more that hangs."""
+        assert node.wait(60), f"{node.name} did not leave: {node.said()}"
+        node.start()

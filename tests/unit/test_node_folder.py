@@ -1,0 +1,93 @@
+"""The local folder of a node: one node at a time, of one crawl, and what it keeps of processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.folder.names import spool_folder, suffix_list
+from lycosa.processes.node_folder import NodeFolder, NodeFolderError
+
+
+def acquired(path: Path, crawl: str = "id-1") -> NodeFolder:
+    folder = NodeFolder(path)
+    folder.acquire(crawl, "news", "a", 1.0)
+    return folder
+
+
+def test_two_nodes_in_one_folder_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    first = acquired(tmp_path / "n")
+    with pytest.raises(NodeFolderError, match=r"is in use by process .*--folder DIR"):
+        acquired(tmp_path / "n")
+    first.release()
+    acquired(tmp_path / "n").release()
+
+
+def test_a_folder_of_another_crawl_is_refused_and_unchanged(tmp_path: Path) -> None:
+    acquired(tmp_path / "n").release()
+    before = (tmp_path / "n" / "node.json").read_bytes()
+    with pytest.raises(NodeFolderError, match="another crawl"):
+        acquired(tmp_path / "n", "id-2")
+    assert (tmp_path / "n" / "node.json").read_bytes() == before
+    acquired(tmp_path / "n").release()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("crawl.json", "a crawl of one machine"), ("notes.txt", "notes.txt")]
+)
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / name).write_text("x")
+    with pytest.raises(NodeFolderError, match=message):
+        acquired(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_in_place_of_the_folder_and_a_damaged_file_are_named(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x")
+    with pytest.raises(NodeFolderError, match="is a file"):
+        acquired(tmp_path / "f")
+    acquired(tmp_path / "n").release()
+    (tmp_path / "n" / "node.json").write_text("{")
+    with pytest.raises(NodeFolderError, match="delete the folder"):
+        acquired(tmp_path / "n")
+
+
+def test_each_process_has_empty_tables_the_crawls_list_and_an_empty_spool(tmp_path: Path) -> None:
+    folder = acquired(tmp_path / "n")
+    folder.keep_suffixes(b"com\n")
+    first = folder.begin_process(3)
+    (first / "table").write_text("x")
+    (spool_folder(folder.shard_folder(3)) / "body").write_text("x")
+    folder.keep_suffixes(b"org\n")
+    second = folder.begin_process(3)
+    assert (first.name, second.name) == ("owner-1", "owner-2")
+    assert first.parent == second.parent == tmp_path / "n" / "s003"
+    assert list(second.iterdir()) == [] and (first / "table").exists()
+    assert list(spool_folder(second.parent).iterdir()) == []
+    assert suffix_list(second.parent).read_bytes() == b"org\n"
+    folder.release()
+
+
+def test_the_newest_tables_stay_at_a_start_and_none_when_the_shard_is_lost(tmp_path: Path) -> None:
+    folder = acquired(tmp_path / "n")
+    folder.keep_suffixes(b"com\n")
+    made = [folder.begin_process(shard) for shard in (0, 0, 12)]
+    folder.delete_unused_owners()
+    assert [path.exists() for path in made] == [False, True, True]
+    folder.delete_owners(12)
+    folder.delete_owners(7)  # of which nothing was ever here
+    assert [path.exists() for path in made] == [False, True, False]
+    folder.release()
+
+
+def test_the_term_of_the_last_process_survives_the_program(tmp_path: Path) -> None:
+    folder = acquired(tmp_path / "n")
+    folder.keep_suffixes(b"com\n")
+    assert folder.last_term(0) == -1
+    folder.begin_process(0)
+    folder.record_term(0, 5)
+    folder.release()
+    assert acquired(tmp_path / "n").last_term(0) == 5
+    (tmp_path / "n" / "s000" / "term.json").write_text("")
+    assert folder.last_term(0) == -1
