@@ -48,7 +48,9 @@ CREATE TABLE positions (
 );
 CREATE TABLE journals (
     segment text PRIMARY KEY,
-    bytes int8 NOT NULL
+    rows int8 NOT NULL,
+    bytes int8 NOT NULL,
+    is_closed boolean NOT NULL
 );
 CREATE TABLE urls ({urls}, PRIMARY KEY (url_hash, host_hash)) PARTITION BY HASH (url_hash);
 CREATE TABLE hosts ({hosts}, PRIMARY KEY (host_hash));

@@ -270,7 +270,7 @@ class ObjectSegments:
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``. Memory contains one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
-        source = io.BufferedReader(_Joined(self.read_journal(segment)))
+        source = io.BufferedReader(JoinedBytes(self.read_journal(segment)))
         return journal.rows_from(source, name, having)
 
     def read_journal(self, segment: StoredSegment) -> Iterator[bytes]:
@@ -278,7 +278,7 @@ class ObjectSegments:
         if self._is_sealed(segment.name):
             name = layout.file_name(layout.JOURNAL, segment.name)
             return self._sealed_journal(name, segment.journal_length)
-        return self._open_journal(segment)
+        return self.read_open_journal(segment)
 
     def read_warc(self, name: str, start: int, end: int) -> bytes:
         """The bytes of a segment's WARC between two offsets, fewer if it is shorter.
@@ -305,9 +305,10 @@ class ObjectSegments:
             yield data
             at += len(data)
 
-    def _open_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+    def read_open_journal(self, segment: StoredSegment, start: int = 0) -> Iterator[bytes]:
+        """The frames in the parts of a segment from byte ``start`` on. Raises ``ObjectError``."""
         for part in _joined(self._listed_parts(segment.name).get(segment.name, [])):
-            if part.rows < (segment.journal_length or 0):
+            if start <= part.rows < (segment.journal_length or 0):
                 yield self._rows_in(part)
 
     def _rows_in(self, part: StoredPart) -> bytes:
@@ -354,7 +355,7 @@ class ObjectSegments:
         return f"ObjectSegments(shard={self._shard}, committed={self._lengths})"
 
 
-class _Joined(io.RawIOBase):
+class JoinedBytes(io.RawIOBase):
     """Pieces of bytes as one file."""
 
     def __init__(self, pieces_of: Iterator[bytes]) -> None:
