@@ -98,7 +98,7 @@ class ClusterNode:
         self._workers = WorkerGroup(self.plan, session.memory.total, listener.show_event)
         hello = CoordinatorHello("node", name, session.given.name)
         self._dialers = [
-            CoordinatorDialer(address, credentials, hello, self._hear, listener.show_event)
+            CoordinatorDialer(address, credentials, hello, self._hear, self._show_connection)
             for address in session.given.coordinators
         ]
         self._machine: Machine | None = None
@@ -187,6 +187,10 @@ class ClusterNode:
         progress = self._workers.total()
         self._workers.tell_memory(progress)
         self._workers.tell_stalled(progress)
+
+    def _show_connection(self, text: str) -> None:
+        if not self.plan.is_leaving:
+            self._show(text)
 
     def _show(self, text: str, shard: int = -1) -> None:
         self._listener.show_event(text, shard)
