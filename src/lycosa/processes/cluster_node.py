@@ -93,6 +93,7 @@ class ClusterNode:
         listener: NodeListener,
     ) -> None:
         self._session = session
+        self._name = name
         self._listener = listener
         self.plan = NodePlan(time.time(), session.memory.most)
         self._workers = WorkerGroup(self.plan, session.memory.total, listener.show_event)
@@ -241,7 +242,8 @@ class ClusterNode:
             else:
                 self._show(
                     f"shard {act.shard} has failed: {act.failed.text}; the other shards continue."
-                    " When the cause is corrected, restart this node",
+                    f" When the cause is corrected, `lycosa cluster move {self._session.given.path}"
+                    f" {act.shard} {self._name}` starts it again",
                     act.shard,
                 )
 
