@@ -4,6 +4,7 @@ over a takeover, a trim and a broker's connection that is made again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,7 +13,7 @@ from kafka_broker import Broker
 from lycosa.commit import Commit, LogDamaged, Mark, PartitionBatch
 from lycosa.kafka import KafkaLog, Topics
 from lycosa.kafka.changelog import ClaimRecord, encoded
-from lycosa.kafka.log_follower import KafkaLogFollower
+from lycosa.kafka.changelog_reader import ChangelogReader
 
 pytestmark = pytest.mark.service
 CRAWL = "7d1c0a52"
@@ -20,7 +21,7 @@ Owner = Callable[[int], KafkaLog]
 
 
 def commit(shard: int, term: int, sequence: int, size: int = 3) -> Commit:
-    batch = PartitionBatch(shard, {b"key": bytes(size)})
+    batch = PartitionBatch(shard, {b"key": os.urandom(size)})
     return Commit(term=term, sequence=sequence, wall=1.0, batches=[batch], crawl=CRAWL, shard=shard)
 
 
@@ -44,20 +45,20 @@ def owner(kafka: Broker, topics: Topics) -> Iterator[Owner]:
 
 
 @pytest.fixture
-def follower(kafka: Broker, topics: Topics) -> Iterator[KafkaLogFollower]:
-    made = KafkaLogFollower(kafka.client, topics, CRAWL, lambda text: None)
+def follower(kafka: Broker, topics: Topics) -> Iterator[ChangelogReader]:
+    made = ChangelogReader(kafka.client, topics, CRAWL, lambda text: None)
     yield made
     made.close()
 
 
-def news(follower: KafkaLogFollower) -> dict[int, list[Mark]]:
+def news(follower: ChangelogReader) -> dict[int, list[Mark]]:
     found: dict[int, list[Mark]] = {}
     for each in follower.read_new():
         found.setdefault(each.shard, []).append(each.mark)
     return found
 
 
-def test_each_commit_is_given_once_over_takeovers(owner: Owner, follower: KafkaLogFollower) -> None:
+def test_each_commit_is_given_once_over_takeovers(owner: Owner, follower: ChangelogReader) -> None:
     assert news(follower) == {}
     first, second = owner(0), owner(1)
     first.append(commit(0, 1, 1))
@@ -71,7 +72,7 @@ def test_each_commit_is_given_once_over_takeovers(owner: Owner, follower: KafkaL
 
 
 def test_a_follower_that_was_closed_begins_with_the_oldest_commit(
-    owner: Owner, follower: KafkaLogFollower
+    owner: Owner, follower: ChangelogReader
 ) -> None:
     log = owner(1)
     log.append(commit(1, 1, 1))
@@ -80,24 +81,26 @@ def test_a_follower_that_was_closed_begins_with_the_oldest_commit(
     assert news(follower) == {1: [Mark(1, 1)]}
 
 
-def test_a_trimmed_log_is_given_from_its_oldest_commit(
-    kafka: Broker, topics: Topics, owner: Owner, follower: KafkaLogFollower
+def test_a_log_trimmed_beyond_what_was_read_is_given_from_its_oldest_commit(
+    owner: Owner, follower: ChangelogReader
 ) -> None:
-    log = owner(0)
-    log.append(commit(0, 1, 1))
-    assert news(follower) == {0: [Mark(1, 1)]}
-    for sequence in range(2, 9):
-        log.append(commit(0, 1, sequence))
-        log.trim(sequence)
-    found = news(follower)[0]
-    assert found[-1] == Mark(1, 8)
-    late = KafkaLogFollower(kafka.client, topics, CRAWL, lambda text: None)
-    assert news(late)[0][0] > Mark(1, 1)
-    late.close()
+    first, second = owner(0), owner(1)
+    first.append(commit(0, 1, 1))
+    second.append(commit(1, 1, 1))
+    assert news(follower) == {0: [Mark(1, 1)], 1: [Mark(1, 1)]}
+    for sequence in range(2, 30):  # more than a consumer fetches in advance
+        first.append(commit(0, 1, sequence, size=400_000))
+    first.trim(28)
+    first.trim(29)
+    second.append(commit(1, 1, 2))
+    found = news(follower)
+    assert found[0][-1] == Mark(1, 29)
+    assert len(found[0]) < 28
+    assert found[1] == [Mark(1, 2)]
 
 
 def test_a_log_of_another_crawl_is_damage(
-    kafka: Broker, topics: Topics, follower: KafkaLogFollower
+    kafka: Broker, topics: Topics, follower: ChangelogReader
 ) -> None:
     kafka.write(topics.changelog, 0, [encoded(ClaimRecord("another", b"0" * 16))])
     with pytest.raises(LogDamaged, match="another"):
