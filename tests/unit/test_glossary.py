@@ -30,12 +30,12 @@ SENTENCES = {
 _ORDINARY = """
 acknowledgement address addressing anchor answered aside ask asked asker assembled back began
 block board book borrowed bound cache cause change checker client clock
-code column completed config
+code column completed config dialer folder follower
 connection contact content cookie cost counter crash data decoded died disagreement discovery
 document element ended entry examined extension extensions failed feed fetched field file filter
 finder finding found gap gathered guesser handle hash header health held hello holder identifier in
 index info joined judged judgement keep keeping key kind known learned leased leasing limit link
-list listener listing live lock log machine manner matcher meaning memory message meter model
+group list listener listing live lock log machine manner matcher meaning memory message meter model
 move name new news note number obstacle opener opening option order packed pair park parsed passed piece
 pin point postpone price process protocol purpose query question queue range rate reader reading
 ready receiver record recovered recycled reliever reparsed reparser reply report request

@@ -20,7 +20,8 @@ from lycosa.shard.opened_cluster import OpenedCluster
 from lycosa.shard.view import CrawlView
 from lycosa.store import StoredSegment, layout
 from lycosa.store.journal import lines_from
-from lycosa.store.object_segments import JoinedBytes, ObjectSegments
+from lycosa.store.object_segments import ObjectSegments
+from lycosa.store.stored_parts import PieceFile
 
 _LISTED_EVERY_S = 15.0
 
@@ -92,7 +93,7 @@ class ClusterSource:
             position = read.get(name, UNREAD)
             # one that the commits still name as open is read as such until they do not
             if not position.is_closed and name not in named:
-                stream = io.BufferedReader(JoinedBytes(self._reader(name).read_journal(segment)))
+                stream = io.BufferedReader(PieceFile(self._reader(name).read_journal(segment)))
                 lines = islice(lines_from(stream, name, has_header=True), position.rows, None)
                 yield CaptureLines(name, segment.journal_length or 0, True, lines)
 

@@ -1,8 +1,8 @@
 """The costs and limits of the exchange between shards, for ``lycosa simulate --shards``.
 
 The defaults are measured: records by ``python -m bench.kafka`` (bench/RESULTS.md, records of 5 and
-of 92 kB), questions by ``python -m bench.inquiry`` (over TLS), rows and bytes with the crawler's own encoders. Acknowledgements are those of three
-brokers with replication 3.
+of 92 kB), questions by ``python -m bench.inquiry`` (over TLS), rows and bytes with the crawler's
+own encoders. Acknowledgements are those of three brokers with replication 3.
 """
 
 from __future__ import annotations
