@@ -47,11 +47,15 @@ class CommitRecord(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, array_like=True, tag="saved"):
-    """A snapshot has all commits up to ``sequence``."""
+    """A snapshot has all commits up to ``sequence``.
+
+    ``assignment`` is that of the owner's claim, which may be trimmed away.
+    """
 
     crawl: str
     term: int
     sequence: int
+    assignment: int = 0
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -137,6 +141,7 @@ class Fold:
             self.assignment = max(self.assignment, record.assignment)
         elif record.term >= self.term:
             self.saved = max(self.saved, record.sequence)
+            self.assignment = max(self.assignment, record.assignment)
         return None
 
     def commit(self, found: FoundCommit) -> Commit:
