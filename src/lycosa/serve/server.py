@@ -44,6 +44,8 @@ from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE
 
 _LEFT_S = 60.0  # a caller that left before it had asked everything may come back for so long
+_READY_S = 5.0  # a connection waits no longer until the crawl is claimed: it would be kept in vain
+_MOST_OPEN = 64  # requests that are not answered; each is kept with its seeds
 _MAX_FRAME_BYTES = 32 * 1024 * 1024
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EADDRINUSE)
 ReadLimits = Callable[[], LimitSection]
@@ -61,7 +63,7 @@ def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
 
 
 class CoordinatorServer:
-    """The port of one coordinator."""
+    """The port of one coordinator. A caller that left may come back for ``left_s``."""
 
     def __init__(
         self,
@@ -69,9 +71,10 @@ class CoordinatorServer:
         runner: RunningCoordinator,
         read_limits: ReadLimits,
         tell: TellOperator,
+        left_s: float = _LEFT_S,
     ) -> None:
         self._given, self._runner = given, runner
-        self._read_limits, self._tell = read_limits, tell
+        self._read_limits, self._tell, self._left_s = read_limits, tell, left_s
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -109,6 +112,7 @@ class CoordinatorServer:
         try:
             rules = cluster_rules(self._given, config)
             await runner.claim(self._given.shards, config.limits, rules)
+            self._begin(self._await_callers())
             await runner.run()
         except OutcomeUnknown:
             return  # it was ended while it waited
@@ -131,7 +135,12 @@ class CoordinatorServer:
             self._tell(f"{greeting.role} {greeting.name!r} from {peer} is refused: {reason}")
             await stream.send(_encoded_refusal(reason))
             return
-        await self._runner.ready.wait()
+        try:
+            async with asyncio.timeout(_READY_S):
+                await self._runner.ready.wait()
+        except TimeoutError:
+            await stream.send(_encoded_refusal("it has not claimed the crawl yet", is_final=False))
+            return
         link = PeerLink(stream, greeting.name, peer)
         sending = asyncio.create_task(link.run())
         try:
@@ -191,6 +200,10 @@ class CoordinatorServer:
         if reason := refusal_of(message, runner.status()):
             link.send_message(Refused(reason))
             return
+        if isinstance(message, Ask) and runner.status().open_requests >= _MOST_OPEN:
+            reason = f"{_MOST_OPEN} requests are not answered yet"
+            link.send_message(Refused(reason, is_final=False))
+            return
         if isinstance(message, Ask):
             link.calls.add(message.request.call)
             link.is_seeding = True
@@ -211,9 +224,19 @@ class CoordinatorServer:
 
     async def _await_return(self) -> None:
         """Wait for a caller that left; then do not wait for its requests any more."""
-        await asyncio.sleep(_LEFT_S)
+        await asyncio.sleep(self._left_s)
         if not self._is_seeded:
             await self._runner.hear(CALLER, NoMoreAsks())
+
+    async def _await_callers(self) -> None:
+        """Wait for the callers of the coordinator before this one, as ``_await_return`` does.
+
+        A crawl without any URL waits for its first caller.
+        """
+        while self._runner.status().expects_asks:
+            await asyncio.sleep(self._left_s)
+            if self._runner.status().progress.discovered and not self._is_seeded:
+                await self._runner.hear(CALLER, NoMoreAsks())
 
     async def _follow_limits(self) -> None:
         """A crawl that ended by a limit continues under the limits that are stored now."""
@@ -228,8 +251,8 @@ class CoordinatorServer:
         task.add_done_callback(self._tasks.discard)
 
 
-def _encoded_refusal(reason: str) -> bytes:
-    return encode_node_message(Refused(reason))
+def _encoded_refusal(reason: str, is_final: bool = True) -> bytes:
+    return encode_node_message(Refused(reason, is_final))
 
 
 async def _open(server: FrameServer, addresses: Sequence[str]) -> str:
