@@ -126,13 +126,16 @@ class Process:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Waits until a condition holds, which is asked after each message."""
-        async with asyncio.timeout(LONGEST_S):
-            while not holds():
-                assert not self._running.done(), f"it ended: {self._running.result()}"
-                self._news.clear()
-                waiting = asyncio.ensure_future(self._news.wait())
-                await asyncio.wait({waiting, self._running}, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                while not holds():
+                    assert not self._running.done(), f"it ended: {self._running.result()}"
+                    self._news.clear()
+                    news = asyncio.ensure_future(self._news.wait())
+                    await asyncio.wait({news, self._running}, return_when=asyncio.FIRST_COMPLETED)
+                    news.cancel()
+        except TimeoutError as error:
+            raise AssertionError(f"it does not come: {self.progress}") from error
 
     async def opened(self) -> WorkerStatus:
         await self.until(lambda: self.status)
@@ -173,8 +176,11 @@ class Process:
         return await self.ended()
 
     async def ended(self) -> Ended | Failed | None:
-        async with asyncio.timeout(LONGEST_S):
-            return await self._running
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                return await asyncio.shield(self._running)
+        except TimeoutError as error:
+            raise AssertionError(f"it does not end: {self.progress}") from error
 
     async def kill(self) -> None:
         """As ``kill -9``; returns when it is gone."""

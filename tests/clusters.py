@@ -21,12 +21,27 @@ from pathlib import Path
 from typing import Any
 
 from kafka_broker import Broker
-from lycosa.synthetic import RequestLog
+from lycosa.config.sections import PolitenessSection
+from lycosa.synthetic import RequestLog, SyntheticWeb
+from lycosa.synthetic.hosts import host_name
+from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.request_log import LoggedRequest
+from serving import served_with_log
 
 LYCOSA = [sys.executable, "-P", "-c", "import sys; from lycosa.cli import main; sys.exit(main())"]
 LONGEST_S = 240.0
 """How long a test waits for anything."""
+SETTINGS = {
+    "scope.rule": "any",
+    "dns.pins": '["*=127.0.0.1"]',
+    "fetch.allow_addresses": '["127.0.0.0/8"]',
+    "fetch.total_s": "5",  # an owner after an unclean end waits 30 s more than that
+    "parse.language": "false",
+    "politeness.delay_s": "0.1",
+    "politeness.address_delay_s": "0",
+    "politeness.address_slots": "60",
+    "agent.contact": "test@example.org",
+}
 
 
 class Program:
@@ -78,17 +93,20 @@ class Program:
 
     def end(self) -> None:
         """Kill it, if it still runs, and all that it has started."""
-        with suppress(ProcessLookupError):
-            self.wake()
+        self.wake()
         self.process.kill()
         self.process.wait(30)
         self._reader.join(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def children(self) -> list[int]:
         """The processes that it has started, such as the workers of a node."""
-        path = Path(f"/proc/{self.process.pid}/task")
-        found = [(task / "children").read_text().split() for task in path.iterdir()]
-        return [int(pid) for pids in found for pid in pids]
+        found: list[int] = []
+        with suppress(OSError):  # it has ended
+            for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+        return found
 
     def freeze(self) -> None:
         """Stop it and its children, as a machine that is suspended."""
@@ -227,3 +245,46 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+# -- the web
+
+
+def seed_at(port: int) -> str:
+    return f"http://{host_name(0)}:{port}/"
+
+
+def pages_of(log: RequestLog) -> set[str]:
+    """What was answered with a page; the port is another one in each test."""
+    return {
+        each.host.partition(":")[0] + each.path
+        for each in log.exchanges
+        if each.status == 200 and each.path != "/robots.txt"
+    }
+
+
+def crawled_by_one_machine(plan: WebPlan, folder: Path) -> set[str]:
+    """The pages that ``lycosa crawl`` fetches on one machine, without delays."""
+    settings = {**SETTINGS, "politeness.delay_s": "0", "politeness.max_crawl_delay_s": "0"}
+    pairs = [part for each in settings.items() for part in ("--set", "=".join(each))]
+    log = RequestLog()
+    with served_with_log(SyntheticWeb(plan), log=log) as (port, _):
+        command = [*LYCOSA, "crawl", seed_at(port), "--dir", str(folder), *pairs]
+        subprocess.run(command, check=True, timeout=LONGEST_S, capture_output=True)
+    return pages_of(log)
+
+
+def politeness(settings: Mapping[str, str]) -> PolitenessSection:
+    """What ``is_polite`` judges by."""
+    return PolitenessSection(
+        delay_s=float(settings["politeness.delay_s"]),
+        address_delay_s=0.0,
+        address_slots=int(settings["politeness.address_slots"]),
+    )
+
+
+def states_of(cluster: RealCluster) -> dict[str, int]:
+    """How many URLs are in each state; each one is in one."""
+    progress = cluster.status()["progress"]
+    assert sum(progress["states"].values()) == progress["discovered"], progress
+    return {state: count for state, count in progress["states"].items() if count}

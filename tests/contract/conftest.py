@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import postgres_server
 from kafka_broker import Broker, started
+from postgres_server import PostgresServer
 from raw_server import World
 
 
@@ -24,3 +26,10 @@ def kafka() -> Iterator[Broker]:
     """A Kafka broker that nothing kills: on a busy machine it may be silent for seconds."""
     with started(session_s=60.0) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that nothing kills; each test uses a schema of its own."""
+    with postgres_server.started() as server:
+        yield server

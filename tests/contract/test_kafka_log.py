@@ -185,6 +185,17 @@ def test_a_trim_keeps_the_numbers_of_terms(owner: Owner) -> None:
     assert (claim.term, claim.reach, claim.latest) == (4, Mark(3, 5), commit(3, 9))
 
 
+def test_a_trim_keeps_the_greatest_assignment(owner: Owner) -> None:
+    log = owner(assignment=7)
+    log.claim()
+    for sequence in range(1, 10):
+        log.append(commit(1, sequence))
+    log.trim(4)
+    log.trim(8)
+    with pytest.raises(Fenced, match="assignment 7 is newer than 6"):
+        owner(assignment=6).claim()
+
+
 def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owner: Owner) -> None:
     log = owner()
     log.claim()
@@ -210,14 +221,3 @@ def test_a_topic_of_another_crawl_is_damage_and_that_crawl_continues(
     foreign.close()
     log.append(commit(1, 1))
     assert owner().claim().latest == commit(1, 1)
-
-
-def test_a_trim_keeps_the_greatest_assignment(owner: Owner) -> None:
-    log = owner(assignment=7)
-    log.claim()
-    for sequence in range(1, 10):
-        log.append(commit(1, sequence))
-    log.trim(4)
-    log.trim(8)
-    with pytest.raises(Fenced, match="assignment 7 is newer than 6"):
-        owner(assignment=6).claim()

@@ -34,9 +34,12 @@ async def reversed_body(body: bytes) -> bytes:
 
 @asynccontextmanager
 async def inquiry(
-    crawl: str = "c", credentials: Credentials = CREDENTIALS, call_s: float = 20.0
+    crawl: str = "c",
+    credentials: Credentials = CREDENTIALS,
+    call_s: float = 20.0,
+    silent_s: float = 30.0,
 ) -> AsyncIterator[NetworkInquiry]:
-    end = NetworkInquiry(credentials, crawl, answer_s=ANSWER_S, call_s=call_s)
+    end = NetworkInquiry(credentials, crawl, answer_s=ANSWER_S, call_s=call_s, silent_s=silent_s)
     try:
         yield end
     finally:
@@ -271,13 +274,10 @@ async def test_after_closing_nothing_is_asked() -> None:
         assert await seconds(asking) < ANSWER_S + 0.3
 
 
-async def test_workers_that_do_not_answer_for_long_are_reported_until_they_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("lycosa.network.inquiry._SILENT_S", 0.05)
+async def test_workers_that_do_not_answer_for_long_are_reported_until_they_do() -> None:
     async with serving(CREDENTIALS) as port:
         address = port.address
-    async with inquiry() as asking:
+    async with inquiry(silent_s=0.05) as asking:
         asking.follow_routes({1: address})
         assert asking.trouble == ""
         await seconds(asking)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,11 @@ from lycosa.config.sections import PolitenessSection, StoreSection
 from lycosa.objects.opening import open_store
 from lycosa.synthetic import Faults, Response
 from stored_crawl import cluster_file, put_crawl
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 pytestmark = pytest.mark.service
 
@@ -41,7 +48,7 @@ WEB |= {f"http://{HOSTS[0]}/old": moved("/a")}
 WEB |= {f"http://{HOSTS[1]}/robots.txt": robots("User-agent: *", "Disallow: /b")}
 CONFIG = msgspec.structs.replace(
     QUICK,
-    store=StoreSection(commit_pages=4, segment_bytes=100_000, segment_age_s=10.0),
+    store=StoreSection(commit_pages=4, segment_bytes=100_000, segment_age_s=2.0),
     politeness=PolitenessSection(jitter=0.0),
 )
 ENDS = {"finished": "", "killed": "commit:settled"}
@@ -65,7 +72,7 @@ def both(
 ) -> Iterator[Both]:
     place = tmp_path_factory.mktemp("both")
     point = ENDS[request.param]
-    faults = Faults(random.Random(1), crash_at=5, crash_point=point) if point else None
+    faults = Faults(random.Random(1), crash_at=7, crash_point=point) if point else None
     crawl_folder(
         place / "crawl", Pages(WEB), [f"http://{host}/" for host in HOSTS], CONFIG, faults=faults
     )
@@ -133,6 +140,8 @@ def test_every_url_is_explained_the_same_with_its_shard(asking: Asking, both: Bo
             shards.add(facts["shard"])
         for each in (folder, cluster):
             each["facts"] = {k: v for k, v in each["facts"].items() if k not in ALONE}
+            if "warc" in each["facts"]:  # closed in the folder before a commit says so
+                each["facts"]["warc"] = each["facts"]["warc"].removesuffix(".open")
             # links are searched only when asked to
             each["headline"] = each["headline"].partition(",")[0].partition(";")[0]
         if folder["verdict"] in ("never_seen", "refused_by_scope"):
@@ -185,5 +194,142 @@ def test_the_audit_lists_what_it_cannot_prove(asking: Asking, both: Both) -> Non
         {0, 1, 2} if both.is_killed else {1, 2}
     )
     text = asking.ask("audit")[1]
-    assert "no file of terms 1 to 1 was sent" in text
+    assert "no file of term 1 was sent" in text
     assert ("Not ended orderly" in text) is both.is_killed
+
+
+class Damaged:
+    """A copy of the objects with some damage, read with the same topics."""
+
+    def __init__(self, both: Both, place: Path) -> None:
+        self.bucket = place / "bucket"
+        shutil.copytree(both.file.parent / "bucket", self.bucket)
+        self.file = place / "cluster.toml"
+        text = both.file.read_text()
+        self.file.write_text(text.replace(str(both.file.parent / "bucket"), str(self.bucket)))
+        self._cache = place / "cache"
+
+    def one(self, kind: str) -> Path:
+        """A file of this kind."""
+        return sorted((self.bucket / kind).iterdir())[0]
+
+    def audit(self, capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
+        """The first breaches of each check that found any."""
+        capsys.readouterr()
+        args = [
+            "audit",
+            "--cluster",
+            str(self.file),
+            "--cache",
+            str(self._cache),
+            "--json",
+            "--all",
+        ]
+        code = main(args)
+        report = json.loads(capsys.readouterr().out)
+        assert (code == 0) is report["clean"]
+        return {check["name"]: check["first"] for check in report["checks"] if check["breaches"]}
+
+
+@pytest.fixture
+def damaged(both: Both, tmp_path: Path) -> Damaged:
+    return Damaged(both, tmp_path)
+
+
+def test_a_missing_warc_is_a_breach(damaged: Damaged, capsys: pytest.CaptureFixture[str]) -> None:
+    path = damaged.one("warc")
+    path.unlink()
+    assert any(path.name in told for told in damaged.audit(capsys)["warc"])
+
+
+def test_a_changed_byte_of_a_warc_is_a_breach(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = damaged.one("warc")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert "warc" in damaged.audit(capsys)
+
+
+def test_a_missing_journal_is_a_breach(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged.one("journal").unlink()
+    assert {"captures", "once"} <= damaged.audit(capsys).keys()
+
+
+def test_a_missing_table_of_pages_is_a_breach(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = damaged.one("pages")
+    path.unlink()
+    assert damaged.audit(capsys) == {"pages": [f"pages/{path.name} is missing"]}
+
+
+def test_a_table_of_no_segment_is_a_breach_when_the_crawl_has_ended(
+    both: Both, damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = damaged.one("links")
+    shutil.copy(path, path.with_name("odd-w000-000001-20250101000000.parquet"))
+    assert damaged.audit(capsys).keys() == (set() if both.is_killed else {"links"})
+
+
+def test_a_request_that_came_too_early_is_a_breach(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One pause of the log is longer than what was waited."""
+    (path,) = (damaged.bucket / "attempts" / "00000").iterdir()
+    with zstd.open(path, "rb") as file:
+        lines = file.read().split(b"\n")
+    at = next(number for number, line in enumerate(lines) if line.startswith(b"E\t"))
+    fields = lines[at].split(b"\t")
+    fields[-1] = b"900000000"
+    lines[at] = b"\t".join(fields)
+    with zstd.open(path, "wb") as file:
+        file.write(b"\n".join(lines))
+    (told,) = damaged.audit(capsys)["host pauses"]
+    assert "900.000000 s were due" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("shards = 3", "shards = 4"), "created with 3 shards"),
+        (('name = "', 'name = "other-'), "belongs to the cluster crawl"),
+        (("[objects]\nurl", "#"), "has no"),
+    ],
+)
+def test_a_wrong_file_is_explained(
+    both: Both,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: tuple[str, str],
+    told: str,
+) -> None:
+    file = tmp_path / "cluster.toml"
+    text = both.file.read_text()
+    if told == "has no":
+        text = text.partition("[objects]")[0]
+    file.write_text(text.replace(*change))
+    assert main(["status", "--cluster", str(file), "--cache", str(tmp_path)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_topics_that_are_missing_are_named(
+    both: Both, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = Damaged(both, tmp_path)
+    (damaged.bucket / "cluster.json").write_text('{"name": "never-made", "format": 1}')
+    text = damaged.file.read_text()
+    name = text.partition('"')[2].partition('"')[0]
+    damaged.file.write_text(text.replace(f'"{name}"', '"never-made"'))
+    assert main(["status", "--cluster", str(damaged.file)]) == 2
+    assert "topic never-made.changelog is missing; `lycosa cluster init" in capsys.readouterr().err
+
+
+def test_options_of_clusters_need_a_cluster(both: Both, capsys: pytest.CaptureFixture[str]) -> None:
+    for args in (["audit", "--feed"], ["explain", "--links"], ["status", "--cache", "x"]):
+        extra = ["http://a.example/"] if args[0] == "explain" else []
+        assert main([args[0], str(both.folder), *extra, *args[1:]]) == 2
+        assert "--cluster" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, MutableMapping
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -194,14 +195,30 @@ class Stored(Cluster):
         log, folder = MemoryLog(self.changelog), self._folder / f"owner-{next(self._numbers)}"
         local = FolderSnapshots(folder, Config(), rocks_opener(1 << 20, 1 << 20), [0])
         store, now = self.objects.store, lambda: self._now
-        return Ground(
-            log, MemorySegments({}, 0), ObjectSnapshots(store, 0, log, folder, local, now)
-        )
+        snapshots = ObjectSnapshots(store, 0, log, folder, local, now)
+        snapshots.earlier = self.earlier()
+        return Ground(log, MemorySegments({}, 0), snapshots)
+
+    def earlier(self) -> list[Path]:
+        """The folders of dead owners that the next one may use."""
+        return []
+
+
+class SameMachine(Stored):
+    """An owner on the machine of those before it uses what they have locally."""
+
+    def earlier(self) -> list[Path]:
+        return sorted(self._folder.glob("owner-*"))
 
 
 def in_folder(folder: Path) -> Stored:
     (folder / "store").mkdir()
     return Stored(folder, FolderStore((folder / "store").as_uri(), folder / "store"))
+
+
+def on_one_machine(folder: Path) -> SameMachine:
+    (folder / "store").mkdir()
+    return SameMachine(folder, FolderStore((folder / "store").as_uri(), folder / "store"))
 
 
 def on_s3(folder: Path) -> Stored:
@@ -212,11 +229,13 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "folder": Folder,
     "memory": Cluster,
     "folder store": in_folder,
+    "same machine": on_one_machine,
 }
 MARKED = [
     "folder",
     "memory",
     "folder store",
+    "same machine",
     pytest.param("s3", marks=[needs_s3, pytest.mark.service]),
 ]
 if s3_program() is not None:
@@ -569,6 +588,33 @@ def test_each_owner_has_a_table_of_its_own(cluster: Cluster) -> None:
     assert b"k" not in before.rows()
     with pytest.raises(Fenced):
         before.commit({b"k": b"before"})
+
+
+def _with_a_table(place: Stored) -> tuple[dict[bytes, bytes], set[str]]:
+    """The rows of a dead owner, and the contents of its table files by the store."""
+    history = with_snapshots(place, 2, upto=3)
+    rows = history.owner.rows()
+    history.crash()
+    listed = place.objects.store.list("files/00000/")
+    return rows, {each.key.rpartition("/")[2] for each in listed}
+
+
+def test_table_files_that_are_here_are_linked_and_not_read_from_the_store(tmp_path: Path) -> None:
+    place = on_one_machine(tmp_path)
+    rows, contents = _with_a_table(place)
+    tables = list(tmp_path.glob("owner-*/state/p00000/*.sst"))
+    here = {sha256(path.read_bytes()).hexdigest() for path in tables} & contents
+    assert here
+    place.objects.store.delete(f"files/00000/{content}" for content in here)
+    assert Owner(place).rows() == rows
+
+
+def test_a_table_file_with_another_content_is_read_from_the_store(tmp_path: Path) -> None:
+    place = on_one_machine(tmp_path)
+    rows, _ = _with_a_table(place)
+    for path in tmp_path.glob("owner-*/state/p00000/*.sst"):
+        path.write_bytes(bytes(path.stat().st_size))
+    assert Owner(place).rows() == rows
 
 
 def test_url_seen_confirms_nothing_that_only_an_index_holds(cluster: Cluster) -> None:

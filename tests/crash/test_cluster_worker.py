@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,9 @@ from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served_with_log
 
 pytestmark = pytest.mark.service
-WEB = SyntheticWeb(WebPlan(seed=3, hosts=4, pages=8, page_bytes=400, links=6, cross_links=0.3))
+WEB = SyntheticWeb(
+    WebPlan(seed=3, hosts=4, pages=8, page_bytes=400, links=6, cross_links=0.3, gone=0.15)
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +58,15 @@ def settings(delay_s: float = 0.05, total_s: float = 2.0) -> Config:
     )
 
 
+def rows(bed: Bed, kind: str) -> list[dict[str, Any]]:
+    """What readers of a feed get."""
+    return [json.loads(each) for each in bed.broker.values(bed.topics.named(kind), 0)]
+
+
 def captures(bed: Bed) -> Counter[tuple[str, int]]:
     """The pages in the feed, by URL and fetch number."""
-    rows = [json.loads(each) for each in bed.broker.values(bed.topics.named("pages"), 0)]
-    return Counter((row["url"], row["fetch_number"]) for row in rows if not row.get("kind"))
+    pages = [row for row in rows(bed, "pages") if not row.get("kind")]
+    return Counter((row["url"], row["fetch_number"]) for row in pages)
 
 
 def records(bed: Bed) -> list[ClaimRecord | CommitRecord | SnapshotRecord]:
@@ -82,35 +90,44 @@ async def test_a_worker_crawls_from_an_empty_topic_and_an_empty_store_to_the_end
         assert isinstance(ended, Ended) and ended.end == End.FINISHED.value, ended
         assert worker.status is not None and worker.status.routes == 3
         found = captures(bed)
-        assert {url for url, _ in found} == set(WEB.survey(seeds).requested)
+        truth = WEB.survey(seeds)
+        assert {url for url, _ in found} == set(truth.requested) and truth.failed
         assert set(found.values()) == {1}
+        assert sorted(row["url"] for row in rows(bed, "dlq")) == sorted(truth.failed)
         again = bed.start("n2", 2)
         assert (await again.opened()).term == 2
         assert isinstance(await again.finished(), Ended)
         assert captures(bed) == found, "an orderly end leaves nothing to do"
 
 
-async def test_a_killed_worker_is_continued_after_the_hold_with_each_capture_once(
+async def test_a_killed_worker_continues_at_once_here_and_after_the_hold_elsewhere(
     tmp_path: Path, kafka: Broker
 ) -> None:
     with served_with_log(WEB) as (port, log):
         seeds = [WEB.seed_url(0, port)]
-        bed = Bed(tmp_path, kafka, settings(delay_s=0.4))
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.6))
         worker = bed.start("n1", 1)
-        status = await worker.opened()
+        await worker.opened()
         await worker.give_seeds(seeds)
-        await worker.until(lambda: worker.progress.committed >= 6)
+        await worker.until(lambda: worker.progress.committed >= 4)
         await worker.kill()
-        before, killed = captures(bed), time.monotonic()
-        assert len(before) >= 6
-        again = bed.start("n1", 1, previous_term=status.term, previous_crashed=True)
+        killed = time.monotonic()
+        again = bed.start("n1", 1, previous_term=1, previous_crashed=True)
         assert (await again.opened()).term == 2
-        assert isinstance(await again.finished(), Ended)
+        await again.until(lambda: again.progress.committed >= 8)
+        assert time.monotonic() - killed < LEASE_S
+        await again.kill()
+        before, killed = captures(bed), time.monotonic()
+        other = bed.start("n2", 2)
+        assert (await other.opened()).term == 3
+        assert isinstance(await other.finished(), Ended)
         found = captures(bed)
         assert {url for url, _ in found} == set(WEB.survey(seeds).requested)
         assert set(found.values()) == {1} and before.keys() <= found.keys()
         first = min(each.start for each in log.exchanges if each.start > killed)
         assert first - killed >= LEASE_S + bed.config.fetch.total_s
+        shortest = min(min(log.gaps(host), default=1.0) for host in log.hosts())
+        assert shortest >= bed.config.politeness.delay_s
 
 
 async def test_a_stopped_owner_that_wakes_after_its_shard_moved_sends_nothing_and_says_why_it_ends(
@@ -151,3 +168,28 @@ async def test_a_worker_says_what_it_waits_for_before_its_shard_is_open_and_ends
     await worker.until(lambda: "127.0.0.1:1" in worker.progress.waits_for)
     assert worker.status is None
     assert await worker.stopped() == Ended(End.STOPPED.value, Progress())
+
+
+async def test_a_worker_waits_for_kafka_and_for_the_store_says_so_and_continues_by_itself(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with served_with_log(WEB) as (port, _):
+        seeds = [WEB.seed_url(0, port)]
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.4))
+        worker = bed.start("n1", 1)
+        await worker.opened()
+        await worker.give_seeds(seeds)
+        away = bed.objects.with_name("away")
+        bed.objects.rename(away)
+        await worker.until(lambda: "no such folder" in worker.progress.waits_for)
+        away.rename(bed.objects)
+        committed = worker.progress.committed
+        await worker.until(lambda: worker.progress.committed > committed)
+        assert worker.progress.waits_for == ""
+        kafka.kill()
+        await worker.until(lambda: f"{kafka.addresses[0]}" in worker.progress.waits_for)
+        kafka.start()
+        assert isinstance(await worker.finished(), Ended)
+        found = captures(bed)
+        assert {url for url, _ in found} == set(WEB.survey(seeds).requested)
+        assert set(found.values()) == {1}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lycosa.commit import (
     Claim,
     Commit,
-    Feed,
+    FeedSource,
     MemoryChangelog,
     MemoryLog,
     OutcomeUnknown,
@@ -196,7 +196,7 @@ class NodeLog:
         self._reach()
         return self._inner.read()
 
-    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
         self._reach()
         world = self._process.machine.world
         kind = (

@@ -77,6 +77,10 @@ PROOFS = {
         "predictions of lycosa simulate compared with real crawls; its scaling law; a thousand days"
         " over 100,000 hosts"
     ),
+    "registry": (
+        "a crawl, its projector and PostgreSQL are killed again and again: the registry equals the"
+        " crawl, and so does one that is filled from nothing"
+    ),
     "bad_input": "one clear line and a documented exit code for every wrong input",
 }
 
@@ -86,7 +90,7 @@ NUMBERS = {
         " (cluster), or pages of tag soup (links)"
     ),
     "first": "the seed of the first history, round or crawl (histories, nodes, clock, damage, cluster)",
-    "kills": "how often processes are killed (kills), or the number of faults (cluster)",
+    "kills": "how often processes are killed (kills, registry), or the number of faults (cluster)",
     "pages": "how many pages are crawled (soak, cluster), or read (links)",
     "hosts": (
         "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)"
@@ -95,7 +99,7 @@ NUMBERS = {
         "how many crawls go through faults (parser), or how often a crawl is killed for each number"
         " of workers (inspecting)"
     ),
-    "workers": "how many workers there are (kills, faults, soak)",
+    "workers": "how many workers there are (kills, faults, soak, registry)",
 }
 
 

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,9 @@ def _traced(processes: list[int], work: Path) -> Iterator[list[Path]]:
         yield traces
     finally:
         for each in running:
-            each.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                each.wait(10)  # it ends with what it watches
+            each.kill()
             each.wait(20)
             assert each.stderr is not None
             each.stderr.close()

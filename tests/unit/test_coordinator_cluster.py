@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coordinating import RULES, World
+from coordinating import RULES, Node, World
 from lycosa.cluster.control import (
     AsksSaved,
     Control,
@@ -267,6 +267,21 @@ def test_a_node_shows_its_operator_once_why_it_gets_no_shards() -> None:
         "this node gets no shards: 2.1 GB are free",
         "this node may have shards again",
     ]
+
+
+def test_a_shard_whose_hosts_may_still_wait_is_not_moved_to_even_the_load() -> None:
+    rules = msgspec.structs.replace(RULES, vacant_s=60.0)
+    world = World(nodes=1, shards=2, rules=rules)
+    world.start_coordinator()
+    world.settle(30)
+    world.nodes = {"n1": Node(world, "n1")}  # n0 is lost
+    world.settle(30)
+    assert [len(log.claims) for log in world.logs] == [2, 2]
+    world.nodes["n2"] = Node(world, "n2")
+    world.settle(30)
+    assert {world.latest.owner_of(shard) for shard in (0, 1)} == {"n1"}
+    world.settle(60)
+    assert {world.latest.owner_of(shard) for shard in (0, 1)} == {"n1", "n2"}
 
 
 # -- addresses

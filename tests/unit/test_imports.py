@@ -30,7 +30,7 @@ LAYERS = [
     STAGES,
     ["folder"],
     ["shard", "cluster"],
-    ["worker", "inspect"],
+    ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["cli"],
 ]
@@ -232,6 +232,7 @@ _ALWAYS_HEAVY = {
     "difflib",
     "tomllib",
     "confluent_kafka",
+    "psycopg",
 }
 _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli", "isal.igzip_lib"}
 

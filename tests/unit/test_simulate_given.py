@@ -24,7 +24,12 @@ from lycosa.simulate.web import Sizes, Web
 
 
 def test_every_key_has_a_meaning_and_its_default_is_within_its_bound() -> None:
-    assert {key.partition(".")[0] for key in model_fields()} == {"web", "means", "prices"}
+    assert {key.partition(".")[0] for key in model_fields()} == {
+        "web",
+        "means",
+        "prices",
+        "cluster",
+    }
     for key, field in model_fields().items():
         assert field.meaning.endswith("."), key
         assert field.read(field.show(field.default)) == field.default, key

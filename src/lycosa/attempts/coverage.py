@@ -82,9 +82,7 @@ def unproven_times(
         known, last, since = term, file, file.until
     if last is None:
         if newest_term:
-            yield UnprovenTime(
-                shard, newest_term, 0.0, 0.0, f"no file of terms 1 to {newest_term} was sent"
-            )
+            yield UnprovenTime(shard, newest_term, 0.0, 0.0, _no_file(1, newest_term))
         return
     if not last.is_last:
         why = "the last file was not sent: its worker runs, or was killed, or its machine is lost"
@@ -114,7 +112,7 @@ def _between(
 
 def _no_file(first: int, last: int) -> str:
     terms = f"term {first}" if first == last else f"terms {first} to {last}"
-    return f"no file of {terms} was sent; an owner that sent no request has none"
+    return f"no file of {terms} was sent: the machine was lost, or no request was sent"
 
 
 def _first_number(head: AttemptHead) -> int:

@@ -86,7 +86,7 @@ def command(
     place = CrawlPlace(folder, cluster, cache)
     wanted = 0 if everything else sample
     if cluster is not None:
-        return run_cluster(place, wanted, hosts, reads_feed, as_json)
+        return print_cluster_audit(place, wanted, hosts, reads_feed, as_json)
     if reads_feed:
         raise click.UsageError("--feed is for a crawl on machines: give --cluster FILE")
     return run(place, wanted, hosts, as_json)
@@ -99,7 +99,7 @@ def run(place: CrawlPlace, sample: int, hosts: bool, as_json: bool) -> int:
     return _told(audit(place.folder, AuditOptions(sample, hosts), _progress()), as_json)
 
 
-def run_cluster(
+def print_cluster_audit(
     place: CrawlPlace, sample: int, hosts: bool, reads_feed: bool, as_json: bool
 ) -> int:
     """Audit the crawl of a cluster and print the report; returns the exit code."""

@@ -75,7 +75,7 @@ def command(
             raise click.UsageError("--links and --attempts are for a crawl on machines (--cluster)")
         run(place, url, as_json)
     else:
-        run_cluster(place, url, as_json, searches_links, reads_attempts)
+        explain_cluster(place, url, as_json, searches_links, reads_attempts)
 
 
 def run(place: CrawlPlace, url: str, as_json: bool) -> None:
@@ -87,7 +87,7 @@ def run(place: CrawlPlace, url: str, as_json: bool) -> None:
         _print(explain(reader, load_saved_settings(reader), url, time.time()), as_json)
 
 
-def run_cluster(
+def explain_cluster(
     place: CrawlPlace, url: str, as_json: bool, searches_links: bool, reads_attempts: bool
 ) -> None:
     """Look up the URL in the shard that owns it, and print the answer."""

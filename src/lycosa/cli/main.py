@@ -31,6 +31,7 @@ _COMMANDS = {
     "config": "Every setting with its value, source and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Query a crawl's tables with SQL.",
+    "project": "Keep a copy of a crawl's URL state in a database.",
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Coordinate a crawl on many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
@@ -74,6 +75,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.shard.memory_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
     "lycosa.shard.snapshot_view.LogMovedOn": (ExitCode.INTERNAL, "give the same command again"),
     "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
     "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
     "lycosa.serve.seed_caller.NothingToCrawl": (ExitCode.USAGE, ""),
@@ -96,6 +98,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.objects.errors.ObjectError": (ExitCode.USAGE, ""),
     "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
+    "lycosa.project.database.RegistryError": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
     "lycosa.simulate.parts.PartLostError": (
         ExitCode.INTERNAL,
@@ -288,7 +291,7 @@ def _raise_limit() -> str:
 def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "lycosa"
-    text = error.format_message().replace("\n", " ").rstrip(".")
+    text = " ".join(error.format_message().split()).rstrip(".")
     return f"{text}; see `{path} --help`"
 
 

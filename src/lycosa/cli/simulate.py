@@ -26,6 +26,7 @@ Examples:
   lycosa simulate --hosts 2000 --pages 500k --delay 2s --days 7 --let web.latency_s=1s
   lycosa simulate --hosts-of crawls/news --means-of crawls/news --days 365   as a past crawl
   lycosa simulate --hosts-of hosts.csv --hosts 10M    exported hosts, scaled up to ten million
+  lycosa simulate --shards 64 --cores 64 --hosts 1M   a cluster: its exchange and brokers
   lycosa simulate --keys                              every key of the model
   lycosa simulate --json | jq .binds                  the limit that holds the crawl back
 
@@ -41,6 +42,7 @@ What binds:
   network     the bandwidth
   slots       every fetch slot waits for a server
   workbench   places for hosts in memory (frontier.workbench)
+  brokers     commits of shards wait for Kafka (--shards)
   politeness  every host waits for its delay: more machines do not help
   hosts       nothing to fetch
 """
@@ -63,8 +65,13 @@ What binds:
     "--days",
     metavar="N",
     type=click.FloatRange(min=0, min_open=True, max=10_000),
-    default=30.0,
-    help="Length of the crawl in days [30].",
+    help="Length of the crawl in days [30; five minutes with --shards].",
+)
+@click.option(
+    "--shards",
+    metavar="N",
+    type=click.IntRange(min=1, max=1024),
+    help="Simulate the exchange between the shards of a cluster, which share --cores.",
 )
 @click.option("--cores", metavar="N", help="Cores that the crawl may use; 0.5 is half a core [2].")
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
@@ -153,6 +160,8 @@ def run(**options: Any) -> ExitCode:
     if picture is not None:
         _check_picture(picture)
     model = model_of(options)
+    if options["shards"]:
+        return _run_shards(model, options)
     progress = SimulationProgress()
     try:
         outcome = simulate(model, options["jobs"] or cores(), progress.show_share)
@@ -167,6 +176,31 @@ def run(**options: Any) -> ExitCode:
         emit_json(as_document(model, outcome, found))
     else:
         print_answers(model, outcome, found)
+    return ExitCode.FINISHED
+
+
+def _run_shards(model: Model, options: dict[str, Any]) -> ExitCode:
+    """Simulate a cluster and print what its shards do."""
+    from lycosa.cli.simulate_shards import print_shards, shards_document
+    from lycosa.simulate.shards import simulate_shards
+
+    for name in ("picture", "workers"):
+        if options[name] is not None:
+            raise click.UsageError(
+                f"--{name} cannot be used with --shards: each shard is one worker, and its rates"
+                " are steady"
+            )
+    progress = SimulationProgress()
+    try:
+        outcome = simulate_shards(model, options["shards"], progress.show_share)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    finally:
+        progress.clear_line()
+    if options["as_json"]:
+        emit_json(shards_document(model, outcome))
+    else:
+        print_shards(model, outcome)
     return ExitCode.FINISHED
 
 

@@ -18,6 +18,7 @@ from lycosa.simulate.model_settings import read_count, read_model
 from lycosa.simulate.past_crawl import past_means
 from lycosa.simulate.run import Model
 from lycosa.simulate.sample import HostRow
+from lycosa.simulate.shards import SHARDS_DAYS
 from lycosa.simulate.web import Web
 
 
@@ -42,9 +43,10 @@ def model_of(options: Mapping[str, Any]) -> Model:
         web=web,
         means=given.means,
         prices=given.prices,
+        cluster=given.cluster,
         config=config,
         rows=tuple(rows),
-        days=options["days"],
+        days=options["days"] or (SHARDS_DAYS if options["shards"] else 30.0),
         sample=min(_sample(options["sample"]), web.hosts),
     )
 

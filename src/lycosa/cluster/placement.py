@@ -36,13 +36,14 @@ class ShardPlace:
     its node (0 = none).
     """
 
-    __slots__ = ("assignment", "leaving", "node", "report", "wanted")
+    __slots__ = ("assignment", "leaving", "node", "report", "running_since", "wanted")
 
     def __init__(self) -> None:
         self.node = ""
         self.assignment = 0
         self.leaving = 0
         self.wanted = ""  # the node that an operator chose
+        self.running_since: float | None = None  # when its owner was first reported as running
         self.report: ShardReport | None = None  # the node's report of this assignment
 
     def __repr__(self) -> str:
@@ -92,7 +93,7 @@ class Placement:
         node.version = node.version or self._next_version()
         for each in report.shards:
             if each.shard < len(self.places):
-                self._compare(node, self.places[each.shard], each)
+                self._compare(node, self.places[each.shard], each, now)
         if running := node.shards:
             node.is_admitted = True  # an earlier coordinator admitted it
         obeyed = report.obeyed if report.coordinator == self._number else 0
@@ -103,7 +104,7 @@ class Placement:
                 if place.leaving and obeyed >= place.leaving:
                     self._free(place)
 
-    def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport) -> None:
+    def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport, now: float) -> None:
         """Compare a node's report of a shard with the known state."""
         if report.assignment < place.assignment or report.state is ShardState.STOPPING:
             return  # by its list the shard is no longer the node's
@@ -112,6 +113,10 @@ class Placement:
             place.node, place.assignment, place.leaving = node.name, report.assignment, 0
             self._change(node)
         if place.node == node.name:
+            if report.state is not ShardState.RUNNING:
+                place.running_since = None
+            elif place.running_since is None or _is_other_owner(place.report, report):
+                place.running_since = now
             place.report = report
 
     # -- what an operator says
@@ -218,7 +223,8 @@ class Placement:
 
     def _send_away(self) -> None:
         """Take shards from nodes that should not have them, one at a time unless it is urgent."""
-        is_moving = any(place.leaving for place in self.places)
+        # a shard without a node is about to change the loads
+        is_moving = any(place.leaving or not place.node for place in self.places)
         for place in self.places:
             is_kept = place.is_over or (place.has_failed and place.wanted in ("", place.node))
             if not place.node or place.leaving or is_kept:
@@ -238,11 +244,21 @@ class Placement:
     ) -> bool:
         if node.must_lose(self._rules) or place.wanted == other.name:
             return True
-        is_settled = place.report is not None and place.report.state is ShardState.RUNNING
+        is_settled = self._is_settled(place)
         is_uneven = self._load(node) - self._load(other) >= 2
         return (
             self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted
         )
+
+    def _is_settled(self, place: ShardPlace) -> bool:
+        """Whether a move does not make the shard's hosts wait again.
+
+        After an unclean takeover they wait, and the next owner of a shard that is still waiting
+        starts from the beginning. The first owner of a shard never waits.
+        """
+        if place.report is None or place.running_since is None:
+            return False
+        return place.report.term == 1 or self._ticked - place.running_since >= self._rules.vacant_s
 
     def _choose(self, place: ShardPlace) -> NodeView | None:
         """The node that should have the shard.
@@ -297,3 +313,7 @@ class Placement:
             for shard, place in enumerate(self.places)
             if place.node == name and not place.leaving
         }
+
+
+def _is_other_owner(before: ShardReport | None, after: ShardReport) -> bool:
+    return before is None or (before.assignment, before.term) != (after.assignment, after.term)

@@ -14,8 +14,8 @@ from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, L
 from lycosa.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.commit.port import (
     Claim,
-    Feed,
     FeedRow,
+    FeedSource,
     Fenced,
     Log,
     OutcomeUnknown,
@@ -44,8 +44,8 @@ __all__ = [
     "Claim",
     "Commit",
     "CommitLog",
-    "Feed",
     "FeedRow",
+    "FeedSource",
     "Fenced",
     "FileLog",
     "FolderLogs",

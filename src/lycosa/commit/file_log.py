@@ -14,7 +14,7 @@ import msgspec
 
 from lycosa.commit.files import merged_by_worker
 from lycosa.commit.log import CommitLog
-from lycosa.commit.port import Claim, Feed, no_rows
+from lycosa.commit.port import Claim, FeedSource, no_rows
 from lycosa.commit.record import NOTHING, Commit
 
 
@@ -30,7 +30,7 @@ class FileLog:
     def read(self) -> Iterator[Commit]:
         return (_named(commit, self._log.worker) for commit in self._log.records())
 
-    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
         """Append a commit. A crawl folder has no readers of a feed.
 
         Raises ``DiskFull`` or another ``OSError``, as ``CommitLog.append`` does.
@@ -61,7 +61,7 @@ class FolderLogs:
         """The commits of all logs, merged by their marks."""
         return (_named(commit, worker) for worker, commit in merged_by_worker(self._logs))
 
-    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
         """Raise ``RuntimeError``, because each worker appends to a separate log."""
         raise RuntimeError(f"commit {commit.mark} must be appended to the log of a worker")
 

@@ -156,8 +156,13 @@ def decode_commit(path: Path, offset: int, payload: bytes) -> Commit:
         raise LogDamaged(path, offset, f"the record is not of this format ({error})") from error
 
 
-def read_log_frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
-    """Offset and payload of each record of a file. The end of the last file may be unfinished."""
+def read_log_frames(
+    path: Path, is_last: bool, start: int = HEAD.size
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and payload of each record of a file from the one at ``start`` on.
+
+    The end of the last file may be unfinished.
+    """
     length = path.stat().st_size
     if is_last and length <= HEAD.size:
         return  # the crash came before its first record, perhaps before its head
@@ -167,7 +172,7 @@ def read_log_frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
         magic, salt = HEAD.unpack_from(data)
         if magic not in _HEAD_MAGICS:
             raise LogDamaged(path, 0, _head_fault(magic))
-        offset = HEAD.size
+        offset = start
         while (payload := _payload(data, offset, salt)) is not None:
             yield offset, payload
             offset += FRAME.size + len(payload)

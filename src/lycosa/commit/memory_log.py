@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.commit.port import Claim, Feed, FeedRow, Fenced, no_rows
+from lycosa.commit.port import Claim, FeedRow, FeedSource, Fenced, no_rows
 from lycosa.commit.record import NOTHING, Commit, LogDamaged
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -129,7 +129,7 @@ class MemoryLog:
     def read(self) -> Iterator[Commit]:
         return self._changelog.commits()
 
-    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
         self._changelog.append(self._producer, commit, feed())
 
     def trim(self, sequence: int) -> None:

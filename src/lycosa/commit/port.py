@@ -55,14 +55,14 @@ class FeedRow(msgspec.Struct, frozen=True):
     value: bytes
 
 
-Feed = Callable[[], Sequence[FeedRow]]
+FeedSource = Callable[[], Sequence[FeedRow]]
 """Makes the rows of a commit; only a log that passes them on calls it, perhaps again for a commit
 that is appended again.
 """
 
 
 def no_rows() -> Sequence[FeedRow]:
-    """The ``Feed`` of a commit without rows."""
+    """The ``FeedSource`` of a commit without rows."""
     return ()
 
 
@@ -103,7 +103,7 @@ class Log(Protocol):
         """
         ...
 
-    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
         """Append a commit; returns when it is safe.
 
         A log with readers outside the crawl appends the rows of ``feed`` together with the commit.

@@ -87,6 +87,8 @@ class KafkaInbound:
             admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
         except (KafkaException, TimeoutError) as error:
             self._tell(f"trimming {self._topic}/{self._shard}: {error}")
+        else:
+            self._tell("")
 
     def __repr__(self) -> str:
         return f"KafkaInbound({self._reader!r})"

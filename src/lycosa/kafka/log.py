@@ -26,7 +26,7 @@ from lycosa.commit import (
     NOTHING,
     Claim,
     Commit,
-    Feed,
+    FeedSource,
     Fenced,
     OutcomeUnknown,
     RolledBack,
@@ -80,6 +80,7 @@ class KafkaLog:
         self._kept: deque[tuple[int, int]] = deque()  # sequence, offset of the first frame
         self._end = -1  # offset of the last record that this owner knows
         self._saved = 0
+        self._complains = False
         self.term = 0
 
     def claim(self) -> Claim:
@@ -113,7 +114,7 @@ class KafkaLog:
         for found in self._found(fold, self._end if self.term else None):
             yield fold.commit(found)
 
-    def append(self, commit: Commit, feed: Feed = no_rows) -> None:
+    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
         """See ``Log``; the rows of ``feed`` are in the commit's transaction."""
         self._check_claimed()
         frame_records = [self._changelog(each) for each in frames(commit)]
@@ -136,6 +137,9 @@ class KafkaLog:
             else:
                 first = self._decide(commit.sequence, {each.topic for each in feed_records})
         self._kept.append((commit.sequence, first))
+        if self._complains:
+            self._complains = False
+            self._tell("")
 
     def trim(self, sequence: int) -> None:
         """See ``Log``. What goes are the commits that the snapshot before this one has, so that the
@@ -149,7 +153,7 @@ class KafkaLog:
         try:
             (self._end,) = self._transactions.run([self._changelog(saved)])
         except RolledBack as error:
-            self._tell(str(error))
+            self._complain(str(error))
             return
         except (Fenced, OutcomeUnknown) as error:
             with suppress(RolledBack):  # it looks for a commit that there is not
@@ -254,7 +258,12 @@ class KafkaLog:
         try:
             admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
         except (KafkaException, TimeoutError) as error:
-            self._tell(f"trimming {self._topics.changelog}/{self.shard}: {error}")
+            self._complain(f"trimming {self._topics.changelog}/{self.shard}: {error}")
+
+    def _complain(self, text: str) -> None:
+        """Tell what failed and is not waited for; the next commit ends it."""
+        self._complains = True
+        self._tell(text)
 
     def _check_claimed(self) -> None:
         if not self.term:

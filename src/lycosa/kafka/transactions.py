@@ -178,6 +178,8 @@ class Transactions:
                     self._roll_back(cause, waiting)
                 if kind_of(cause) not in (ErrorKind.AWAY, ErrorKind.DENIED):
                     self._raise(cause)
+                if self._producer is not None:
+                    self._producer.poll(0)  # else the client does not report what it complains of
                 waiting.because("" if cause.code() == KafkaError._TIMED_OUT else cause.str())
                 self._closed.wait(POLL_S)  # an error that comes at once must not come in a loop
             else:

@@ -4,7 +4,7 @@
     Greeting(version, nonce)        ->
                                     <-        Challenge(nonce, wants_token)
     Evidence(hello, proof)          ->
-                                    <-        Verdict(proof, refusal)
+                                    <-        HandshakeVerdict(proof, refusal)
 
 A proof is HMAC-SHA-256 with the token as key, over the side, both nonces and the hello. The token
 is never sent. Nonces are 32 random bytes of each side, so a proof is valid on one connection only;
@@ -66,7 +66,7 @@ class Evidence(msgspec.Struct, array_like=True, tag=2):
     proof: bytes
 
 
-class Verdict(msgspec.Struct, array_like=True, tag=3):
+class HandshakeVerdict(msgspec.Struct, array_like=True, tag=3):
     """The server's proof, or why it refuses the client."""
 
     proof: bytes
@@ -76,7 +76,7 @@ class Verdict(msgspec.Struct, array_like=True, tag=3):
 _encode = msgspec.msgpack.Encoder().encode
 _decode_greeting = msgspec.msgpack.Decoder(Greeting).decode
 _decode_evidence = msgspec.msgpack.Decoder(Evidence).decode
-_decode_answer = msgspec.msgpack.Decoder(Challenge | Verdict).decode
+_decode_answer = msgspec.msgpack.Decoder(Challenge | HandshakeVerdict).decode
 
 
 async def introduce_client(stream: FrameStream, credentials: Credentials, hello: bytes) -> None:
@@ -100,24 +100,24 @@ async def introduce_client(stream: FrameStream, credentials: Credentials, hello:
     nonces = ours + challenge.nonce
     await stream.send(_encode(Evidence(hello, _proof(credentials, _CLIENT, nonces, hello))))
     verdict = await _answer(stream)
-    if not isinstance(verdict, Verdict) or not hmac.compare_digest(
+    if not isinstance(verdict, HandshakeVerdict) or not hmac.compare_digest(
         verdict.proof, _proof(credentials, _SERVER, nonces, hello)
     ):
         raise RefusedConnection("it could not prove that it has the token of this crawl")
 
 
-async def _answer(stream: FrameStream) -> Challenge | Verdict:
+async def _answer(stream: FrameStream) -> Challenge | HandshakeVerdict:
     try:
         payload = await stream.receive()
         if payload is None:
             raise ConnectionResetError("it closed the connection during the handshake")
-        answer: Challenge | Verdict = _decode_answer(payload)
+        answer: Challenge | HandshakeVerdict = _decode_answer(payload)
     except (FrameError, *UNREADABLE) as error:
         raise RefusedConnection(
             "it does not answer like a machine of a crawl; either it is another program, or it"
             " wants TLS and cluster.toml here has no [tls]"
         ) from error
-    if isinstance(answer, Verdict) and answer.refusal:
+    if isinstance(answer, HandshakeVerdict) and answer.refusal:
         raise RefusedConnection(f"it refuses: {_shown(answer.refusal)}")
     return answer
 
@@ -148,9 +148,11 @@ async def admit_client(stream: FrameStream, credentials: Credentials) -> bytes:
         ):
             raise _Refusal("the token is not the one of this crawl: compare the token files")
     except _Refusal as refusal:
-        await stream.send(_encode(Verdict(b"", str(refusal))))
+        await stream.send(_encode(HandshakeVerdict(b"", str(refusal))))
         raise RefusedConnection(str(refusal)) from None
-    await stream.send(_encode(Verdict(_proof(credentials, _SERVER, nonces, evidence.hello))))
+    await stream.send(
+        _encode(HandshakeVerdict(_proof(credentials, _SERVER, nonces, evidence.hello)))
+    )
     return evidence.hello
 
 

@@ -30,7 +30,6 @@ from lycosa.network.server import FrameServer
 from lycosa.system.frame_stream import FrameStream
 
 _CONNECT_S = 5.0
-_SILENT_S = 30.0  # a worker that did not answer for so long is worth a message
 _FIRST_REST_S, _LONGEST_REST_S = 0.5, 15.0
 _Found = dict[bytes, bytes | None]
 
@@ -38,7 +37,8 @@ _Found = dict[bytes, bytes | None]
 class NetworkInquiry:
     """``Inquiry`` of one worker of a crawl on many machines.
 
-    ``crawl`` must be equal on both sides. ``answer_s`` limits a question, ``call_s`` a call.
+    ``crawl`` must be equal on both sides. ``answer_s`` limits a question, ``call_s`` a call;
+    ``trouble`` names workers that answered nothing for ``silent_s``.
     """
 
     def __init__(
@@ -47,10 +47,11 @@ class NetworkInquiry:
         crawl: str,
         answer_s: float = 0.25,
         call_s: float = 30.0,
+        silent_s: float = 30.0,
     ) -> None:
         self.receivers = Receivers()
         self._credentials, self._crawl = credentials, crawl
-        self._answer_s, self._call_s = answer_s, call_s
+        self._answer_s, self._call_s, self._silent_s = answer_s, call_s, silent_s
         self._server = FrameServer(credentials, self._serve, MAX_MESSAGE_BYTES)
         self._routes: dict[int, str] = {}
         self._rerouted = asyncio.Event()
@@ -167,7 +168,7 @@ class NetworkInquiry:
         peer = self._peers.get(address)
         if peer is None:
             link = WorkerLink(lambda: self._connected(address), window=1)
-            peer = self._peers[address] = _Peer(link, self._answer_s)
+            peer = self._peers[address] = _Peer(link, self._answer_s, self._silent_s)
         return peer
 
     async def _connected(self, address: str) -> Connection:
@@ -182,8 +183,8 @@ class NetworkInquiry:
 class _Peer:
     """The worker at one address, and how late it is."""
 
-    def __init__(self, link: WorkerLink, answer_s: float) -> None:
-        self._link, self._answer_s = link, answer_s
+    def __init__(self, link: WorkerLink, answer_s: float, silent_s: float) -> None:
+        self._link, self._answer_s, self._silent_s = link, answer_s, silent_s
         self._opening: asyncio.Task[Connection] | None = None
         self._opened_by = 0.0  # until then questions wait for the connection
         self._late = 0  # questions that were not answered in time, and not since
@@ -206,7 +207,7 @@ class _Peer:
     def is_silent(self) -> bool:
         """Whether no question was answered for long."""
         since = self._silent_since
-        return since is not None and asyncio.get_running_loop().time() - since > _SILENT_S
+        return since is not None and asyncio.get_running_loop().time() - since > self._silent_s
 
     async def look_up_keys(self, keys: list[PartitionKey]) -> _Found:
         """The values, none when there is no answer in time. Never raises."""

@@ -158,7 +158,7 @@ class NetworkPeers:
 
 
 class ClusterPlace:
-    """An open shard with its ends of the exchange; implements ``Place``."""
+    """An open shard with its ends of the exchange; implements ``WorkerPlace``."""
 
     def __init__(
         self,
@@ -193,7 +193,9 @@ class ClusterPlace:
         await self._inbound.close()
 
     def waits_for(self) -> str:
-        return self._waits.text or self.peers.trouble
+        held_s = self.job.held_until - self.ports.clock.monotonic()
+        held = f"the end of the previous owner's last requests, {held_s:.0f} s"
+        return self._waits.text or self.peers.trouble or (held if held_s > 0 else "")
 
     def __repr__(self) -> str:
         return f"<ClusterPlace shard={self.job.number} term={self.term}>"

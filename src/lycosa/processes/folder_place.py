@@ -18,7 +18,7 @@ from lycosa.worker.coordinator_link import Peers
 from lycosa.worker.job import WorkerJob
 
 
-class Place(Protocol):
+class WorkerPlace(Protocol):
     """What a worker process runs in. ``shard`` is ``None`` for the shard of a crawl folder.
 
     ``term`` is the owner's number, and ``early`` are the messages that came before the shard was

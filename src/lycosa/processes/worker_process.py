@@ -38,7 +38,7 @@ from lycosa.cluster.worker_messages import (
 from lycosa.kv.rocks import SharedCache, opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
-from lycosa.processes.folder_place import FolderPlace, Place
+from lycosa.processes.folder_place import FolderPlace, WorkerPlace
 from lycosa.system.durable import FULL, DiskFull
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
@@ -84,7 +84,7 @@ class WorkerProcess:
         assert job.plan is not None, "a worker process needs a memory plan"
         cache = cache_of(job.plan)
         if job.cluster is None:
-            place: Place = FolderPlace(job, real_ports(job, opener_within(cache)))
+            place: WorkerPlace = FolderPlace(job, real_ports(job, opener_within(cache)))
         else:
             # an optional extra
             from lycosa.processes.cluster_place import open_place
@@ -96,7 +96,7 @@ class WorkerProcess:
             place = found
         await self._run_place(place, cache)
 
-    async def _run_place(self, place: Place, cache: SharedCache) -> None:
+    async def _run_place(self, place: WorkerPlace, cache: SharedCache) -> None:
         """Run the worker over its open shard to its end."""
         job, ports = place.job, place.ports
         assert job.plan is not None
@@ -159,7 +159,7 @@ class WorkerProcess:
                 task.cancel()
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
 
-    async def _end(self, assembled: Assembled, ports: Ports, place: Place) -> None:
+    async def _end(self, assembled: Assembled, ports: Ports, place: WorkerPlace) -> None:
         """Close the parts, users before the parts that they use."""
         await ports.parser.close()
         await assembled.sender.close()

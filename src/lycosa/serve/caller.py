@@ -25,7 +25,7 @@ from lycosa.cluster.messages import (
     encode_node_message,
 )
 from lycosa.config.cluster_file import ClusterFile
-from lycosa.network import Credentials, connect
+from lycosa.network import Credentials, RefusedConnection, connect
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE, FrameError
 
@@ -141,25 +141,33 @@ class CoordinatorFinder:
     ) -> None:
         self._given, self._credentials, self._tell = given, credentials, tell
         self._told, self._tell_at = "", 0.0
+        self._has_connected = False
 
     async def connect(self, patience_s: float = float("inf")) -> CoordinatorConnection:
         """A connection to the coordinator; tried again until ``patience_s`` is over.
 
-        Raises ``NoCoordinator``, and ``RequestRefused`` when a coordinator refuses the caller.
+        Raises ``NoCoordinator``, ``RequestRefused`` when a coordinator refuses the caller, and
+        ``RefusedConnection`` when the first attempt fails for another reason that only an operator
+        can change.
         """
         deadline = time.monotonic() + patience_s
         while True:
-            failures = []
+            failures: list[OSError] = []
             for address in self._given.coordinators:
                 try:
                     connection = await self._connected(address)
                     await connection.status()
                 except OSError as error:
-                    failures.append(str(error))
+                    failures.append(error)
                 else:
+                    self._has_connected = True
                     return connection
+            for failure in failures:
+                if isinstance(failure, RefusedConnection) and not self._has_connected:
+                    raise failure
+            said = "; ".join(map(str, failures))
             text = (
-                f"no coordinator of {self._given.name} answers ({'; '.join(failures)}); start one"
+                f"no coordinator of {self._given.name} answers ({said}); start one"
                 f" with `lycosa serve --cluster {self._given.path}`"
             )
             if time.monotonic() + _AGAIN_S > deadline:

@@ -51,7 +51,7 @@ class RunningCoordinator:
         self._name, self._records, self._tell = name, records, tell
         self._coordinator: Coordinator | None = None
         self._turn = asyncio.Lock()
-        self._waits_for = ""
+        self.waits_for = ""
         self.nodes = NodeLinks()
         self.callers: set[PeerLink] = set()
         self.ready = asyncio.Event()
@@ -93,11 +93,11 @@ class RunningCoordinator:
 
     def note_waiting(self, text: str) -> None:
         """Note what the records wait for; an empty text when they wait no longer."""
-        if text and not self._waits_for:
+        if text and not self.waits_for:
             self._tell(f"waiting: {text}")
-        elif self._waits_for and not text:
+        elif self.waits_for and not text:
             self._tell("waiting is over")
-        self._waits_for = text
+        self.waits_for = text
 
     # -- what it hears
 
@@ -120,7 +120,7 @@ class RunningCoordinator:
         """The state of everything; does not wait while a record does."""
         assert self._coordinator is not None
         status = self._coordinator.status(self._name, time.monotonic())
-        return msgspec.structs.replace(status, waits_for=self._waits_for)
+        return msgspec.structs.replace(status, waits_for=self.waits_for)
 
     async def _tick(self) -> None:
         coordinator, told_end = self._coordinator, ""

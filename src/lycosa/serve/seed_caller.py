@@ -143,7 +143,9 @@ class SeedCaller:
             status = await connection.status()
             self._note(status)
             self._take_answers(connection)
-            if status.end and self._has_begun and _is_over(status):
+            if status.end and not self._is_closed:
+                self._abandon_seeds()
+            if _is_over(status):
                 return
             if self._batch is None and not self._is_closed:
                 continue  # the next batch follows at once
@@ -153,7 +155,8 @@ class SeedCaller:
     async def _begin(self, connection: CoordinatorConnection, status: ClusterStatus) -> None:
         """Let the crawl wait for seeds, or continue after its end."""
         if not self._has_begun:
-            self._take_batch()
+            if self._batch is None and not self._are_taken:
+                self._take_batch()
             is_empty = status.expects_asks and not status.progress.discovered
             if self._batch is None and is_empty and not status.open_requests:
                 raise NothingToCrawl("no seed given, and the crawl has none; give a SEED")
@@ -170,8 +173,6 @@ class SeedCaller:
         """Ask for the present batch, unless this connection was; returns its name."""
         if self._is_closed:
             return asked
-        if self._status is not None and self._status.end:
-            self._abandon_seeds()
         if self._batch is None and not self._are_taken:
             self._take_batch()
         if self._batch is None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from lycosa.cluster.messages import (
@@ -135,11 +136,8 @@ class CoordinatorServer:
             self._tell(f"{greeting.role} {greeting.name!r} from {peer} is refused: {reason}")
             await stream.send(_encoded_refusal(reason))
             return
-        try:
-            async with asyncio.timeout(_READY_S):
-                await self._runner.ready.wait()
-        except TimeoutError:
-            await stream.send(_encoded_refusal("it has not claimed the crawl yet", is_final=False))
+        if reason := await self._await_claim(stream, greeting):
+            await stream.send(_encoded_refusal(reason, is_final=False))
             return
         link = PeerLink(stream, greeting.name, peer)
         sending = asyncio.create_task(link.run())
@@ -151,6 +149,23 @@ class CoordinatorServer:
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
+
+    async def _await_claim(self, stream: FrameStream, hello: CoordinatorHello) -> str:
+        """Wait until the crawl is claimed; why it is not.
+
+        The wait is short: a connection whose peer has left meanwhile would be kept.
+        """
+        ready = self._runner.ready
+        if hello.role == "node":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_READY_S):
+                    await ready.wait()
+        if ready.is_set():
+            return ""
+        if hello.role == "caller":
+            await stream.receive()  # its first request, which is refused
+        why = self._runner.waits_for or "it has just started"
+        return f"the coordinator does not have the crawl yet: {why}"
 
     def _refusal(self, hello: CoordinatorHello) -> str:
         """Why a connection is refused; empty when it is not."""

@@ -38,7 +38,7 @@ from lycosa.shard.object_snapshots import (
     stored_marks,
 )
 from lycosa.shard.opening import PartitionData
-from lycosa.shard.view import CommitSource
+from lycosa.shard.view import CommitReader
 
 _CHUNK = 8 << 20
 _TABLE = "table/"
@@ -64,7 +64,7 @@ class CachedSnapshots:
         self,
         store: ObjectStore,
         shard: int,
-        log: CommitSource,
+        log: CommitReader,
         cache: Path,
         work: Path,
         open_table: Opener,

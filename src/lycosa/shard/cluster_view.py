@@ -27,14 +27,14 @@ from lycosa.kv.port import Opener, SavedTable
 from lycosa.objects.port import ObjectStore
 from lycosa.shard.cached_snapshots import CachedSnapshots, new_work_folder
 from lycosa.shard.snapshot_view import SnapshotView
-from lycosa.shard.view import CommitSource, CrawlOrigin, LastCommits, ViewSummary
+from lycosa.shard.view import CommitReader, CrawlOrigin, LastCommits, ViewSummary
 from lycosa.store import JournalRow, RecordError, StoredRecord, StoredSegment, layout
 from lycosa.store.object_segments import ObjectSegments
 
 _AT_ONCE = 4  # shards that are opened at the same time
 
 
-class ShardLog(CommitSource, Protocol):
+class ShardLog(CommitReader, Protocol):
     """The log of a shard of a cluster, for reading."""
 
     newest_term: int

@@ -22,7 +22,7 @@ import msgspec
 
 from lycosa.commit import NOTHING, Commit, Log, Mark
 from lycosa.shard.opening import PartitionData
-from lycosa.shard.view import CommitSource
+from lycosa.shard.view import CommitReader
 from lycosa.store.memory_segments import Objects
 from lycosa.system.wire import UNREADABLE
 
@@ -171,7 +171,7 @@ def commit_needed(log: Log, saved: Sequence[Mark], partition: int) -> int:
 
 
 def none_usable(
-    log: CommitSource, saved: Sequence[Mark], partition: int, needed: int
+    log: CommitReader, saved: Sequence[Mark], partition: int, needed: int
 ) -> SnapshotUnusable:
     """The error when no snapshot can be used and the log does not begin with the first commit."""
     first = next(iter(log.read()), None)

@@ -21,7 +21,7 @@ from lycosa.folder.names import mark_of
 from lycosa.kv.port import KeyValue, SavedTable
 from lycosa.shard.live_view import Borrowed
 from lycosa.shard.opening import PartitionData
-from lycosa.shard.view import CommitSource, CrawlOrigin, LastCommits, SegmentView, ViewSummary
+from lycosa.shard.view import CommitReader, CrawlOrigin, LastCommits, SegmentView, ViewSummary
 from lycosa.store import SegmentReader
 
 _TRIES = 20
@@ -50,7 +50,7 @@ class SnapshotView(SegmentView):
     def __init__(
         self,
         origin: CrawlOrigin,
-        log: CommitSource,
+        log: CommitReader,
         segments: SegmentReader,
         snapshots: RestorablePartitions,
         partitions: Iterable[int],
@@ -91,7 +91,7 @@ class SnapshotView(SegmentView):
     def __repr__(self) -> str:
         return f"SnapshotView({self.seen.origin.name}, partitions={list(self._tables)})"
 
-    def _catch_up(self, log: CommitSource) -> tuple[bool, Commit | None]:
+    def _catch_up(self, log: CommitReader) -> tuple[bool, Commit | None]:
         """Apply the commits that the tables lack.
 
         Returns whether the log continues the tables, and its last commit.

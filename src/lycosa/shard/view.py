@@ -27,7 +27,7 @@ from lycosa.store import JournalRow, SegmentReader, StoredRecord, StoredSegment
 from lycosa.urls.identity import Sites
 
 
-class CommitSource(Protocol):
+class CommitReader(Protocol):
     """A commit log as a reader needs it."""
 
     def read(self) -> Iterator[Commit]:

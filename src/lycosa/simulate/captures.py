@@ -5,6 +5,8 @@ The content comes from ``Copies``: a page has changed since its copy was made, o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from lycosa.config.sections import Config
@@ -59,6 +61,8 @@ class Captures:
     ) -> None:
         self._partition, self._web, self._config = partition, web, config
         self._copies, self._clock, self._tally = copies, clock, tally
+        self.on_new_page: Callable[[Lease], None] = lambda lease: None
+        """Called with the lease of each page that is fetched for the first time."""
 
     def __repr__(self) -> str:
         return f"<Captures {self._tally!r}>"
@@ -120,6 +124,7 @@ class Captures:
             self._tally.new_pages += 1
             self._tally.last_new_s = now
             self._name_pages(known.host, lease)
+            self.on_new_page(lease)
 
     def _complete(
         self, lease: Lease, state: UrlState, reason: Reason, due: int, history: History | None

@@ -1,8 +1,9 @@
 """The settings of a model: the same keys in a TOML file and on the command line.
 
 The keys, with meaning and bound, are read from the structs themselves (``web.hosts``,
-``means.cores``, ``prices.core_hour``), as those of the settings are, so that each is declared once.
-All mistakes are reported together, one line each, with the place of the value.
+``means.cores``, ``prices.core_hour``, ``cluster.links``), as those of the settings are, so that
+each is declared once. All mistakes are reported together, one line each, with the place of the
+value.
 """
 
 from __future__ import annotations
@@ -17,10 +18,16 @@ from typing import Any, NamedTuple
 
 from lycosa.config.fields import Field, Kind, fields_of
 from lycosa.config.sources import SettingsError
+from lycosa.simulate.cluster_means import ClusterMeans
 from lycosa.simulate.resources import Prices, Resources
 from lycosa.simulate.web import Web
 
-_SECTIONS: dict[str, type] = {"web": Web, "means": Resources, "prices": Prices}
+_SECTIONS: dict[str, type] = {
+    "web": Web,
+    "means": Resources,
+    "prices": Prices,
+    "cluster": ClusterMeans,
+}
 _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _SCALED = re.compile(r"(\d+(?:[._]\d+)*)\s*([kmgb]?)", re.IGNORECASE)
 
@@ -31,6 +38,7 @@ class ModelSettings(NamedTuple):
     web: Web
     means: Resources
     prices: Prices
+    cluster: ClusterMeans
     origins: dict[str, str]
 
 
@@ -96,7 +104,11 @@ def _built(values: Mapping[str, Any], origins: dict[str, str]) -> ModelSettings:
         web["hosts"] = max(round(web["pages"] * Web().hosts / Web().pages), 1)
     try:
         return ModelSettings(
-            Web(**web), Resources(**parts["means"]), Prices(**parts["prices"]), origins
+            Web(**web),
+            Resources(**parts["means"]),
+            Prices(**parts["prices"]),
+            ClusterMeans(**parts["cluster"]),
+            origins,
         )
     except ValueError as error:
         raise SettingsError([str(error)]) from error

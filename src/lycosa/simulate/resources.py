@@ -22,6 +22,7 @@ _BURST_S = 1.0
 _BURST = 32.0
 
 CPU, NETWORK, SLOTS, WORKBENCH = "cpu", "network", "slots", "workbench"
+BROKERS = "brokers"
 POLITENESS, HOSTS = "politeness", "hosts"
 LIMITS = {
     CPU: "the processors: more or faster cores and workers, or less work for each page",
@@ -32,6 +33,7 @@ LIMITS = {
         "every host with something to fetch waits for its delay or answers: more hosts would help,"
         " more machines would not"
     ),
+    BROKERS: "commits wait for the brokers of a cluster: more or faster brokers",
     HOSTS: "nothing to do: all known pages are fetched, and few are due yet",
 }
 """What can hold a crawl back, and what that means."""
@@ -146,11 +148,18 @@ class Meters:
         self.cpu = Meter(CPU, busy_cores(means, workers) * share, self.page_s)
         self.network = Meter(NETWORK, means.bandwidth_bytes_per_s * share, page_bytes)
         self.slots = Meter(SLOTS, workers * slots * share, latency_s)
-        self.all = (self.cpu, self.network, self.slots)
+        self.all: tuple[Meter, ...] = (self.cpu, self.network, self.slots)
         # A run starts one process after the other: that is the work of one core, and nothing is
         # fetched meanwhile.
         self.cpu.spent = means.start_cpu_s * share
         self.cpu.free_at = self.free_at = means.start_cpu_s / min(means.cores, 1.0)
+
+    def pause(self, meter: Meter, until: float) -> None:
+        """Start nothing before a time, because of a meter that others share."""
+        if meter not in self.all:
+            self.all = (*self.all, meter)
+        meter.free_at = max(meter.free_at, until)
+        self.free_at = max(self.free_at, until)
 
     def __repr__(self) -> str:
         return f"<Meters {self.all!r}>"

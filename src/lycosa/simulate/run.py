@@ -23,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.config.sections import Config
+from lycosa.simulate.cluster_means import ClusterMeans
 from lycosa.simulate.drive import Drive, Point
 from lycosa.simulate.host_answers import Witness
 from lycosa.simulate.parts import run_all
@@ -65,6 +66,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     web: Web = Web()
     means: Resources = Resources()
     prices: Prices = Prices()
+    cluster: ClusterMeans = ClusterMeans()
     config: Config = Config()
     rows: tuple[HostRow, ...] = ()
     days: float = 30.0

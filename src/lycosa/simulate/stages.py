@@ -57,7 +57,7 @@ class SimulatedStages:
         self.clock, self.tally, self.partition = JumpClock(), Tally(), partition
         self.copies = Copies(sample.pages, web.changes_per_day, config.seed)
         self.exchanges = HostAnswers(sample, web, config, self.copies, meters, witness)
-        self._captures = Captures(partition, web, config, self.copies, self.clock, self.tally)
+        self.captures = Captures(partition, web, config, self.copies, self.clock, self.tally)
         self._budgets = config.budgets
         self._crawl_clock, self._politeness = CrawlClock(self.clock), config.politeness
         jitter = random.Random(f"jitter:{config.seed}")
@@ -95,7 +95,7 @@ class SimulatedStages:
 
     def seed(self) -> None:
         """Discover every host's first page."""
-        found = [self._captures.seed(name) for name in self.exchanges.hosts]
+        found = [self.captures.seed(name) for name in self.exchanges.hosts]
         self.partition.discover_urls(found, self.clock.wall())
 
     def _take_url(self, visit: Underway, step: steps.TakeUrl) -> steps.UrlLeased | steps.TurnOver:
@@ -158,19 +158,19 @@ class SimulatedStages:
 
     def _store(self, visit: Underway, step: steps.StoreCapture) -> steps.TurnOver:
         lease, fetched = self._count(visit, is_capture=True)
-        self._captures.store(visit.known, lease, fetched, step.outcome)
+        self.captures.store(visit.known, lease, fetched, step.outcome)
         return steps.TurnOver()
 
     def _reject(self, visit: Underway, step: steps.RejectAnswer) -> steps.TurnOver:
         lease, _ = self._count(visit, is_capture=False)
-        self._captures.reject(lease, step)
+        self.captures.reject(lease, step)
         return steps.TurnOver()
 
     def _count(self, visit: Underway, is_capture: bool) -> tuple[Lease, Fetched]:
         """Count an answer; returns its lease, which is about to end, and the answer."""
         lease, fetched, visit.lease = visit.lease, visit.fetched, None
         assert lease is not None and fetched is not None
-        self._captures.count(lease, fetched, is_capture)
+        self.captures.count(lease, fetched, is_capture)
         return lease, fetched
 
     def end(self, visit: Underway) -> steps.Event:

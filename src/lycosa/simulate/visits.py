@@ -41,7 +41,7 @@ class Visits:
         self._rules = steps.VisitRules(config.retry, config.budgets, config.scope.max_hops)
         self.partition, self.meters = partition, meters
         self.clock, self.frontier = stages.clock, stages.frontier
-        self.tally, self.copies = stages.tally, stages.copies
+        self.tally, self.copies, self.captures = stages.tally, stages.copies, stages.captures
         self.going: list[Underway] = []
         self._tickets = 0
 

@@ -93,6 +93,19 @@ def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Ite
     return _rows_of(path, _lines(path, length), having)
 
 
+def read_lines(path: Path, start: int, end: int) -> Iterator[bytes]:
+    """The lines of a journal between two ends of frames, without the header line.
+
+    Raises ``JournalError`` or ``OSError``.
+    """
+    with layout.open_segment_file(path) as file:
+        file.seek(start)
+        lines = _unpacked(_Head(file, end - start), path, may_be_torn=False)
+        if not start:
+            _check(path, next(lines, b""))
+        yield from lines
+
+
 def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[JournalRow]:
     """The rows of a journal in memory; ``name`` is for errors, ``having`` as for ``read_rows``.
 

@@ -27,8 +27,6 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-import msgspec
-
 from lycosa.objects.errors import ObjectError, ObjectExists, ObjectMissing
 from lycosa.objects.port import ObjectStore
 from lycosa.store import journal, layout
@@ -40,24 +38,17 @@ from lycosa.store.port import FoundSegments, NotStored, OpenSegment, StoredSegme
 from lycosa.store.reading import RecordError, StoredRecord, record_at
 from lycosa.store.recovery import Recovery
 from lycosa.store.rows import JournalRow
+from lycosa.store.stored_parts import (
+    PieceFile,
+    StoredPart,
+    contiguous_parts,
+    end_of_parts,
+)
 
 KEPT_S = 3600.0
 """Seconds for which parts of a sealed segment are kept."""
 _IN_MEMORY = 8 << 20  # a larger part is assembled in a file
 _FIRST, _MOST = 64 << 10, 4 << 20  # bytes of one request when a record is read
-
-
-class StoredPart(msgspec.Struct, frozen=True):
-    """A part by its key.
-
-    ``start`` and ``end`` are offsets in the WARC, ``rows`` and ``rows_end`` in the journal.
-    """
-
-    key: str
-    start: int
-    end: int
-    rows: int
-    rows_end: int
 
 
 class ObjectSegments:
@@ -94,7 +85,9 @@ class ObjectSegments:
                 if found is not None and kind == layout.JOURNAL:
                     length = committed  # near-duplicates may have been added when it was sealed
             else:
-                length = _end(_joined(self._parts.get(segment, [])), kind, committed)
+                length = end_of_parts(
+                    contiguous_parts(self._parts.get(segment, [])), kind, committed
+                )
             if length != committed:
                 raise StoreDamaged(Path(name), length, committed)
         self._lengths = dict(lengths)
@@ -196,10 +189,10 @@ class ObjectSegments:
 
     def _write_files(self, name: str, folder: Path) -> None:
         """Write the closed WARC and journal of a segment as files. Raises ``StoreDamaged``."""
-        parts = _joined(self._parts.get(name) or self._listed_parts(name).get(name, []))
+        parts = contiguous_parts(self._parts.get(name) or self._listed_parts(name).get(name, []))
         for kind in (layout.WARC, layout.JOURNAL):
             committed = self._lengths[_open_name(kind, name)]
-            if (length := _end(parts, kind, committed)) != committed:
+            if (length := end_of_parts(parts, kind, committed)) != committed:
                 raise StoreDamaged(Path(layout.file_name(kind, name)), length, committed)
             (folder / kind).mkdir(parents=True)
         with (
@@ -270,7 +263,7 @@ class ObjectSegments:
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         """See ``SegmentReader``. Memory contains one part, or a piece of a sealed journal."""
         name = layout.file_name(layout.JOURNAL, segment.name)
-        source = io.BufferedReader(_Joined(self.read_journal(segment)))
+        source = io.BufferedReader(PieceFile(self.read_journal(segment)))
         return journal.rows_from(source, name, having)
 
     def read_journal(self, segment: StoredSegment) -> Iterator[bytes]:
@@ -306,7 +299,7 @@ class ObjectSegments:
             at += len(data)
 
     def _open_journal(self, segment: StoredSegment) -> Iterator[bytes]:
-        for part in _joined(self._listed_parts(segment.name).get(segment.name, [])):
+        for part in contiguous_parts(self._listed_parts(segment.name).get(segment.name, [])):
             if part.rows < (segment.journal_length or 0):
                 yield self._rows_in(part)
 
@@ -354,26 +347,6 @@ class ObjectSegments:
         return f"ObjectSegments(shard={self._shard}, committed={self._lengths})"
 
 
-class _Joined(io.RawIOBase):
-    """Pieces of bytes as one file."""
-
-    def __init__(self, pieces_of: Iterator[bytes]) -> None:
-        super().__init__()
-        self._pieces, self._left = pieces_of, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._left:
-            if (piece := next(self._pieces, None)) is None:
-                return 0
-            self._left = piece
-        data, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-
 def _complete(path: Path, find_similar: journal.FindSimilar) -> None:
     """Add near-duplicates to the rows of a journal. Raises ``JournalError``."""
     copy = path.with_name(path.name + ".complete")
@@ -383,27 +356,6 @@ def _complete(path: Path, find_similar: journal.FindSimilar) -> None:
         copy.replace(path)
     else:
         copy.unlink()
-
-
-def _joined(parts: list[StoredPart]) -> list[StoredPart]:
-    """The parts from the beginning on, as far as they are contiguous."""
-    found: list[StoredPart] = []
-    for part in parts:
-        end, rows_end = (found[-1].end, found[-1].rows_end) if found else (0, 0)
-        if (part.start, part.rows) != (end, rows_end):
-            break
-        found.append(part)
-    return found
-
-
-def _end(parts: list[StoredPart], kind: str, committed: int) -> int:
-    """The end of the parts that begin below a length."""
-    ends = [
-        part.end if kind == layout.WARC else part.rows_end
-        for part in parts
-        if (part.start if kind == layout.WARC else part.rows) < committed
-    ]
-    return max(ends, default=0)
 
 
 def _open_name(kind: str, segment: str) -> str:

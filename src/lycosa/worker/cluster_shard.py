@@ -6,11 +6,8 @@
 It blocks and belongs on another thread. Waiting for Kafka or for the store has no limit: ``waits``
 says what is waited for, and ``break_off`` ends it.
 
-**Who sent the last requests** decides how the new owner begins. If the owner directly before this
-one ended with a final commit, nothing is in flight. Otherwise it may send requests until its lease
-expires, and they may last ``fetch.total_s``. The last lease that the log can have given began
-before the claim was accepted, so hosts are held from that moment. The lease of the new owner counts
-from the moment before the claim.
+The owner's lease counts from the moment before the claim, and the hold of hosts from the moment
+after it (``previous_owner``).
 """
 
 from __future__ import annotations
@@ -22,7 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.commit import LEASE_S, Claim, OutcomeUnknown, RolledBack
+from lycosa.attempts import boot_id
+from lycosa.commit import Claim, OutcomeUnknown, RolledBack
 from lycosa.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.config.sections import PolitenessSection
 from lycosa.config.sources import SettingsError
@@ -30,7 +28,6 @@ from lycosa.config.units import show_mb
 from lycosa.frontier.crawl_clock import time_after_takeover
 from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics
 from lycosa.kv.port import Opener
-from lycosa.model.end import PreviousEnd
 from lycosa.model.recovered import Recovered
 from lycosa.objects.opening import open_store
 from lycosa.objects.patient import PatientStore
@@ -41,6 +38,7 @@ from lycosa.shard.opening import Ground, Shard, open_shard
 from lycosa.store import NotStored
 from lycosa.store.object_segments import ObjectSegments
 from lycosa.worker.job import ClusterJob, WorkerJob
+from lycosa.worker.previous_owner import end_of_previous, held_until
 from lycosa.worker.waits import WaitBoard
 
 _AGAIN_S = 1.0
@@ -111,7 +109,6 @@ class ShardOpening:
         assert job.cluster is not None, "the job is of a worker of a cluster"
         self._job, self._cluster = job, job.cluster
         self._services, self._open_table, self._clock = services, open_table, clock
-        self._tell = services.waits.teller("opening")
         self._ended = threading.Event()
         self._log: KafkaLog | None = None
         self._claimed = -1.0
@@ -138,12 +135,12 @@ class ShardOpening:
             try:
                 opened = self._open()
             except (RolledBack, NotStored) as error:
-                self._tell(str(error))
+                self._services.waits.opening = str(error)
                 if self._ended.wait(_AGAIN_S):
                     raise
             else:
                 self._services.store.end_patience()
-                self._tell("")
+                self._services.waits.opening = ""
                 for folder in earlier_folders(self._cluster):
                     shutil.rmtree(folder, ignore_errors=True)
                 return opened
@@ -169,7 +166,7 @@ class ShardOpening:
         snapshots = ObjectSnapshots(store, number, log, folder, local, told=self._tell_snapshot)
         snapshots.earlier = earlier_folders(cluster)
         segments = ObjectSegments(store, number, folder / "segments")
-        self._tell(f"the claim of shard {number}")
+        services.waits.opening = f"the claim of shard {number}"
         began = self._clock.monotonic()
         ground = Ground(log, segments, snapshots, on_claim=self._note_claim)
         shard, recovered = open_shard(number, self._job.owned, ground)
@@ -177,18 +174,20 @@ class ShardOpening:
 
     def _note_claim(self, claim: Claim) -> None:
         self._claimed = self._clock.monotonic()
-        self._tell(f"shard {self._job.number}, which is brought to its last commit")
+        self._services.waits.opening = (
+            f"shard {self._job.number}, which is brought to its last commit"
+        )
 
     def _tell_snapshot(self, done: int, total: int) -> None:
         if not self._services.store.is_patient:
             return  # the worker runs and does not wait for its snapshot
         size = f"{show_mb(done)} of {show_mb(total)}"
-        self._tell(f"a snapshot of shard {self._job.number}: {size}")
+        self._services.waits.opening = f"a snapshot of shard {self._job.number}: {size}"
 
     def _completed(self, shard: Shard, recovered: Recovered) -> WorkerJob:
         """The job, completed by what the claim found."""
         clock, config = self._clock, self._job.config
-        is_orderly = shard.was_left_orderly
+        previous = end_of_previous(shard, self._cluster)
         time, wall = recovered.latest
         politeness = divided(config.politeness, self._services.given.nodes)
         return msgspec.structs.replace(
@@ -196,20 +195,16 @@ class ShardOpening:
             config=msgspec.structs.replace(config, politeness=politeness),
             last_commit=recovered.last_commit,
             time_base=time_after_takeover(clock.wall(), wall, time) - clock.monotonic(),
-            held_until=0.0 if is_orderly else self._claimed + LEASE_S + config.fetch.total_s,
-            previous_end=self._previous_end(shard.term, is_orderly),
+            held_until=held_until(
+                self._job.folder,
+                shard.term,
+                previous,
+                self._claimed,
+                config.fetch.total_s,
+                boot_id(),
+            ),
+            previous_end=previous,
         )
-
-    def _previous_end(self, term: int, is_orderly: bool) -> PreviousEnd:
-        """How the owner before this one ended.
-
-        Only a crash that this node saw makes URLs suspects, and only if that process was the owner
-        directly before.
-        """
-        if is_orderly:
-            return PreviousEnd.ORDERLY
-        is_ours = self._cluster.previous_crashed and self._cluster.previous_term == term - 1
-        return PreviousEnd.CRASH if is_ours else PreviousEnd.LOST
 
     def __repr__(self) -> str:
         return f"<ShardOpening shard={self._job.number} claimed={self.is_claimed}>"

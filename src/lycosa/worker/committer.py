@@ -22,7 +22,7 @@ from lycosa.attempts import AttemptLog, CrashCounts
 from lycosa.attempts.shipping import AttemptShipper
 from lycosa.commit import (
     Commit,
-    Feed,
+    FeedSource,
     Fenced,
     Mark,
     OutcomeUnknown,
@@ -258,7 +258,7 @@ class Committer:
             self._partitions[batch.partition].seen.seal(stamp_of(commit.mark))
         return commit
 
-    async def _write(self, pending: PendingWrite, commit: Commit, feed: Feed) -> None:
+    async def _write(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> None:
         """Write the commit, retrying while the store or the log cannot take it.
 
         Nothing can be committed without it, so the retries do not end.
@@ -277,7 +277,7 @@ class Committer:
                 self._next, self._inbox, self.waits_for = commit.sequence + 1, commit.inbox, ""
                 return
 
-    def _write_once(self, pending: PendingWrite, commit: Commit, feed: Feed) -> float:
+    def _write_once(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> float:
         """Write outside the loop, in the safe order; return the moment before the append began."""
         ground = self._books.shard.ground
         self._reach("commit:begin")

@@ -286,12 +286,17 @@ class Pipeline:
         return fetched
 
     def _end(self, visit: Visit, done: Completed) -> None:
-        tries = visit.lease.record.tries + 1
-        url = visit.end_lease(done)
-        self.settled.append(url)
         if done.state is UrlState.FAILED:
-            letter = DeadLetter(url, done.reason, done.detail, tries, self._clock.wall())
-            self.given_up.append(letter)
+            self.given_up.append(
+                DeadLetter(
+                    visit.lease.url,
+                    done.reason,
+                    done.detail,
+                    visit.lease.record.tries + 1,
+                    self._clock.wall(),
+                )
+            )
+        self.settled.append(visit.end_lease(done))
 
     def _note_settled(self, url: str) -> None:
         self.settled.append(url)

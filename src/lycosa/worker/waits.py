@@ -14,6 +14,8 @@ class WaitBoard:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self.opening = ""
+        """How far the opening of the shard is; empty when it is open."""
 
     def teller(self, part: str) -> Callable[[str], None]:
         """A function that takes what ``part`` waits for; an empty text ends the wait."""
@@ -26,7 +28,7 @@ class WaitBoard:
     @property
     def text(self) -> str:
         """What the worker waits for; empty when it waits for nothing."""
-        return "; ".join(dict.fromkeys(filter(None, [*self._texts.values()])))
+        return "; ".join(dict.fromkeys(filter(None, [*self._texts.values()]))) or self.opening
 
     def is_waiting(self, *parts: str) -> bool:
         """Whether one of these parts waits."""

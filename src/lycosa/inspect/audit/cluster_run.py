@@ -152,6 +152,9 @@ class _ClusterAudit:
             folder / (layout.file_name(kind, name) + suffix)
             for kind in (layout.WARC, layout.JOURNAL)
         )
+        if stored.is_closed and layout.file_name(layout.WARC, name) not in files:
+            check.add_breach(f"{layout.file_name(layout.WARC, name)} is missing")
+            return None
         journal.parent.mkdir(parents=True)
         with journal.open("xb") as target:
             target.writelines(self._view.read_journal(stored))

@@ -83,6 +83,9 @@ class RecordChecks:
         except ElsewhereError as error:
             self.check.add_note(f"not read: {error}")
             return True  # nothing is known against it
+        except ObjectError as error:
+            self.check.add_breach(str(error))
+            return False
 
     def _main(self, row: JournalRow, record: StoredRecord) -> None:
         wanted = {

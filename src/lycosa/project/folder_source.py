@@ -1,0 +1,106 @@
+"""The crawl of one machine as a source: the commit logs, tables and journals of its folder.
+
+The crawl may run, start and end meanwhile. Nothing is locked and no file is changed. A partition
+may have belonged to another worker in an earlier run, so the commits of all logs are merged by
+their marks.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from lycosa.commit import Commit, Mark
+from lycosa.commit.files import log_files_of
+from lycosa.folder.manifest import load_manifest
+from lycosa.folder.names import crawl_sites, last_commit_path, log_folder
+from lycosa.project.log_tail import TailReader
+from lycosa.project.source import CaptureLines
+from lycosa.shard.folder_view import FolderView
+from lycosa.shard.view import CrawlOrigin, CrawlView
+from lycosa.store import layout
+from lycosa.store.journal import read_lines
+from lycosa.store.removed import removed_files
+
+
+class FolderSource:
+    """A crawl folder as a ``CommitSource``.
+
+    Raises a ``ManifestError`` when the folder is not a crawl.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        manifest = load_manifest(folder)
+        self._folder = folder
+        self._tails: dict[int, TailReader] = {}
+        self._lengths: dict[int, Mapping[str, int]] = {}
+        self._finished: set[str] = set()
+        self.origin = CrawlOrigin(
+            str(folder),
+            manifest,
+            lambda: crawl_sites(folder, manifest.identity.suffixes),
+            lambda: None,
+            folder=folder,
+        )
+
+    def view(self) -> CrawlView:
+        """See ``CommitSource``. Raises like ``FolderView``."""
+        return FolderView(self._folder)
+
+    def commits(self) -> Iterator[Commit]:
+        """See ``CommitSource``. An iterator that is dropped before its end needs a ``rewind``."""
+        self._find_logs()
+        streams = [_marked(tail) for tail in self._tails.values()]
+        for _, worker, commit in heapq.merge(*streams, key=lambda each: each[:2]):
+            self._lengths[worker] = commit.lengths
+            yield commit
+
+    def rewind(self) -> None:
+        """See ``CommitSource``."""
+        self._tails.clear()
+        self._lengths.clear()
+        self._finished.clear()
+
+    def captures(self, read: Mapping[str, int]) -> Iterator[CaptureLines]:
+        """See ``CommitSource``. Open segments are read up to the commits that were given."""
+        for name in sorted(layout.segment_names(self._folder, layout.JOURNAL) - self._finished):
+            is_closed = layout.is_closed(self._folder, layout.JOURNAL, name)
+            start = read.get(name, 0)
+            end = self._closed_bytes(name) if is_closed else self._committed_bytes(name)
+            if end > start:
+                path = layout.existing(self._folder, layout.JOURNAL, name)
+                yield CaptureLines(name, end, read_lines(path, start, end))
+            elif is_closed:
+                self._finished.add(name)
+
+    def _closed_bytes(self, segment: str) -> int:
+        name = layout.file_name(layout.JOURNAL, segment)
+        try:
+            return (self._folder / name).stat().st_size
+        except FileNotFoundError:
+            removed = removed_files(self._folder).get(name)
+            return removed.bytes if removed else 0
+
+    def _committed_bytes(self, segment: str) -> int:
+        name = layout.file_name(layout.JOURNAL, segment) + layout.OPEN
+        return max((each[name] for each in self._lengths.values() if name in each), default=0)
+
+    def count_waiting(self) -> int:
+        """See ``CommitSource``."""
+        self._find_logs()
+        return sum(tail.waiting for tail in self._tails.values())
+
+    def _find_logs(self) -> None:
+        logs = log_folder(self._folder)
+        for worker in sorted(log_files_of(logs).keys() - self._tails.keys()):
+            self._tails[worker] = TailReader(logs, worker, last_commit_path(self._folder, worker))
+
+    def __repr__(self) -> str:
+        return f"FolderSource({str(self._folder)!r}, logs={len(self._tails)})"
+
+
+def _marked(tail: TailReader) -> Iterator[tuple[Mark, int, Commit]]:
+    """The commits with what orders them among those of other workers."""
+    for commit in tail.commits():
+        yield commit.mark, tail.worker, commit

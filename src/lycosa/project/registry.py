@@ -1,0 +1,352 @@
+"""A crawl's registry in PostgreSQL: URLs, hosts and the crawl log, each as of a known commit.
+
+**Position.** Rows and the position up to which they were written change in one transaction. So the
+registry is always the state after some commit of each partition, whichever process is killed.
+
+**Repeated and late batches** change nothing. Every transaction first locks the row of the crawl and
+compares the positions with those that its rows were made for; rows are replaced only by rows of a
+later commit. So two projectors of one registry do the work twice, and no harm.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from lycosa.commit import Mark
+from lycosa.frontier.visit_state import decode_visit
+from lycosa.kv.records import decode_url
+from lycosa.project.changes import Changes
+from lycosa.project.database import (
+    PostgresConnection,
+    RegistryError,
+    connect_database,
+    parsed_dsn,
+    shown_dsn,
+    translated_errors,
+)
+from lycosa.project.postgres_schema import (
+    ALL_HOST_COLUMNS,
+    ALL_URL_COLUMNS,
+    HOST_KEY,
+    REGISTRY_FORMAT,
+    URL_KEY,
+    index_statements,
+    month_statement,
+    stage_statements,
+    table_statements,
+    upsert_statement,
+)
+from lycosa.project.rows import (
+    REGISTRY_LOG,
+    HostSummary,
+    Row,
+    RowTime,
+    lost_host,
+    registry_host,
+    registry_url,
+    summary_of_host,
+)
+from lycosa.shard.view import CrawlOrigin
+
+_CACHED_HOSTS = 50_000
+_UPSERT_URLS = upsert_statement("urls", ALL_URL_COLUMNS, URL_KEY)
+_UPSERT_HOSTS = upsert_statement("hosts", ALL_HOST_COLUMNS, HOST_KEY)
+
+
+class PositionsMoved(Exception):
+    """Another projector has written to the registry."""
+
+
+class Registry:
+    """The registry of one crawl in one schema. Calls block.
+
+    Every call may raise ``DatabaseAway``, after which ``open`` connects again, and
+    ``RegistryError``.
+    """
+
+    def __init__(self, dsn: str, schema: str, origin: CrawlOrigin) -> None:
+        self._parameters = parsed_dsn(dsn)
+        self._schema, self._origin = schema, origin
+        self._sites = origin.sites()
+        self._connection: PostgresConnection | None = None
+        self._hosts: OrderedDict[bytes, HostSummary] = OrderedDict()
+        self._months: set[tuple[int, int]] = set()
+        self.positions: dict[int, Mark] = {}
+        """The last commit of each partition that the registry has whole."""
+        self.journals: dict[str, int] = {}
+        """The bytes of each segment's journal that the crawl log has."""
+        self.is_indexed = False
+
+    @property
+    def place(self) -> str:
+        """Where the registry is, for messages."""
+        return f"{shown_dsn(self._parameters)}, schema {self._schema}"
+
+    def open(self, is_rebuilt: bool = False) -> None:
+        """Connect, create what is missing, and read the positions.
+
+        ``is_rebuilt`` deletes the tables first. Raises ``RegistryError`` when the schema has
+        another crawl's registry.
+        """
+        self.close()
+        self._connection = connect_database(self._parameters, self._schema)
+        with self._transaction(False) as connection:
+            # creating a schema or table at the same time as another projector would fail
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('lycosa ' || %s))",
+                               [self._schema])  # fmt: skip
+            name = connection.execute("SELECT quote_ident(%s)", [self._schema]).fetchone()
+            assert name is not None
+            if is_rebuilt:
+                connection.execute(
+                    "DROP VIEW IF EXISTS dead_letters; DROP TABLE IF EXISTS urls, hosts,"
+                    " crawl_log, positions, journals, crawl"
+                )
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name[0]}")
+            self._check_crawl(connection)
+        with translated_errors(self._parameters):
+            self._connection.execute(stage_statements())
+        self._read_positions()
+
+    def close(self) -> None:
+        """Close the connection. What was not committed is lost."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._hosts.clear()
+        self._months.clear()
+
+    def write_changes(self, changes: Changes) -> None:
+        """Write the changes of some commits and the new positions.
+
+        Raises ``PositionsMoved``.
+        """
+        hosts = {
+            key: (each, decode_visit(each.value))
+            for key, each in changes.hosts.items()
+            if each.value is not None
+        }
+        wanted = {key[1:] for key in hosts} | {key[1:9] for key in changes.urls}
+        with self._transaction() as connection:
+            old = self._known_hosts(connection, wanted)
+            new = {
+                key[1:]: summary_of_host(record, self._sites) for key, (_, record) in hosts.items()
+            }
+            facts = old | new
+            host_rows = (
+                registry_host(each.partition, key, record, facts[key[1:]], each.when)
+                for key, (each, record) in hosts.items()
+            )
+            url_rows = (
+                registry_url(
+                    each.partition,
+                    key,
+                    decode_url(each.value),
+                    facts.get(key[1:9]) or lost_host(),
+                    each.when,
+                )
+                for key, each in changes.urls.items()
+                if each.value is not None
+            )
+            self._upsert(connection, host_rows, url_rows)
+            for key, (each, _) in hosts.items():
+                before = old.get(key[1:])
+                if before is not None and before.state != new[key[1:]].state:
+                    _turn_host(connection, key[1:], new[key[1:]], each.when)
+            _delete(connection, changes)
+            self._move(connection, changes.positions)
+        self._cache(facts, changes)
+        self.positions |= {number: when.mark for number, when in changes.positions.items()}
+
+    def write_part(self, hosts: Iterable[Row], urls: Iterable[Row]) -> None:
+        """Write rows of a state that is read whole; the position does not change yet."""
+        with self._transaction() as connection:
+            self._upsert(connection, hosts, urls)
+
+    def finish_partition(self, partition: int, when: RowTime) -> None:
+        """Set the position of a partition that was read whole.
+
+        Nothing is deleted: a crawl never forgets a URL or a host.
+        """
+        with self._transaction() as connection:
+            self._move(connection, {partition: when})
+        self._hosts.clear()
+        self.positions[partition] = when.mark
+
+    def forget_position(self, partition: int) -> None:
+        """Note that a partition must be read whole."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM positions WHERE partition = %s", [partition])
+        del self.positions[partition]
+
+    def write_captures(self, segment: str, end: int, rows: Iterable[Row]) -> int:
+        """Add rows to the crawl log; they are a segment's up to byte ``end`` of its journal.
+
+        Returns their number.
+        """
+        with self._transaction() as connection:
+            _copy(connection, "crawl_log", REGISTRY_LOG, rows)
+            for (month,) in connection.execute(
+                "SELECT DISTINCT date_trunc('month', fetched_at) FROM stage_crawl_log"
+            ).fetchall():
+                if (month.year, month.month) not in self._months:
+                    connection.execute(month_statement(month))
+            names = ", ".join(REGISTRY_LOG)
+            added = connection.execute(
+                f"INSERT INTO crawl_log ({names}) SELECT {names} FROM stage_crawl_log"
+                " ON CONFLICT (fetched_at, record_id) DO NOTHING"
+            ).rowcount
+            connection.execute(
+                "INSERT INTO journals AS t VALUES (%s, %s) ON CONFLICT (segment) DO UPDATE"
+                " SET bytes = greatest(t.bytes, excluded.bytes)",
+                [segment, end],
+            )
+        self.journals[segment] = end
+        return added
+
+    def create_indexes(self) -> None:
+        """Create the secondary indexes after the first filling, and collect statistics."""
+        with self._transaction() as connection:
+            connection.execute(index_statements())
+            connection.execute("UPDATE crawl SET is_indexed = true")
+        with translated_errors(self._parameters):
+            self._opened.execute("ANALYZE urls; ANALYZE hosts; ANALYZE crawl_log")
+        self.is_indexed = True
+
+    @property
+    def _opened(self) -> PostgresConnection:
+        assert self._connection is not None, "the registry is not open"
+        return self._connection
+
+    @contextmanager
+    def _transaction(self, is_checked: bool = True) -> Iterator[PostgresConnection]:
+        """One transaction; unless not ``is_checked``, it excludes those of other projectors."""
+        with translated_errors(self._parameters), self._opened.transaction():
+            if is_checked:
+                self._opened.execute("SELECT FROM crawl FOR UPDATE")
+                if _positions(self._opened) != self.positions:
+                    raise PositionsMoved
+            yield self._opened
+
+    def _check_crawl(self, connection: PostgresConnection) -> None:
+        """Create the tables in an empty schema, else check whose they are."""
+        manifest = self._origin.manifest
+        found = connection.execute("SELECT to_regclass('crawl')").fetchone()
+        if found is None or found[0] is None:
+            connection.execute(table_statements())
+            connection.execute(
+                "INSERT INTO crawl (format, crawl, name, partitions) VALUES (%s, %s, %s, %s)",
+                [
+                    REGISTRY_FORMAT,
+                    UUID(manifest.crawl),
+                    self._origin.name,
+                    manifest.identity.partitions,
+                ],
+            )
+        row = connection.execute("SELECT format, crawl, name, is_indexed FROM crawl").fetchone()
+        assert row is not None, "the tables and this row are created in one transaction"
+        number, crawl, name, self.is_indexed = row
+        if str(crawl) != manifest.crawl:
+            raise RegistryError(
+                f"{self.place} has the registry of another crawl, {name} ({crawl}); choose another"
+                " schema with --schema"
+            )
+        if number != REGISTRY_FORMAT:
+            raise RegistryError(
+                f"{self.place} has a registry of format {number}, and this version writes"
+                f" {REGISTRY_FORMAT}; use the newer version, or --rebuild"
+            )
+
+    def _read_positions(self) -> None:
+        with translated_errors(self._parameters):
+            self.positions = _positions(self._opened)
+            self.journals = dict(
+                self._opened.execute("SELECT segment, bytes FROM journals").fetchall()
+            )
+
+    def _upsert(
+        self, connection: PostgresConnection, hosts: Iterable[Row], urls: Iterable[Row]
+    ) -> None:
+        _copy(connection, "hosts", ALL_HOST_COLUMNS, hosts)
+        connection.execute(_UPSERT_HOSTS)
+        _copy(connection, "urls", ALL_URL_COLUMNS, urls)
+        connection.execute(_UPSERT_URLS)
+
+    def _move(self, connection: PostgresConnection, positions: Mapping[int, RowTime]) -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO positions AS t VALUES (%s, %s, %s, to_timestamp(%s), now())"
+                " ON CONFLICT (partition) DO UPDATE SET term = excluded.term,"
+                " sequence = excluded.sequence, committed_at = excluded.committed_at,"
+                " projected_at = excluded.projected_at"
+                " WHERE (t.term, t.sequence) < (excluded.term, excluded.sequence)",
+                [(number, *when.mark, when.wall) for number, when in positions.items()],
+            )
+
+    def _known_hosts(
+        self, connection: PostgresConnection, wanted: Iterable[bytes]
+    ) -> dict[bytes, HostSummary]:
+        """The facts of these hosts as the registry has them; it may not know all."""
+        known = {host8: self._hosts[host8] for host8 in wanted if host8 in self._hosts}
+        if unknown := [host8 for host8 in wanted if host8 not in known]:
+            found = connection.execute(
+                "SELECT host_hash, host, site, url_status FROM hosts WHERE host_hash = ANY(%s)",
+                [unknown],
+            ).fetchall()
+            known |= {host8: HostSummary(*facts) for host8, *facts in found}
+        return known
+
+    def _cache(self, facts: Mapping[bytes, HostSummary], changes: Changes) -> None:
+        for host8, each in facts.items():
+            self._hosts[host8] = each
+            self._hosts.move_to_end(host8)
+        for key, written in changes.hosts.items():
+            if written.value is None:
+                self._hosts.pop(key[1:], None)
+        while len(self._hosts) > _CACHED_HOSTS:
+            self._hosts.popitem(last=False)
+
+    def __repr__(self) -> str:
+        return f"Registry({self.place}, positions={self.positions})"
+
+
+def _turn_host(
+    connection: PostgresConnection, host8: bytes, facts: HostSummary, when: RowTime
+) -> None:
+    """Change the status of a host's queued URLs: it was parked or retired, or is no more."""
+    connection.execute(
+        "UPDATE urls SET status = %s, term = %s, sequence = %s, changed_at = to_timestamp(%s)"
+        " WHERE host = %s AND host_hash = %s AND is_queued AND status <> %s"
+        " AND (term, sequence) <= (%s, %s)",
+        [facts.state, *when.mark, when.wall, facts.host, host8, facts.state, *when.mark],
+    )
+
+
+def _delete(connection: PostgresConnection, changes: Changes) -> None:
+    for key, each in changes.urls.items():
+        if each.value is None:
+            connection.execute(
+                "DELETE FROM urls WHERE url_hash = %s AND host_hash = %s", [key[9:], key[1:9]]
+            )
+    for key, each in changes.hosts.items():
+        if each.value is None:
+            connection.execute("DELETE FROM hosts WHERE host_hash = %s", [key[1:]])
+
+
+def _positions(connection: PostgresConnection) -> dict[int, Mark]:
+    rows = connection.execute("SELECT partition, term, sequence FROM positions").fetchall()
+    return {number: Mark(term, sequence) for number, term, sequence in rows}
+
+
+def _copy(
+    connection: PostgresConnection, table: str, columns: Mapping[str, str], rows: Iterable[Row]
+) -> None:
+    """Write rows to a staging table."""
+    statement: Any = f"COPY stage_{table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(list(columns.values()))
+        for row in rows:
+            copy.write_row(row)

@@ -1,0 +1,309 @@
+"""A registry in a real PostgreSQL equals the crawl: when it is filled, follows, meets repeated and
+late batches, a trimmed log, hostile texts, another projector and another crawl.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from crawling import Pages, crawl_folder, moved, page, robots
+from lycosa.cli.main import main
+from lycosa.frontier.visit_state import HostState
+from lycosa.model.completed import History, UrlState
+from lycosa.project import FolderSource, ProjectionReport, Projector, Registry, RegistryError
+from lycosa.project.registry import PositionsMoved
+from lycosa.reasons import Reason
+from postgres_server import PostgresServer
+from registry_judging import differences
+from written_crawl import WrittenCrawl, host_write, url_write
+
+pytestmark = pytest.mark.service
+
+A, B = "https://a.example/", "https://b.example/"
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[WrittenCrawl]:
+    made = WrittenCrawl(tmp_path / "crawl")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def follow(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl
+) -> Iterator[Callable[[], ProjectionReport]]:
+    """Brings the registry up to date; the same projector as before goes on."""
+    source = FolderSource(crawl.folder)
+    registry = Registry(postgres.dsn, schema, source.origin)
+    projector = Projector(source, registry, lambda report: None, lambda seconds: True)
+    yield lambda: projector.follow(is_once=True)
+    registry.close()
+
+
+def project(postgres: PostgresServer, folder: Path, schema: str, **options: bool) -> int:
+    source = FolderSource(folder)
+    registry = Registry(postgres.dsn, schema, source.origin)
+    try:
+        projector = Projector(source, registry, lambda report: None, lambda seconds: True)
+        return projector.follow(is_once=True, **options).read_whole
+    finally:
+        registry.close()
+
+
+def statuses(postgres: PostgresServer, schema: str) -> dict[str, str]:
+    return dict(postgres.rows("SELECT path, status FROM urls", schema))
+
+
+def test_the_registry_equals_a_crawl_that_goes_on(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    web = Pages(
+        {
+            "https://www.example.org/robots.txt": robots("User-agent: *", "Disallow: /private"),
+            "https://www.example.org/": page("/a", "/b", "/private", "https://far.example.com/"),
+            "https://www.example.org/a": moved("/b"),
+            "https://www.example.org/b": page("/missing", text="words " * 50),
+        }
+    )
+    crawl_folder(tmp_path, web, ["https://www.example.org/"], stop_after_s=3.0)
+    assert project(postgres, tmp_path, schema) == 3
+    assert differences(postgres, tmp_path, schema) == []
+    crawl_folder(tmp_path, web, ["https://www.example.org/"], start=100.0)
+    assert project(postgres, tmp_path, schema) == 0
+    assert differences(postgres, tmp_path, schema) == []
+    assert {"fetched", "redirected", "failed", "refused"} <= set(
+        statuses(postgres, schema).values()
+    )
+
+
+def test_commits_are_followed_and_repeated_ones_change_nothing(
+    postgres: PostgresServer,
+    schema: str,
+    crawl: WrittenCrawl,
+    follow: Callable[[], ProjectionReport],
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"), url_write(f"{A}2"))
+    follow()
+    crawl.commit(url_write(f"{A}1", UrlState.FETCHED, history=History(3, 99, 200, changes=1)))
+    crawl.commit(host_write("b.example"), url_write(f"{B}3"), partition=1, worker=1)
+    report = follow()
+    assert (report.commits, report.read_whole) == (2, 2)
+    assert differences(postgres, crawl.folder, schema) == []
+    (rate,) = postgres.rows("SELECT change_rate FROM urls WHERE path = '/1'", schema)
+    assert rate == (0.5,)
+    before = postgres.rows("SELECT * FROM urls ORDER BY url", schema)
+    postgres.execute(f'UPDATE "{schema}".positions SET sequence = 1')
+    project(postgres, crawl.folder, schema)  # reads all commits after the first again
+    assert postgres.rows("SELECT * FROM urls ORDER BY url", schema) == before
+
+
+def test_queued_urls_have_the_status_of_their_host(
+    postgres: PostgresServer,
+    schema: str,
+    crawl: WrittenCrawl,
+    follow: Callable[[], ProjectionReport],
+) -> None:
+    crawl.commit(
+        host_write("a.example"),
+        url_write(f"{A}queued"),
+        url_write(f"{A}parked", UrlState.PARKED),
+        url_write(f"{A}fetched", UrlState.FETCHED),
+    )
+    follow()
+    for state, shown in (
+        (HostState.PARKED, "parked"),
+        (HostState.READY, "queued"),
+        (HostState.RETIRED, "retired"),
+    ):
+        crawl.commit(host_write("a.example", state))
+        follow()
+        assert statuses(postgres, schema) == {
+            "/queued": shown,
+            "/parked": "parked",
+            "/fetched": "fetched",
+        }
+        assert differences(postgres, crawl.folder, schema) == []
+
+
+def test_a_registry_behind_a_trimmed_log_reads_the_state_whole(
+    postgres: PostgresServer,
+    schema: str,
+    crawl: WrittenCrawl,
+    follow: Callable[[], ProjectionReport],
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"))
+    crawl.commit(host_write("b.example"), url_write(f"{B}1"), partition=1)
+    follow()
+    changed = "SELECT changed_at FROM urls WHERE path = '/1' AND host = 'a.example'"
+    before = postgres.rows(changed, schema)
+    for number in range(2, 6):
+        crawl.commit(url_write(f"{A}{number}"))
+    crawl.trim()
+    assert follow().read_whole == 3  # the two of the start, and this one again
+    assert differences(postgres, crawl.folder, schema) == []
+    assert postgres.rows(changed, schema) == before
+    crawl.commit(url_write(f"{A}9"))
+    assert follow().read_whole == 3
+    assert differences(postgres, crawl.folder, schema) == []
+
+
+def test_a_partition_that_changed_its_worker_is_followed_in_order(
+    postgres: PostgresServer,
+    schema: str,
+    crawl: WrittenCrawl,
+    follow: Callable[[], ProjectionReport],
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"), worker=1)
+    follow()
+    crawl.commit(url_write(f"{A}1", tries=1), worker=1)
+    crawl.commit(url_write(f"{A}1", tries=2), worker=0, term=2)
+    follow()
+    assert postgres.rows("SELECT retry_count FROM urls", schema) == [(2,)]
+    assert differences(postgres, crawl.folder, schema) == []
+
+
+def test_rows_of_an_earlier_commit_do_not_replace_later_ones(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"))
+    source = FolderSource(crawl.folder)
+    late = Registry(postgres.dsn, schema, source.origin)
+    late.open()
+    crawl.commit(url_write(f"{A}1", UrlState.FAILED, Reason.HTTP_SERVER_ERROR))
+    project(postgres, crawl.folder, schema)
+    with pytest.raises(PositionsMoved):
+        late.write_part((), ())
+    late.close()
+    assert statuses(postgres, schema) == {"/1": "failed"}
+    (dead,) = postgres.rows("SELECT url, error FROM dead_letters", schema)
+    assert dead == (f"{A}1", "http_server_error")
+
+
+def test_two_projectors_of_one_registry_do_no_harm(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl
+) -> None:
+    sources = [FolderSource(crawl.folder) for _ in range(2)]
+    registries = [Registry(postgres.dsn, schema, source.origin) for source in sources]
+    projectors = [
+        Projector(source, registry, lambda report: None, lambda seconds: False)
+        for source, registry in zip(sources, registries, strict=True)
+    ]
+    for number in range(6):
+        crawl.commit(host_write("a.example", waiting=number), url_write(f"{A}{number}"))
+        projectors[number % 2].follow(is_once=True)
+        assert differences(postgres, crawl.folder, schema) == []
+    for registry in registries:
+        registry.close()
+
+
+def test_characters_that_postgresql_refuses_and_long_urls_are_stored(
+    postgres: PostgresServer,
+    schema: str,
+    crawl: WrittenCrawl,
+    follow: Callable[[], ProjectionReport],
+) -> None:
+    long = f"{A}{'x' * 60_000}"
+    history = History(1, 99, 200, etag='"a\0b"', simhash=(1 << 64) - 2)
+    crawl.commit(
+        host_write("a.example"),
+        url_write(f"{A}1", UrlState.FETCHED, detail="\0", history=history),
+        url_write(long),
+    )
+    follow()
+    crawl.commit(url_write(long, tries=1))
+    follow()
+    rows = postgres.rows(
+        "SELECT etag, last_modified, simhash, detail FROM urls WHERE path = '/1'", schema
+    )
+    assert rows == [('"a\ufffdb"', None, -2, "\ufffd")]
+    assert postgres.rows("SELECT url, retry_count FROM urls WHERE path <> '/1'", schema) == [
+        (long, 1)
+    ]
+
+
+def test_waits_are_shown_by_the_wall_clock(
+    postgres: PostgresServer,
+    schema: str,
+    crawl: WrittenCrawl,
+    follow: Callable[[], ProjectionReport],
+) -> None:
+    due = int(crawl.wall) + 9000
+    crawl.commit(host_write("a.example"), url_write(f"{A}1", due_at=due), ahead_s=3600)
+    follow()
+    (row,) = postgres.rows("SELECT extract(epoch FROM next_crawl)::int8 FROM urls", schema)
+    assert row == (due - 3600,)
+
+
+def test_another_crawl_and_a_newer_format_are_refused(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl, tmp_path: Path
+) -> None:
+    project(postgres, crawl.folder, schema)
+    other = WrittenCrawl(tmp_path / "other")
+    other.close()
+    with pytest.raises(RegistryError, match=r"another crawl.*--schema"):
+        project(postgres, other.folder, schema)
+    postgres.execute(f'UPDATE "{schema}".crawl SET format = 99')
+    with pytest.raises(RegistryError, match="format 99"):
+        project(postgres, crawl.folder, schema)
+
+
+def test_a_crawl_restored_from_an_older_copy_is_reported_and_rebuilt(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl, tmp_path: Path
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"))
+    project(postgres, crawl.folder, schema)
+    postgres.execute(f'UPDATE "{schema}".positions SET sequence = 7 WHERE partition = 0')
+    with pytest.raises(RegistryError, match=r"older copy.*--rebuild"):
+        project(postgres, crawl.folder, schema)
+    assert project(postgres, crawl.folder, schema, is_rebuilt=True) == 2
+    assert differences(postgres, crawl.folder, schema) == []
+
+
+def test_the_crawl_log_is_partitioned_by_month(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    web = Pages({"https://www.example.org/": page("/a")})
+    crawl_folder(tmp_path, web, ["https://www.example.org/"])
+    project(postgres, tmp_path, schema)
+    months = postgres.rows(
+        "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'crawl_log'::regclass",
+        schema,
+    )
+    (when,) = postgres.rows("SELECT min(fetched_at) FROM crawl_log", schema)
+    assert [name.strip('"') for (name,) in months] == [f"crawl_log_{when[0]:%Y_%m}"]
+
+
+def test_the_command_prints_what_it_did(
+    postgres: PostgresServer,
+    schema: str,
+    crawl: WrittenCrawl,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"))
+    given = ["project", "postgres", str(crawl.folder), "--dsn", postgres.dsn, "--schema", schema]
+    assert main([*given, "--once", "--json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out)
+    assert (report["rows"], report["read_whole"], report["lag"]["commits"]) == (2, 2, 0)
+    assert main([*given, "--once"]) == 0
+    assert "nothing behind" in capsys.readouterr().out
+
+
+def test_a_database_that_refuses_is_an_error_at_once(
+    postgres: PostgresServer, crawl: WrittenCrawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = postgres.dsn.replace("crawl@", "crawl:geheim@").replace("/postgres", "/missing")
+    assert main(["project", "postgres", str(crawl.folder), "--dsn", wrong, "--once"]) == 2
+    told = capsys.readouterr().err
+    assert 'database "missing" does not exist' in told
+    assert "geheim" not in told

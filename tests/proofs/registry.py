@@ -1,0 +1,207 @@
+"""Registries: a crawl, the projector that copies it to PostgreSQL, and the database itself are
+killed again and again; the tables end equal to the crawl.
+
+nginx serves pages under nine host names to a crawl by several workers. ``lycosa project postgres``
+follows it into a real PostgreSQL. At moments that a seed draws, ``kill -9`` hits a worker, the whole
+crawl, the projector, or the database, which are started again. Half-way a second schema is filled
+from nothing while everything runs.
+
+At the end every row of URLs and hosts, and the log of captures, must equal what the commands that
+read the crawl folder say: in the schema that was followed, in the one that was begun half-way, and
+in one that is filled from nothing when all is over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nginx_site import NginxSite
+from postgres_server import PostgresServer, lacking
+from proofs.crawls import LYCOSA, RunningCrawl, Whom, environment, lycosa
+from proofs.kills import HOSTS, arguments, make_site, site_of
+from proofs.watching import Lines
+from registry_judging import differences
+
+_ROTA = (
+    *("worker", "projector", "database", "all", "projector", "database", "worker"),
+    *("supervisor", "projector", "database"),
+)
+_VARIABLE = "LYCOSA_POSTGRES_DSN"
+
+
+class RunningProjector:
+    """``lycosa project postgres`` under way; ``log`` gets its reports."""
+
+    def __init__(self, folder: Path, server: PostgresServer, log: Path) -> None:
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [*LYCOSA, "project", "postgres", str(folder), "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=environment({_VARIABLE: server.dsn}),
+            )
+
+    def waits_until(self, is_reached: Callable[[], object], most_s: float) -> bool:
+        """Waits until a condition holds; whether it does. The projector must not end meanwhile."""
+        for _ in range(int(most_s / 0.2)):
+            if is_reached():
+                return True
+            try:
+                code = self.process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"the projector ended with code {code}")
+        return False
+
+    def end(self, number: int = signal.SIGKILL) -> None:
+        """Ends it by a signal."""
+        os.kill(self.process.pid, number)
+        self.process.wait(30)
+
+
+class Disturbed:
+    """A crawl, its projector and its database, and what was killed so far."""
+
+    def __init__(self, work: Path, site: NginxSite, server: PostgresServer, workers: int) -> None:
+        self.work, self.site, self.server, self._workers = work, site, server, workers
+        self.folder, self.killed = work / "crawl", Counter[str]()
+        self.crawl = self._start_crawl()
+        assert self.crawl.runs_until((self.folder / "crawl.json").exists), "it did not start"
+        self.projector = self._start_projector()
+
+    def kill(self, what: str, which: int) -> None:
+        """Kills this, and starts it again."""
+        self.killed[what] += 1
+        if what == "projector":
+            self.projector.end()
+            self.projector = self._start_projector()
+        elif what == "database":
+            self.server.kill()
+            self.server.start()
+        else:
+            self.crawl.runs_until(self.crawl.workers)
+            self.crawl.kill(Whom(what), which)
+            if what != "worker":
+                self.crawl = self._start_crawl()
+
+    def end(self) -> None:
+        """Ends what still runs."""
+        if self.crawl.process.poll() is None:
+            self.crawl.kill(Whom.ALL)
+        if self.projector.process.poll() is None:
+            self.projector.end()
+
+    def _start_crawl(self) -> RunningCrawl:
+        return RunningCrawl(
+            self.folder, arguments(self.site, self._workers), self.work / "crawl.out"
+        )
+
+    def _start_projector(self) -> RunningProjector:
+        return RunningProjector(self.folder, self.server, self.work / "projector.out")
+
+
+def prove(work: Path, short: bool, kills: int = 0, workers: int = 2) -> list[str]:
+    """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
+    assert not lacking(), f"PostgreSQL cannot be started here: {lacking()}"
+    kills = kills or (3 if short else 20)
+    root, pages = work / "site", 25 if short else 300
+    make_site(root, pages)
+    front = root / "index.html"
+    lost = "".join(f'<a href="/lost/{number}">lost</a>' for number in range(5))
+    front.write_text(front.read_text().replace("</ul>", f"</ul>{lost}"))
+    server = PostgresServer(work / "postgres")
+    try:
+        with site_of(work / "nginx", root) as site:
+            run = Disturbed(work, site, server, workers)
+            try:
+                disturb(run, kills, expected=pages * len(HOSTS))
+                assert run.crawl.finish(600) == 0, (work / "crawl.out").read_text()[-2000:]
+                return judge(run)
+            finally:
+                run.end()
+    finally:
+        server.stop()
+
+
+def disturb(run: Disturbed, kills: int, expected: int, seed: int = 3) -> None:
+    """Kills one part after another while the crawl runs."""
+    chance = random.Random(seed)
+    lines = Lines(run.site.folder / "access.log")
+    for number in range(kills):
+        target = int(expected * 0.9 * (number + 1) / (kills + 1))
+        assert run.crawl.runs_until(lambda target=target: lines.number() >= target, 120), (
+            f"the crawl ended before kill {number}"
+        )
+        run.crawl.runs_for(chance.uniform(0.0, 0.5))
+        run.kill(_ROTA[number % len(_ROTA)], chance.randrange(2))
+        if number == kills // 2:
+            fill(run, "half")
+
+
+def fill(run: Disturbed, schema: str) -> dict[str, Any]:
+    """Brings a schema up to date; gives the report."""
+    done = lycosa(
+        *("project", "postgres", str(run.folder), "--schema", schema, "--once", "--json"),
+        env={_VARIABLE: run.server.dsn},
+        timeout=120,
+    )
+    assert done.code == 0, (done, (run.work / "projector.out").read_text()[-2000:])
+    report: dict[str, Any] = json.loads(done.out)
+    return report
+
+
+def judge(run: Disturbed) -> list[str]:
+    """Compares all registries with the crawl."""
+    server, folder = run.server, run.folder
+    try:
+        run.projector.waits_until(lambda: not differences(server, folder), 60)
+    finally:
+        run.projector.end(signal.SIGTERM)
+    wrong = differences(server, folder)
+    fill(run, "half")
+    whole = fill(run, "new")
+    for schema in ("half", "new"):
+        wrong += [f"{schema}: {each}" for each in differences(server, folder, schema)]
+    report = [
+        f"kills: {', '.join(f'{number} of {what}' for what, number in sorted(run.killed.items()))}",
+        _counts(server),
+        f"a registry filled from nothing: {whole['rows']} rows, {whole['captures']} captures",
+        _lags(run.work / "projector.out"),
+        (
+            "three registries equal the crawl in every row"
+            if not wrong
+            else f"{len(wrong)} differences"
+        ),
+    ]
+    assert not wrong, "\n".join([*report, *wrong[:30]])
+    return report
+
+
+def _counts(server: PostgresServer) -> str:
+    counts = [
+        f"{server.rows(f'SELECT count(*) FROM {table}')[0][0]} rows of {table}"
+        for table in ("urls", "hosts", "crawl_log", "dead_letters")
+    ]
+    return ", ".join(counts)
+
+
+def _lags(log: Path) -> str:
+    """What the projector said of its lag while it followed."""
+    reports = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    lags = sorted(each["lag"]["seconds"] for each in reports if not each["waits_for"])
+    away = sum(bool(each["waits_for"]) for each in reports)
+    if not lags:
+        return "the projector reported no lag"
+    return (
+        f"lag in {len(lags)} reports: median {lags[len(lags) // 2]:.2f} s, at most {lags[-1]:.2f} s;"
+        f" {away} reports that the database is away"
+    )

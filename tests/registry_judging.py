@@ -1,0 +1,142 @@
+"""What a registry in PostgreSQL must hold, by what the commands that read a crawl say of it."""
+
+from __future__ import annotations
+
+from base64 import b32decode
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from lycosa.inspect.reader import CrawlReader, read_folder
+from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows
+from lycosa.store.rows import JournalRow
+from postgres_server import PostgresServer
+
+# Columns of a registry, and the columns of ``lycosa sql`` that they must equal.
+URLS = {
+    "url": "url",
+    "host": "host",
+    "site": "site",
+    "status": "state",
+    "error": "reason",
+    "detail": "detail",
+    "depth": "depth",
+    "retry_count": "tries",
+    "first_seen": "found_at",
+    "next_crawl": "due_at",
+    "fetch_count": "fetches",
+    "last_crawled": "fetched_at",
+    "http_status": "status",
+    "content_hash": "digest",
+    "etag": "etag",
+    "last_modified": "last_modified",
+    "change_count": "changes",
+    "partition": "partition",
+    "url_hash": "url_hash",
+}
+HOSTS = {
+    "host": "host",
+    "site": "site",
+    "status": "state",
+    "error": "reason",
+    "detail": "detail",
+    "waiting": "waiting",
+    "retrying": "retrying",
+    "parked": "parked",
+    "next_crawl": "next_at",
+    "parked_until": "parked_until",
+    "captures": "captures",
+    "bytes": "bytes",
+    "time_s": "time_s",
+    "discovered": "discovered",
+    "crawl_delay_s": "crawl_delay_s",
+    "failures": "failures",
+    "dns_failures": "dns_failures",
+    "error_count": "errors",
+    "last_error": "last_error",
+    "address": "address",
+    "importance": "importance",
+    "partition": "partition",
+    "host_hash": "host_hash",
+}
+_NEAR = timedelta(seconds=1.5)  # crawl time and wall time of a commit differ a little
+
+
+def differences(server: PostgresServer, folder: Path, schema: str = "lycosa") -> list[str]:
+    """What a registry has otherwise than the crawl; empty when they are equal."""
+    reader = read_folder(folder)
+    return [
+        *_state(server, reader, schema, "urls", URLS),
+        *_state(server, reader, schema, "hosts", HOSTS),
+        *_captures(server, reader, schema),
+    ]
+
+
+def _state(
+    server: PostgresServer, reader: CrawlReader, schema: str, table: str, columns: dict[str, str]
+) -> list[str]:
+    names = [name for name, _, _ in STATE_COLUMNS[table]]
+    places = [names.index(each) for each in columns.values()]
+    expected = (tuple(row[at] for at in places) for row in state_rows(reader, table))
+    found = server.rows(f"SELECT {', '.join(columns)} FROM {table}", schema)
+    return _compared(table, tuple(columns), expected, found)
+
+
+def _captures(server: PostgresServer, reader: CrawlReader, schema: str) -> list[str]:
+    view = reader.source
+    rows = (row for segment in view.list_segments() for row in view.read_rows(segment))
+    columns = ("record_id", "fetched_at", "url", "http_status", "fetch_number", "body_bytes")
+    found = server.rows(f"SELECT {', '.join(columns)} FROM crawl_log", schema)
+    return _compared("crawl_log", columns, map(_capture, rows), found)
+
+
+def _capture(row: JournalRow) -> tuple[Any, ...]:
+    at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=row.date_us)
+    number = row.record_id.removeprefix("urn:uuid:")
+    return number, at, row.url, row.status or None, row.fetch_number, row.body_bytes
+
+
+def _compared(
+    table: str,
+    columns: tuple[str, ...],
+    expected: Iterable[tuple[Any, ...]],
+    found: Iterable[tuple[Any, ...]],
+) -> list[str]:
+    """Rows are compared by their first column."""
+    wanted = {str(row[0]): row for row in expected}
+    there: dict[str, tuple[Any, ...]] = {}
+    wrong = []
+    for row in found:
+        if str(row[0]) in there:
+            wrong.append(f"{table}: {row[0]} twice")
+        there[str(row[0])] = row
+    wrong += [f"{table}: {key} is missing" for key in wanted.keys() - there.keys()]
+    wrong += [f"{table}: {key} is not in the crawl" for key in there.keys() - wanted.keys()]
+    for key in wanted.keys() & there.keys():
+        for name, right, value in zip(columns, wanted[key], there[key], strict=True):
+            if not _is_equal(right, value):
+                wrong.append(f"{table}: {key}: {name} is {value!r}, in the crawl {right!r}")
+    return sorted(wrong)
+
+
+def _is_equal(right: Any, value: Any) -> bool:
+    if isinstance(right, datetime) and isinstance(value, datetime):
+        return abs(right.replace(tzinfo=UTC) - value) < _NEAR
+    if isinstance(value, bytes):
+        return value in (_decoded(right), _hex(right))
+    return bool(right == value) or str(right) == str(value)
+
+
+def _decoded(text: Any) -> bytes | None:
+    try:
+        return b32decode(text)
+    except ValueError:
+        return None
+
+
+def _hex(text: Any) -> bytes | None:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
