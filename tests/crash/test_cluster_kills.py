@@ -60,7 +60,7 @@ class Running:
 
     def __init__(self, cluster: RealCluster, port: int, log: WatchedLog) -> None:
         self.cluster, self.log = cluster, log
-        cluster.serve()
+        self.serving = cluster.serve()
         self.a, self.b = cluster.node("a"), cluster.node("b")
         self.crawling = cluster.crawl(seed_at(port))
         for node in (self.a, self.b):
@@ -122,6 +122,28 @@ def test_a_suspended_machine_gives_up_its_shards_when_it_wakes(
     running.b.wake()
     for _ in shards:
         running.b.await_line("shard [0-9] (has ended here|leaves this node)")
+    running.finishes(expected)
+
+
+def test_workers_of_a_suspended_node_end_when_their_shards_have_moved(
+    running: Running, expected: Expected
+) -> None:
+    shards, workers = running.shards_of("b"), running.b.children()
+    os.kill(running.b.process.pid, signal.SIGSTOP)
+    running.await_shards(running.a, shards)
+    await_death(workers)  # the next commit of each is refused
+    running.b.wake()
+    for _ in shards:
+        running.b.await_line("a later owner")
+    running.finishes(expected)
+
+
+def test_a_crawl_survives_its_coordinator(running: Running, expected: Expected) -> None:
+    running.serving.process.kill()
+    running.a.await_line("no connection to a coordinator")
+    running.log.await_more(20)
+    running.serving = running.cluster.serve()
+    running.a.await_line("connected to coordinator 2")
     running.finishes(expected)
 
 
