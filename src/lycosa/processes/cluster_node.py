@@ -264,7 +264,7 @@ class ClusterNode:
             ending = Died(f"{type(error).__name__}: {error}")
         self._workers.handles.pop(shard, None)
         self._running.pop(shard, None)
-        if handle.was_killed or (isinstance(ending, Failed) and ending.is_passing):
+        if is_crash(ending, handle.was_killed):
             self._crashed.add(shard)
         self._do(self.plan.handle_worker_end(shard, ending, time.monotonic()))
         if isinstance(ending, Ended):
@@ -334,6 +334,16 @@ class ClusterNode:
         elif now >= running.next_note:
             running.is_wait_shown, running.next_note = True, now + _WAITS_S
             self._show(f"shard {shard} waits for {waits}", shard)
+
+
+def is_crash(ending: Ended | Failed | Died, was_killed: bool) -> bool:
+    """Whether a process ended by a signal or for lack of memory, so that a URL may be the cause.
+
+    One that has said why it ends may still be killed, if it does not end soon.
+    """
+    return (was_killed and isinstance(ending, Died)) or (
+        isinstance(ending, Failed) and ending.is_passing
+    )
 
 
 class _Running:
