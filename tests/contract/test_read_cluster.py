@@ -183,7 +183,7 @@ def test_a_clean_crawl_passes_the_audit(asking: Asking, both: Both) -> None:
     ]
     left_out = {"url-seen", "commit log"}
     assert {name: number for name, number in checked[0].items() if name not in left_out} == {
-        name: number for name, number in checked[1].items() if name != "parcels"
+        name: number for name, number in checked[1].items() if name not in ("parcels", "snapshots")
     }
     assert cluster["hosts"] == folder["hosts"]
     assert cluster["is_running"] is both.is_killed
@@ -242,6 +242,24 @@ def test_a_missing_warc_is_a_breach(damaged: Damaged, capsys: pytest.CaptureFixt
     path = damaged.one("warc")
     path.unlink()
     assert any(path.name in told for told in damaged.audit(capsys)["warc"])
+
+
+def test_a_missing_file_of_a_snapshot_is_a_breach_although_a_reader_has_it(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert damaged.audit(capsys) == {}
+    path = damaged.one("files/00001")
+    path.unlink()
+    (told,) = damaged.audit(capsys)["snapshots"]
+    assert "shard 1, snapshot of commit 3 of term 1" in told
+    assert path.name in told
+
+
+def test_a_missing_list_of_a_snapshot_is_no_breach_while_the_log_has_all_commits(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged.one("snapshots/00002").unlink()
+    assert damaged.audit(capsys) == {}
 
 
 def test_a_changed_byte_of_a_warc_is_a_breach(
