@@ -23,6 +23,7 @@ from kafka_broker import Broker
 from lycosa.cli.main import main
 from lycosa.config.sections import PolitenessSection, StoreSection
 from lycosa.objects.opening import open_store
+from lycosa.store.layout import stem_of
 from lycosa.synthetic import Faults, Response
 from s3_server import BUCKET, CREDENTIALS, needs_s3, s3_store, shared_server
 from stored_crawl import cluster_file, put_crawl
@@ -108,6 +109,11 @@ def asking(both: Both, capsys: pytest.CaptureFixture[str]) -> Asking:
     return Asking(both, capsys)
 
 
+def segment_in(path: str) -> str:
+    """The segment of a WARC's path, or of its parts."""
+    return path.removeprefix("parts/00000/").rstrip("/") if path[:5] == "parts" else stem_of(path)
+
+
 def lines(text: str) -> list[Any]:
     return sorted(text.splitlines())
 
@@ -142,8 +148,8 @@ def test_every_url_is_explained_the_same_with_its_shard(asking: Asking, both: Bo
             shards.add(facts["shard"])
         for each in (folder, cluster):
             each["facts"] = {k: v for k, v in each["facts"].items() if k not in ALONE}
-            if "warc" in each["facts"]:  # closed in the folder before a commit says so
-                each["facts"]["warc"] = each["facts"]["warc"].removesuffix(".open")
+            if "warc" in each["facts"]:  # parts, unless the last commit says that it is closed
+                each["facts"]["warc"] = segment_in(each["facts"]["warc"])
             # links are searched only when asked to
             each["headline"] = each["headline"].partition(",")[0].partition(";")[0]
         if folder["verdict"] in ("never_seen", "refused_by_scope"):
