@@ -29,8 +29,8 @@ _SHOWN = 10
 class Stored(msgspec.Struct, frozen=True):
     """A capture in its WARC.
 
-    It has the path relative to the crawl folder or to the cluster's objects, the response or revisit
-    record, and the fields of its metadata record.
+    It has the path relative to the crawl folder or to the cluster's objects, the response or
+    revisit record, and the fields of its metadata record.
     """
 
     path: str
