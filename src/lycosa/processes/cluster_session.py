@@ -107,7 +107,7 @@ class ClusterSession:
     def follow_settings(self) -> None:
         """Use the settings that are stored now for the workers that start from now on. Blocks.
 
-        ``lycosa cluster init`` may have changed them. When they cannot be read, those of before stay.
+        ``lycosa cluster init`` may have changed them. If they cannot be read, nothing changes.
         """
         try:
             self._crawl = self._read_again()
