@@ -130,7 +130,9 @@ def cluster_toml(folder: Path, broker: Broker, name: str) -> Path:
     path.write_text(
         f'name = "{name}"\nshards = 2\n[kafka]\nreplication = 1\n'
         f'addresses = ["{broker.addresses[0]}"]\n'
+        f'[objects]\nurl = "file://{folder / "objects"}"\n'
     )
+    (folder / "objects").mkdir()
     return path
 
 
