@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_broker import Broker
 from lycosa.config.sections import PolitenessSection
@@ -31,6 +31,8 @@ from serving import served_with_log
 LYCOSA = [sys.executable, "-P", "-c", "import sys; from lycosa.cli import main; sys.exit(main())"]
 LONGEST_S = 240.0
 """How long a test waits for anything."""
+LATE_S = 0.02
+"""See ``is_polite``."""
 SETTINGS = {
     "scope.rule": "any",
     "dns.pins": '["*=127.0.0.1"]',
@@ -263,15 +265,22 @@ def pages_of(log: RequestLog) -> set[str]:
     }
 
 
-def crawled_by_one_machine(plan: WebPlan, folder: Path) -> set[str]:
-    """The pages that ``lycosa crawl`` fetches on one machine, without delays."""
+class Expected(NamedTuple):
+    """What a crawl comes to on one machine: pages, and numbers of URLs by state."""
+
+    pages: set[str]
+    states: dict[str, int]
+
+
+def crawled_by_one_machine(plan: WebPlan, folder: Path) -> Expected:
+    """What ``lycosa crawl`` makes of a web on one machine, without delays."""
     settings = {**SETTINGS, "politeness.delay_s": "0", "politeness.max_crawl_delay_s": "0"}
     pairs = [part for each in settings.items() for part in ("--set", "=".join(each))]
     log = RequestLog()
     with served_with_log(SyntheticWeb(plan), log=log) as (port, _):
-        command = [*LYCOSA, "crawl", seed_at(port), "--dir", str(folder), *pairs]
-        subprocess.run(command, check=True, timeout=LONGEST_S, capture_output=True)
-    return pages_of(log)
+        command = [*LYCOSA, "crawl", seed_at(port), "--dir", str(folder), "--json", *pairs]
+        done = subprocess.run(command, check=True, timeout=LONGEST_S, capture_output=True)
+    return Expected(pages_of(log), _without_zeros(json.loads(done.stdout)["states"]))
 
 
 def politeness(settings: Mapping[str, str]) -> PolitenessSection:
@@ -287,4 +296,8 @@ def states_of(cluster: RealCluster) -> dict[str, int]:
     """How many URLs are in each state; each one is in one."""
     progress = cluster.status()["progress"]
     assert sum(progress["states"].values()) == progress["discovered"], progress
-    return {state: count for state, count in progress["states"].items() if count}
+    return _without_zeros(progress["states"])
+
+
+def _without_zeros(states: Mapping[str, int]) -> dict[str, int]:
+    return {state: count for state, count in states.items() if count}

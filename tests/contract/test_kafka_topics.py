@@ -129,8 +129,7 @@ def cluster_toml(folder: Path, broker: Broker, name: str) -> Path:
     path = folder / "cluster.toml"
     path.write_text(
         f'name = "{name}"\nshards = 2\n[kafka]\nreplication = 1\n'
-        f'addresses = ["{broker.addresses[0]}"]\n'
-        f'[objects]\nurl = "file://{folder / "objects"}"\n'
+        f'addresses = ["{broker.addresses[0]}"]\n[objects]\nurl = "file://{folder}"\n'
     )
     (folder / "objects").mkdir()
     return path
@@ -142,11 +141,17 @@ def test_the_commands_make_and_check(
     name = f"{kafka.topics().name}-z"
     file = cluster_toml(tmp_path, kafka, name)
     assert main(["cluster", "check", str(file)]) == 2
-    assert f"topic {name}.changelog is missing\n  lycosa cluster init {file}" in (
-        capsys.readouterr().out
-    )
+    found = capsys.readouterr().out
+    assert f"topic {name}.changelog is missing\n  lycosa cluster init {file}" in found
+    assert f"wrong: the crawl {name} was not created at file://{tmp_path}" in found
     assert main(["cluster", "init", str(file)]) == 0
-    assert f"made topic {name}.inbox" in capsys.readouterr().out
+    found = capsys.readouterr().out
+    assert f"made topic {name}.inbox" in found and "\nmade crawl " in found
+    assert "2 shards need about 540 MB of memory" in found
+    assert main(["cluster", "init", str(file)]) == 0
+    assert "with these settings" in capsys.readouterr().out
+    assert main(["cluster", "init", str(file), "--set", "politeness.delay_s=9s"]) == 0
+    assert "  politeness.delay_s: 1s -> 9s\n" in capsys.readouterr().out
     assert main(["cluster", "check", "--json", str(file)]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["memory_bytes"] == 2 * 270_000_000

@@ -62,7 +62,7 @@ def test_queries_of_the_document_find_what_the_crawl_has(registry: PostgresServe
     ("condition", "index"),
     [
         ("host = 'x' AND next_crawl IS NOT NULL ORDER BY next_crawl", "host_next_crawl"),
-        ("status = 'queued' AND next_crawl < now()", "status_next_crawl"),
+        ("status = 'queued' AND next_crawl < now() ORDER BY next_crawl", "status_next_crawl"),
         ("changed_at > now()", "changed_at"),
         ("site = 'x' AND status = 'queued'", "site_status"),
         ("left(url, 400) LIKE 'https://x/%'", "left"),

@@ -106,6 +106,7 @@ async def test_what_was_decided_survives_a_coordinator_that_is_killed(
         status = await asyncio.to_thread(cluster.status)
         assert (status["coordinator"], status["end"]) == (2, "stopped")
         assert status["settings"] == {"politeness.delay_s": "7s"}
+        assert "not known to this coordinator" in await done(command(cluster, "status"))
         assert cluster.name in await done(command(cluster, "resume"))
         assert (await asyncio.to_thread(cluster.status))["end"] == ""
 

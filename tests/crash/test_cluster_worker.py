@@ -170,6 +170,18 @@ async def test_a_worker_says_what_it_waits_for_before_its_shard_is_open_and_ends
     assert await worker.stopped() == Ended(End.STOPPED.value, Progress())
 
 
+async def test_a_shard_is_opened_once_the_store_is_back_under_the_claim_that_was_made(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    bed = Bed(tmp_path, kafka, settings())
+    away = bed.objects.rename(bed.objects.with_name("away"))
+    worker = bed.start("n1", 1)
+    await worker.until(lambda: "no such folder" in worker.progress.waits_for)
+    away.rename(bed.objects)
+    assert (await worker.opened()).term == 1
+    assert isinstance(await worker.stopped(), Ended)
+
+
 async def test_a_worker_waits_for_kafka_and_for_the_store_says_so_and_continues_by_itself(
     tmp_path: Path, kafka: Broker
 ) -> None:

@@ -10,6 +10,7 @@ from nodes.changes import ChangesHistory
 from nodes.doors import DoorsHistory
 from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 from nodes.plants import PLANTS
+from nodes.stops import StopsHistory
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -31,6 +32,12 @@ def test_changed_settings_reach_every_owner_and_are_never_forgotten(
     seed: int, tmp_path: Path
 ) -> None:
     lived = live_and_judge(seed, tmp_path, kind=ChangesHistory)
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=StopsHistory)
     assert lived.takeovers > 0
 
 

@@ -30,7 +30,7 @@ SENTENCES = {
 _ORDINARY = """
 acknowledgement address addressing anchor answered aside ask asked asker assembled back began
 block board book borrowed bound cache cause change checker client clock
-code column completed config dialer folder
+code column completed config dialer folder follower
 connection contact content cookie cost counter crash data decoded died disagreement discovery
 document element ended entry examined extension extensions failed feed fetched field file filter
 finder finding found gap gathered guesser handle hash header health held hello holder identifier in

@@ -90,19 +90,20 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
     return _report(given, made, findings, _store(given, store, config), as_json)
 
 
-@command.command("check", short_help="Check topics and brokers; change nothing.")
+@command.command("check", short_help="Check topics, brokers and the crawl; change nothing.")
 @click.argument("file", type=CLUSTER_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def check(file: Path, as_json: bool) -> int:
     """Check that brokers and topics have the settings that the crawl of FILE (cluster.toml) needs.
 
-    Nothing is changed.
+    And that the crawl was created in object storage. Nothing is changed.
     """
     given = given_cluster(file)
-    client = kafka_client(given)
+    client, store = kafka_client(given), object_store(given)
     from lycosa.kafka import check_topics
 
-    return _report(given, [], check_topics(client, topics_of(given)), None, as_json)
+    findings = [*check_topics(client, topics_of(given)), *_crawl_findings(given, store)]
+    return _report(given, [], findings, None, as_json)
 
 
 command.add_command(cluster_status.status)
@@ -138,6 +139,27 @@ def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CreationRe
     from lycosa.processes.session import SOFTWARE
 
     return store_crawl(store, given, config, SOFTWARE, time.time())
+
+
+def _crawl_findings(given: ClusterFile, store: ObjectStore) -> list[Finding]:
+    """What is wrong with the crawl in object storage."""
+    from lycosa.folder.bucket import NoStoredCrawl, read_crawl
+    from lycosa.folder.manifest import ManifestError
+    from lycosa.kafka import Finding
+    from lycosa.objects.errors import ObjectError
+
+    try:
+        read_crawl(store, given)
+    except NoStoredCrawl:
+        return [
+            Finding(
+                f"the crawl {given.name} was not created at {given.objects}, or not completely",
+                "lycosa cluster init FILE creates it",
+            )
+        ]
+    except (ManifestError, ObjectError) as error:
+        return [Finding(str(error), "correct the place, the file or the credentials")]
+    return []
 
 
 def _report(

@@ -101,23 +101,13 @@ def shards_line(found: ClusterStatus) -> str:
 
 def print_status(found: ClusterStatus) -> None:
     """Print the status for a person."""
-    progress = found.progress
     emit_pairs(
         [
             ("crawl", found.crawl),
             ("state", state_line(found)),
             ("coordinator", f"number {found.coordinator}"),
             ("shards", shards_line(found)),
-            (
-                "captured",
-                f"{human_count(progress.captures)} captures, {human_bytes(progress.body_bytes)}",
-            ),
-            (
-                "URLs",
-                f"{human_count(progress.discovered)} discovered,"
-                f" {human_count(progress.states.get('queued', 0))} queued,"
-                f" {human_count(progress.states.get('failed', 0))} failed",
-            ),
+            *_totals(found),
             (
                 "requests",
                 f"{found.open_requests} of callers are not answered" if found.open_requests else "",
@@ -136,6 +126,26 @@ def print_status(found: ClusterStatus) -> None:
         ["shard", "node", "state", "term", "captures", "queued", "commits", "note"],
         [_shard_row(shard) for shard in found.shards],
     )
+
+
+def _totals(found: ClusterStatus) -> list[tuple[str, object]]:
+    progress = found.progress
+    if found.is_over and not progress.discovered:
+        return [
+            ("totals", "not known to this coordinator; `lycosa status --cluster FILE` has them")
+        ]
+    queued, failed = (progress.states.get(name, 0) for name in ("queued", "failed"))
+    return [
+        (
+            "captured",
+            f"{human_count(progress.captures)} captures, {human_bytes(progress.body_bytes)}",
+        ),
+        (
+            "URLs",
+            f"{human_count(progress.discovered)} discovered, {human_count(queued)} queued,"
+            f" {human_count(failed)} failed",
+        ),
+    ]
 
 
 def _node_row(node: NodeStatus) -> list[object]:

@@ -6,14 +6,15 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.project import ProjectionReport
+    from lycosa.project import ProjectionReport, ProjectorSource
 
 _VARIABLE = "LYCOSA_POSTGRES_DSN"
 _LIBPQ = {"PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE"}
@@ -25,6 +26,7 @@ Examples:
   export {_VARIABLE}=postgresql://crawler@db.example/crawls
   lycosa project postgres crawls/example.org                       follow the crawl, until Ctrl-C
   lycosa project postgres crawls/example.org --once                catch up, and end
+  lycosa project postgres --cluster cluster.toml                   a crawl on many machines
   lycosa project postgres crawls/shop --schema shop --once --json  a second crawl in the database
 
 The schema gets the tables urls, hosts and crawl_log, and the view dead_letters; docs/registry.md
@@ -52,8 +54,8 @@ def command() -> None:
     """Keep a copy of a crawl's URL state in a database, for queries by other programs."""
 
 
-@command.command("postgres", epilog=_EPILOG, short_help="A copy in PostgreSQL.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@command.command("postgres", cls=CrawlCommand, epilog=_EPILOG, short_help="A copy in PostgreSQL.")
+@crawl_place
 @click.option(
     "--dsn",
     envvar=_VARIABLE,
@@ -73,28 +75,44 @@ def command() -> None:
     "--json", "as_json", is_flag=True, help="Print reports as JSON: one, or one per line."
 )
 def postgres(
-    folder: Path, dsn: str | None, schema: str, is_once: bool, is_rebuilt: bool, as_json: bool
+    folder: Path, cluster: Path | None, cache: Path | None, dsn: str | None, **options: Any
 ) -> int:
     """Copy URLs, hosts and the crawl log of the crawl in DIR to PostgreSQL.
 
-    The crawl may be running.
+    The crawl may be running. With --cluster it is a crawl on many machines.
     """
-    return run(folder, ProjectOptions(dsn or "", schema, is_once, is_rebuilt, as_json))
+    return run(CrawlPlace(folder, cluster, cache), ProjectOptions(dsn or "", **options))
 
 
-def run(folder: Path, options: ProjectOptions) -> int:
+def run(place: CrawlPlace, options: ProjectOptions) -> int:
     """Follow the crawl and print reports; returns the exit code."""
-    import msgspec
-
     if not options.dsn and not _LIBPQ.intersection(os.environ):
         raise click.UsageError(f"no database given: set {_VARIABLE}, PGHOST or --dsn")
     try:
-        from lycosa.project import FolderSource, Projector, Registry
+        import psycopg  # noqa: F401  (whether the extra is installed)
     except ImportError as error:
         raise click.UsageError(
             f"the PostgreSQL client is not installed ({error.name}): pip install 'lycosa[postgres]'"
         ) from error
-    source = FolderSource(folder)
+    if place.cluster is None:
+        from lycosa.project import FolderSource
+
+        return _follow(FolderSource(place.folder), options)
+    with opened_cluster(place) as opened:
+        from lycosa.project import ClusterSource
+
+        source = ClusterSource(opened)
+        try:
+            return _follow(source, options)
+        finally:
+            source.close()
+
+
+def _follow(source: ProjectorSource, options: ProjectOptions) -> int:
+    import msgspec
+
+    from lycosa.project import Projector, Registry
+
     registry = Registry(options.dsn, options.schema, source.origin)
     shown = _Shown(registry.place)
     tell = shown.print_json if options.as_json and not options.is_once else shown.show

@@ -56,7 +56,7 @@ class KafkaPost:
         self._reports: deque[tuple[_Record, KafkaError | None, int]] = deque()
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        self._idle = threading.Event()
+        self._has_news = threading.Event()  # there is a producer, or the post was closed
 
     async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         """See ``Post``."""
@@ -77,6 +77,7 @@ class KafkaPost:
     async def close(self) -> None:
         """See ``Post``."""
         self._is_closed = True
+        self._has_news.set()
         for under_way in self._under_way.values():
             for record in under_way:
                 record.done.cancel()
@@ -154,6 +155,7 @@ class KafkaPost:
     def _opened(self) -> Producer:
         if self._producer is None:
             self._producer = self._client.idempotent()
+            self._has_news.set()
         if self._thread is None:
             run = partial(self._serve, asyncio.get_running_loop())
             self._thread = threading.Thread(target=run, name="lycosa-post", daemon=True)
@@ -179,7 +181,8 @@ class KafkaPost:
             if producer is not None:
                 producer.poll(POLL_S)
             else:
-                self._idle.wait(0.01)
+                self._has_news.wait(POLL_S)
+                self._has_news.clear()
             while self._retired:
                 retired = self._retired.popleft()
                 retired.purge()

@@ -16,7 +16,7 @@ from lycosa.commit.files import log_files_of
 from lycosa.folder.manifest import load_manifest
 from lycosa.folder.names import crawl_sites, last_commit_path, log_folder
 from lycosa.project.log_tail import TailReader
-from lycosa.project.source import CaptureLines
+from lycosa.project.source import UNREAD, CaptureLines, JournalPosition
 from lycosa.shard.folder_view import FolderView
 from lycosa.shard.view import CrawlOrigin, CrawlView
 from lycosa.store import layout
@@ -25,7 +25,7 @@ from lycosa.store.removed import removed_files
 
 
 class FolderSource:
-    """A crawl folder as a ``CommitSource``.
+    """A crawl folder as a ``ProjectorSource``.
 
     Raises a ``ManifestError`` when the folder is not a crawl.
     """
@@ -35,7 +35,6 @@ class FolderSource:
         self._folder = folder
         self._tails: dict[int, TailReader] = {}
         self._lengths: dict[int, Mapping[str, int]] = {}
-        self._finished: set[str] = set()
         self.origin = CrawlOrigin(
             str(folder),
             manifest,
@@ -45,11 +44,11 @@ class FolderSource:
         )
 
     def view(self) -> CrawlView:
-        """See ``CommitSource``. Raises like ``FolderView``."""
+        """See ``ProjectorSource``. Raises like ``FolderView``."""
         return FolderView(self._folder)
 
     def commits(self) -> Iterator[Commit]:
-        """See ``CommitSource``. An iterator that is dropped before its end needs a ``rewind``."""
+        """See ``ProjectorSource``. One that is dropped before its end needs a ``rewind``."""
         self._find_logs()
         streams = [_marked(tail) for tail in self._tails.values()]
         for _, worker, commit in heapq.merge(*streams, key=lambda each: each[:2]):
@@ -57,22 +56,20 @@ class FolderSource:
             yield commit
 
     def rewind(self) -> None:
-        """See ``CommitSource``."""
+        """See ``ProjectorSource``."""
         self._tails.clear()
         self._lengths.clear()
-        self._finished.clear()
 
-    def captures(self, read: Mapping[str, int]) -> Iterator[CaptureLines]:
-        """See ``CommitSource``. Open segments are read up to the commits that were given."""
-        for name in sorted(layout.segment_names(self._folder, layout.JOURNAL) - self._finished):
+    def captures(self, read: Mapping[str, JournalPosition]) -> Iterator[CaptureLines]:
+        """See ``ProjectorSource``. Open segments are read up to the commits that were given."""
+        finished = {name for name, position in read.items() if position.is_closed}
+        for name in sorted(layout.segment_names(self._folder, layout.JOURNAL) - finished):
             is_closed = layout.is_closed(self._folder, layout.JOURNAL, name)
-            start = read.get(name, 0)
+            start = read.get(name, UNREAD).bytes
             end = self._closed_bytes(name) if is_closed else self._committed_bytes(name)
-            if end > start:
+            if end > start or is_closed:
                 path = layout.existing(self._folder, layout.JOURNAL, name)
-                yield CaptureLines(name, end, read_lines(path, start, end))
-            elif is_closed:
-                self._finished.add(name)
+                yield CaptureLines(name, end, is_closed, read_lines(path, start, end))
 
     def _closed_bytes(self, segment: str) -> int:
         name = layout.file_name(layout.JOURNAL, segment)
@@ -87,7 +84,7 @@ class FolderSource:
         return max((each[name] for each in self._lengths.values() if name in each), default=0)
 
     def count_waiting(self) -> int:
-        """See ``CommitSource``."""
+        """See ``ProjectorSource``."""
         self._find_logs()
         return sum(tail.waiting for tail in self._tails.values())
 

@@ -26,7 +26,7 @@ ALL_HOST_COLUMNS = REGISTRY_HOSTS | COMMIT_COLUMNS
 _MAY_BE_NULL = {
     *("last_crawled", "next_crawl", "http_status", "content_hash", "simhash", "etag"),
     *("last_modified", "change_rate", "error", "detail", "parked_until", "crawl_delay_s"),
-    *("last_error", "address", "media_type", "revisit"),
+    *("last_error", "address", "media_type", "revisit", "changed_at"),
 }
 
 _TABLES = """
@@ -48,7 +48,9 @@ CREATE TABLE positions (
 );
 CREATE TABLE journals (
     segment text PRIMARY KEY,
-    bytes int8 NOT NULL
+    rows int8 NOT NULL,
+    bytes int8 NOT NULL,
+    is_closed boolean NOT NULL
 );
 CREATE TABLE urls ({urls}, PRIMARY KEY (url_hash, host_hash)) PARTITION BY HASH (url_hash);
 CREATE TABLE hosts ({hosts}, PRIMARY KEY (host_hash));

@@ -27,13 +27,12 @@ from lycosa.project.rows import (
     Row,
     RowTime,
     lost_host,
-    registry_capture,
     registry_host,
     registry_url,
     row_time,
     summary_of_host,
 )
-from lycosa.project.source import CommitSource
+from lycosa.project.source import ProjectorSource
 from lycosa.shard.view import CrawlView
 
 _BATCH_ROWS = 20_000
@@ -74,7 +73,7 @@ class Projector:
 
     def __init__(
         self,
-        source: CommitSource,
+        source: ProjectorSource,
         registry: Registry,
         tell: Callable[[ProjectionReport], None],
         wait: Callable[[float], bool],
@@ -212,10 +211,9 @@ class Projector:
 
     def _follow_journals(self) -> int:
         count = 0
-        for segment, end, lines in self._source.captures(self._registry.journals):
-            added = self._registry.write_captures(segment, end, map(registry_capture, lines))
+        for new in self._source.captures(self._registry.journals):
+            count += (added := self._registry.write_captures(new))
             self._report(captures=added)
-            count += 1
         return count
 
     def _check_ahead(self) -> None:

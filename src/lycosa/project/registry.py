@@ -46,10 +46,12 @@ from lycosa.project.rows import (
     Row,
     RowTime,
     lost_host,
+    registry_capture,
     registry_host,
     registry_url,
     summary_of_host,
 )
+from lycosa.project.source import UNREAD, CaptureLines, JournalPosition
 from lycosa.shard.view import CrawlOrigin
 
 _CACHED_HOSTS = 50_000
@@ -74,11 +76,10 @@ class Registry:
         self._sites = origin.sites()
         self._connection: PostgresConnection | None = None
         self._hosts: OrderedDict[bytes, HostSummary] = OrderedDict()
-        self._months: set[tuple[int, int]] = set()
         self.positions: dict[int, Mark] = {}
         """The last commit of each partition that the registry has whole."""
-        self.journals: dict[str, int] = {}
-        """The bytes of each segment's journal that the crawl log has."""
+        self.journals: dict[str, JournalPosition] = {}
+        """How much of each segment's journal the crawl log has."""
         self.is_indexed = False
 
     @property
@@ -117,7 +118,6 @@ class Registry:
             self._connection.close()
         self._connection = None
         self._hosts.clear()
-        self._months.clear()
 
     def write_changes(self, changes: Changes) -> None:
         """Write the changes of some commits and the new positions.
@@ -182,30 +182,28 @@ class Registry:
             connection.execute("DELETE FROM positions WHERE partition = %s", [partition])
         del self.positions[partition]
 
-    def write_captures(self, segment: str, end: int, rows: Iterable[Row]) -> int:
-        """Add rows to the crawl log; they are a segment's up to byte ``end`` of its journal.
-
-        Returns their number.
-        """
+    def write_captures(self, new: CaptureLines) -> int:
+        """Add the captures of new lines to the crawl log. Returns the number of lines."""
+        before = self.journals.get(new.segment, UNREAD)
         with self._transaction() as connection:
-            _copy(connection, "crawl_log", REGISTRY_LOG, rows)
+            count = _copy(connection, "crawl_log", REGISTRY_LOG, map(registry_capture, new.lines))
             for (month,) in connection.execute(
                 "SELECT DISTINCT date_trunc('month', fetched_at) FROM stage_crawl_log"
             ).fetchall():
-                if (month.year, month.month) not in self._months:
-                    connection.execute(month_statement(month))
+                connection.execute(month_statement(month))
             names = ", ".join(REGISTRY_LOG)
-            added = connection.execute(
+            connection.execute(
                 f"INSERT INTO crawl_log ({names}) SELECT {names} FROM stage_crawl_log"
                 " ON CONFLICT (fetched_at, record_id) DO NOTHING"
-            ).rowcount
-            connection.execute(
-                "INSERT INTO journals AS t VALUES (%s, %s) ON CONFLICT (segment) DO UPDATE"
-                " SET bytes = greatest(t.bytes, excluded.bytes)",
-                [segment, end],
             )
-        self.journals[segment] = end
-        return added
+            position = JournalPosition(before.rows + count, new.end, new.is_closed)
+            connection.execute(
+                "INSERT INTO journals VALUES (%s, %s, %s, %s) ON CONFLICT (segment) DO UPDATE"
+                " SET rows = excluded.rows, bytes = excluded.bytes, is_closed = excluded.is_closed",
+                [new.segment, *position],
+            )
+        self.journals[new.segment] = position
+        return count
 
     def create_indexes(self) -> None:
         """Create the secondary indexes after the first filling, and collect statistics."""
@@ -263,9 +261,8 @@ class Registry:
     def _read_positions(self) -> None:
         with translated_errors(self._parameters):
             self.positions = _positions(self._opened)
-            self.journals = dict(
-                self._opened.execute("SELECT segment, bytes FROM journals").fetchall()
-            )
+            rows = self._opened.execute("SELECT segment, rows, bytes, is_closed FROM journals")
+            self.journals = {segment: JournalPosition(*position) for segment, *position in rows}
 
     def _upsert(
         self, connection: PostgresConnection, hosts: Iterable[Row], urls: Iterable[Row]
@@ -343,10 +340,13 @@ def _positions(connection: PostgresConnection) -> dict[int, Mark]:
 
 def _copy(
     connection: PostgresConnection, table: str, columns: Mapping[str, str], rows: Iterable[Row]
-) -> None:
-    """Write rows to a staging table."""
+) -> int:
+    """Write rows to a staging table; returns their number."""
     statement: Any = f"COPY stage_{table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    count = 0
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         copy.set_types(list(columns.values()))
         for row in rows:
             copy.write_row(row)
+            count += 1
+    return count

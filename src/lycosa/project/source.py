@@ -17,15 +17,31 @@ from lycosa.commit import Commit
 from lycosa.shard.view import CrawlOrigin, CrawlView
 
 
+class JournalPosition(NamedTuple):
+    """How far a segment's row journal was read: rows, and the byte after them.
+
+    Sealing a segment may rewrite its journal: the same rows in the same order, at other bytes.
+    ``is_closed`` says that the closed journal was read to its end.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    is_closed: bool = False
+
+
+UNREAD = JournalPosition()
+
+
 class CaptureLines(NamedTuple):
     """New lines of one segment's row journal; they end at byte ``end`` of it."""
 
     segment: str
     end: int
+    is_closed: bool
     lines: Iterator[bytes]
 
 
-class CommitSource(Protocol):
+class ProjectorSource(Protocol):
     """A crawl that a projector follows. All calls block; nothing in the crawl is changed."""
 
     origin: CrawlOrigin
@@ -47,9 +63,10 @@ class CommitSource(Protocol):
         """Begin again with the oldest commit that is kept."""
         ...
 
-    def captures(self, read: Mapping[str, int]) -> Iterator[CaptureLines]:
-        """Committed lines of journals; ``read`` has for each segment the byte up to which it was
-        read. Raises ``JournalError`` or ``OSError``.
+    def captures(self, read: Mapping[str, JournalPosition]) -> Iterator[CaptureLines]:
+        """Committed lines of journals after the positions ``read``.
+
+        Raises ``JournalError`` or ``OSError``.
         """
         ...
 

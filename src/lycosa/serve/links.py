@@ -20,7 +20,7 @@ class PeerLink:
 
     def __init__(self, stream: FrameStream, name: str, peer: str) -> None:
         self.name, self.peer = name, peer
-        self.heard = 0.0  # monotonic
+        self.heard = asyncio.get_running_loop().time()
         self.calls: set[str] = set()
         self.is_seeding = False
         self._stream = stream

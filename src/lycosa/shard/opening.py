@@ -26,7 +26,7 @@ from lycosa.kv.port import KeyValue, pairs_of
 from lycosa.kv.records import prefix_end
 from lycosa.model.recovered import Recovered
 from lycosa.seen.port import SeenUrls, hashes_of
-from lycosa.store import Recovery, Segments
+from lycosa.store import FoundSegments, Recovery, Segments
 
 
 class PartitionData(msgspec.Struct, frozen=True):
@@ -87,7 +87,8 @@ class Shard(msgspec.Struct, frozen=True):
     """An open shard.
 
     ``number`` is the number of the shard, or of the worker on one machine. ``term`` counts its
-    owners; ``last`` is the last commit in its log.
+    owners; ``last`` is the last commit in its log. ``found`` are the segments that are not closed,
+    if they were looked up when it was opened: that may wait for a store.
     """
 
     number: int
@@ -95,6 +96,7 @@ class Shard(msgspec.Struct, frozen=True):
     ground: Ground
     data: Mapping[int, PartitionData]
     last: Commit | None = None
+    found: FoundSegments | None = None
 
     @property
     def tables(self) -> dict[int, KeyValue]:
@@ -132,10 +134,9 @@ def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tupl
     with _brought_up(ground, frozenset(partitions)) as (claim, opened, recovered):
         for partition in sorted(set(partitions) - opened.keys()):
             opened[partition] = ground.snapshots.restore_partition(partition)
-        return (
-            Shard(number, claim.term, ground, dict(sorted(opened.items())), claim.latest),
-            recovered,
-        )
+        found = ground.segments.find_segments(claim.term)
+        data = dict(sorted(opened.items()))
+        return Shard(number, claim.term, ground, data, claim.latest, found), recovered
 
 
 def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:

@@ -100,10 +100,17 @@ def read_lines(path: Path, start: int, end: int) -> Iterator[bytes]:
     """
     with layout.open_segment_file(path) as file:
         file.seek(start)
-        lines = _unpacked(_Head(file, end - start), path, may_be_torn=False)
-        if not start:
-            _check(path, next(lines, b""))
-        yield from lines
+        yield from lines_from(_Head(file, end - start), path.name, has_header=not start)
+
+
+def lines_from(
+    source: BinaryIO | io.RawIOBase | io.BufferedReader, name: str, has_header: bool
+) -> Iterator[bytes]:
+    """The lines of a stream of whole frames, without the header line; ``name`` is for errors."""
+    lines = _unpacked(source, Path(name), may_be_torn=False)
+    if has_header and (first := next(lines, b"")):
+        _check(Path(name), first)
+    yield from lines
 
 
 def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[JournalRow]:

@@ -271,7 +271,7 @@ class ObjectSegments:
         if self._is_sealed(segment.name):
             name = layout.file_name(layout.JOURNAL, segment.name)
             return self._sealed_journal(name, segment.journal_length)
-        return self._open_journal(segment)
+        return self.read_open_journal(segment)
 
     def read_warc(self, name: str, start: int, end: int) -> bytes:
         """The bytes of a segment's WARC between two offsets, fewer if it is shorter.
@@ -298,9 +298,10 @@ class ObjectSegments:
             yield data
             at += len(data)
 
-    def _open_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+    def read_open_journal(self, segment: StoredSegment, start: int = 0) -> Iterator[bytes]:
+        """The frames in the parts of a segment from byte ``start`` on. Raises ``ObjectError``."""
         for part in contiguous_parts(self._listed_parts(segment.name).get(segment.name, [])):
-            if part.rows < (segment.journal_length or 0):
+            if start <= part.rows < (segment.journal_length or 0):
                 yield self._rows_in(part)
 
     def _rows_in(self, part: StoredPart) -> bytes:

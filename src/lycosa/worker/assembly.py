@@ -259,7 +259,7 @@ def _store(owned: Owned) -> SegmentStore:
     sites.site_of("www.example.org")
     sites.public_suffixes("www.example.org")
     return SegmentStore(
-        shard.ground.segments.find_segments(shard.term),
+        shard.found or shard.ground.segments.find_segments(shard.term),
         job.config.store,
         _crawl_info(job),
         job.number,

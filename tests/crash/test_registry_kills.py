@@ -1,0 +1,59 @@
+"""A registry after kills: of the database below a projector, and of all parts of a real crawl (the
+short form of ``script/prove registry``).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import postgres_server
+from lycosa.project import FolderSource, ProjectionReport, Projector, Registry
+from nginx_site import nginx_program
+from proofs import registry
+from registry_judging import differences
+from written_crawl import WrittenCrawl, host_write, url_write
+
+pytestmark = pytest.mark.service
+needs_postgres = pytest.mark.skipif(
+    bool(postgres_server.lacking()), reason=f"missing: {postgres_server.lacking()}"
+)
+
+
+def test_a_projector_waits_for_a_killed_database_and_continues(tmp_path: Path) -> None:
+    crawl = WrittenCrawl(tmp_path / "crawl")
+    crawl.commit(host_write("a.example"), url_write("https://a.example/1"))
+    source = FolderSource(crawl.folder)
+    told: list[ProjectionReport] = []
+    with postgres_server.started() as server:
+        made = Registry(server.dsn, "lycosa", source.origin)
+        killed: list[int] = []
+
+        def wait(seconds: float) -> bool:
+            """Called when there is nothing to do, and while the database is away."""
+            if not killed:
+                killed.append(server.pid)
+                server.kill()
+                crawl.commit(url_write("https://a.example/2"))
+            elif told[-1].waits_for:
+                server.start()
+            else:
+                return not source.count_waiting()
+            return False
+
+        Projector(source, made, told.append, wait).follow()
+        made.close()
+        assert any(each.waits_for for each in told)
+        assert differences(server, crawl.folder) == []
+    crawl.close()
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
+)
+@pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed")
+@needs_postgres
+def test_a_registry_equals_a_crawl_during_which_everything_is_killed(tmp_path: Path) -> None:
+    print("\n".join(registry.prove(tmp_path, short=True)))
