@@ -131,7 +131,6 @@ def cluster_toml(folder: Path, broker: Broker, name: str) -> Path:
         f'name = "{name}"\nshards = 2\n[kafka]\nreplication = 1\n'
         f'addresses = ["{broker.addresses[0]}"]\n[objects]\nurl = "file://{folder}"\n'
     )
-    (folder / "objects").mkdir()
     return path
 
 
