@@ -77,10 +77,13 @@ def test_a_shard_that_cannot_continue_fails_alone_and_a_stop_ends_the_crawl(
         cluster.serve()
         node = cluster.node("a")
         crawling = cluster.crawl(*(f"http://h{n:06}.site{n:06}.example:{port}/" for n in range(12)))
-        node.await_line("shard 1 has failed: .*; the other shards continue")
+        node.await_line("shard 1 has failed: .* `lycosa cluster move cluster.toml 1 a` starts")
         log.await_more(20)
         [failed] = [each for each in cluster.status()["shards"] if each["state"] == "failed"]
         assert failed["shard"] == 1 and failed["why"]
+        assert cluster.run("cluster", "move", "cluster.toml", "1", "a").wait() == 0
+        node.await_line("shard 1 starts here")
+        node.await_line("shard 1 has failed: ")
         assert cluster.run("cluster", "stop", "cluster.toml").wait() == 0
         node.await_line("the crawl is over")
         assert crawling.wait() == 4

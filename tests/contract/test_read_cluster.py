@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from lycosa.cli.main import main
 from lycosa.config.sections import PolitenessSection, StoreSection
 from lycosa.objects.opening import open_store
 from lycosa.synthetic import Faults, Response
+from s3_server import BUCKET, CREDENTIALS, needs_s3, s3_store, shared_server
 from stored_crawl import cluster_file, put_crawl
 
 if sys.version_info >= (3, 14):
@@ -333,3 +335,29 @@ def test_options_of_clusters_need_a_cluster(both: Both, capsys: pytest.CaptureFi
         extra = ["http://a.example/"] if args[0] == "explain" else []
         assert main([args[0], str(both.folder), *extra, *args[1:]]) == 2
         assert "--cluster" in capsys.readouterr().err
+
+
+@needs_s3
+def test_a_crawl_in_a_bucket_is_read_as_one_in_a_folder(
+    both: Both,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prefix = f"read-{uuid.uuid4().hex[:8]}"
+    bucket = both.file.parent / "bucket"
+    store = s3_store(prefix)
+    for path in sorted(path for path in bucket.rglob("*") if path.is_file()):
+        store.put(str(path.relative_to(bucket)), path)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", shared_server().endpoint)
+    file = tmp_path / "cluster.toml"
+    file.write_text(both.file.read_text().replace(f"file://{bucket}", f"s3://{BUCKET}/{prefix}"))
+    args = ["--cluster", str(file), "--cache", str(tmp_path / "cache")]
+    assert main(["audit", *args]) == 0, capsys.readouterr()
+    assert "Every check passed" in capsys.readouterr().out
+    assert main(["export", *args, "fetches"]) == 0
+    here = lines(capsys.readouterr().out)
+    assert main(["export", str(both.folder), "fetches"]) == 0
+    assert here == lines(capsys.readouterr().out)

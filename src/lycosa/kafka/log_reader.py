@@ -20,7 +20,7 @@ from lycosa.kafka.topics import Topics
 class KafkaLogReader:
     """The commits of one shard.
 
-    ``tell`` is called with what a call waits for. ``close`` ends a wait in another thread.
+    ``tell`` is called with what a call waits for.
     """
 
     def __init__(
@@ -42,7 +42,12 @@ class KafkaLogReader:
             raise ChangelogDamaged(self._topic, self._shard, -1, str(error)) from error
         self.newest_term = fold.term
 
+    def end(self) -> None:
+        """End a wait in another thread, with ``ReadingEnded``."""
+        self._reader.end()
+
     def close(self) -> None:
+        """Give the connections back, when no thread reads."""
         self._reader.close()
 
     def __repr__(self) -> str:

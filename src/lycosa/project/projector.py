@@ -43,8 +43,8 @@ _MOST_WAIT_S = 10.0
 class ProjectionLag(msgspec.Struct, frozen=True):
     """What the registry lacks.
 
-    ``commits`` are in the log and not in the registry, ``seconds`` is the age of the newest commit
-    in the registry while there are such commits, else 0.
+    ``commits`` are in the log and not in the registry, as far as it is known. ``seconds`` is the
+    age of the newest commit in the registry, or 0 when it has all.
     """
 
     commits: int = 0
@@ -228,10 +228,9 @@ class Projector:
 
     def _report(self, waits_for: str = "", **done: int) -> None:
         """Add to the report and tell it."""
-        commits = self._source.count_waiting() if not waits_for else self.report.lag.commits
-        seconds = (
-            max(time.time() - self._newest_wall, 0.0) if commits and self._newest_wall else 0.0
-        )
+        commits = self.report.lag.commits if waits_for else self._source.count_waiting()
+        is_behind = bool((commits or waits_for) and self._newest_wall)
+        seconds = max(time.time() - self._newest_wall, 0.0) if is_behind else 0.0
         sums = {name: getattr(self.report, name) + number for name, number in done.items()}
         self.report = msgspec.structs.replace(
             self.report, lag=ProjectionLag(commits, seconds), waits_for=waits_for, **sums

@@ -39,6 +39,10 @@ class ShardLog(CommitReader, Protocol):
 
     newest_term: int
 
+    def end(self) -> None:
+        """End a wait in another thread."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -143,7 +147,7 @@ class ClusterView:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for log in list(self._logs):
-                log.close()  # ends what the other threads wait for
+                log.end()
             raise
         finally:
             pool.shutdown()
