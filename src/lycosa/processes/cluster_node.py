@@ -53,7 +53,7 @@ _MEASURE_S = 1.0
 _MEMORY_S = 0.5
 _LAST_WORD_S = 5.0  # in which a coordinator should have received that nothing runs here any more
 _LONG_WAIT_S = 5.0  # a shorter one is not shown
-_WAITS_S = 30.0  # between notes about what a worker waits for
+_WAITS_S = 300.0  # between notes about the same wait
 
 
 class NodeEnd(Enum):
