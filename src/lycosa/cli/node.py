@@ -115,6 +115,7 @@ def run(
     file: Path, folder: Path | None, name: str, bounds: tuple[str, int], log: NodeLog
 ) -> ExitCode:
     """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
+    from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
     from lycosa.processes.cluster_node import ClusterNode, NodeEnd
     from lycosa.processes.cluster_session import ClusterSession, NodeMemory
@@ -134,7 +135,10 @@ def run(
     try:
         local.keep_suffixes(crawl.suffixes)
         local.delete_unused_owners()
-        session = ClusterSession(given, crawl, local, memory, listen, log.show_event)
+        store = object_store(given)
+        session = ClusterSession(
+            given, crawl, local, memory, listen, log.show_event, lambda: read_crawl(store, given)
+        )
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )

@@ -279,6 +279,7 @@ class ClusterNode:
         shard, session = act.shard, self._session
 
         async with self._folder_lock(shard):
+            await in_thread(session.follow_settings)
             owner = await in_thread(lambda: session.folder.begin_process(shard))
             term = await in_thread(lambda: session.folder.last_term(shard))
         cluster = session.cluster_job(act.assignment, owner, term, shard in self._crashed)
