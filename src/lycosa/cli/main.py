@@ -72,6 +72,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         "check the addresses, the network and the security settings",
     ),
     "lycosa.shard.opened_cluster.NotInitialized": (ExitCode.USAGE, ""),
+    "lycosa.shard.opened_cluster.CacheDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.shard.memory_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
     "lycosa.shard.snapshot_view.LogMovedOn": (ExitCode.INTERNAL, "give the same command again"),
     "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),

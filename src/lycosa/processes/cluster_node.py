@@ -136,6 +136,8 @@ class ClusterNode:
         A node stays when the crawl is over, because a crawl can be continued.
         """
         dialing = [asyncio.create_task(dialer.run()) for dialer in self._dialers]
+        for shard in self._session.folder.known_shards():
+            self._workers.begin(self._send_attempts(shard))
         try:
             while (end := self._end()) is None:
                 self._do(self.plan.tick(time.monotonic(), self._measure()))
@@ -300,6 +302,19 @@ class ClusterNode:
         async with self._folder_lock(shard):
             if not self.plan.has_shard(shard):
                 await in_thread(lambda: self._session.folder.delete_owners(shard))
+        if not self.plan.has_shard(shard):
+            await self._send_attempts(shard)
+
+    async def _send_attempts(self, shard: int) -> None:
+        """Send the attempt logs that killed workers of a shard left here, unless one runs now.
+
+        A running worker sends them itself.
+        """
+        async with self._folder_lock(shard):
+            if shard not in self._running:
+                why = await in_thread(lambda: self._session.send_attempts(shard))
+                if why:
+                    self._show(f"attempt logs of shard {shard} stay here for now: {why}", shard)
 
     def _folder_lock(self, shard: int) -> asyncio.Lock:
         """One at a time prepares or deletes folders of a shard."""

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.attempts.shipping import ship_left_files
 from lycosa.config.cluster_file import ClusterFile
 from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder.bucket import StoredCrawl
 from lycosa.folder.manifest import ManifestError
+from lycosa.folder.names import attempts_folder
 from lycosa.objects.errors import ObjectError
+from lycosa.objects.opening import open_store
 from lycosa.processes.node_folder import NodeFolder
 from lycosa.processes.session import SOFTWARE
 from lycosa.system.memory_plan import (
@@ -115,6 +118,17 @@ class ClusterSession:
             self._show_note(
                 f"the crawl's settings cannot be read, so those of before stay: {error}"
             )
+
+    def send_attempts(self, shard: int) -> str:
+        """Send the attempt logs that dead workers of a shard left on this machine. Blocks.
+
+        Returns why not all were sent, or an empty text. No worker of the shard may run here.
+        """
+        folder = attempts_folder(self.folder.shard_folder(shard))
+        try:
+            return ship_left_files(open_store(self.given.objects), folder, shard)
+        except ObjectError as error:
+            return str(error)
 
     def job(self, shard: int, plan: MemoryPlan, cluster: ClusterJob) -> WorkerJob:
         """The job of a worker. It continues where the log of its shard ends."""
