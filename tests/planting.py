@@ -19,3 +19,11 @@ def code_named(owner: Any, name: str) -> Any:
         return inspect.getattr_static(owner, name)
     except AttributeError as error:
         raise NoSuchCode(f"{owner} has no {name!r}") from error
+
+
+def assert_fits(plant: str, breach: str) -> None:
+    """Raises ``NoSuchCode`` when a history failed because the bug no longer fits the code around
+    it: a function with other parameters than those that it is called with.
+    """
+    if "TypeError" in breach and "argument" in breach:
+        raise NoSuchCode(f"the planted bug {plant!r} no longer fits the code: {breach[:300]}")

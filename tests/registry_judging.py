@@ -60,35 +60,46 @@ HOSTS = {
     "partition": "partition",
     "host_hash": "host_hash",
 }
-_NEAR = timedelta(seconds=1.5)  # crawl time and wall time of a commit differ a little
+CAPTURES = ("record_id", "fetched_at", "url", "http_status", "fetch_number", "body_bytes")
+Rows = Iterable[tuple[Any, ...]]
 
 
 def differences(server: PostgresServer, folder: Path, schema: str = "lycosa") -> list[str]:
-    """What a registry has otherwise than the crawl; empty when they are equal."""
-    reader = read_folder(folder)
-    return [
-        *_state(server, reader, schema, "urls", URLS),
-        *_state(server, reader, schema, "hosts", HOSTS),
-        *_captures(server, reader, schema),
-    ]
+    """What a registry has otherwise than the crawl in a folder; empty when they are equal."""
+    return differences_from(server, read_folder(folder), schema)
+
+
+def differences_from(
+    server: PostgresServer, reader: CrawlReader, schema: str = "lycosa", near_s: float = 1.5
+) -> list[str]:
+    """What a registry has otherwise than the crawl that this reader shows. Times may differ by
+    ``near_s``: crawl time and wall time of a commit differ a little, and by seconds after a
+    takeover.
+    """
+    parts = (
+        ("urls", tuple(URLS), *_state(server, reader, schema, "urls", URLS)),
+        ("hosts", tuple(HOSTS), *_state(server, reader, schema, "hosts", HOSTS)),
+        ("crawl_log", CAPTURES, *_captures(server, reader, schema)),
+    )
+    near = timedelta(seconds=near_s)
+    return [each for part in parts for each in _compared(*part, near)]
 
 
 def _state(
     server: PostgresServer, reader: CrawlReader, schema: str, table: str, columns: dict[str, str]
-) -> list[str]:
+) -> tuple[Rows, Rows]:
     names = [name for name, _, _ in STATE_COLUMNS[table]]
     places = [names.index(each) for each in columns.values()]
     expected = (tuple(row[at] for at in places) for row in state_rows(reader, table))
     found = server.rows(f"SELECT {', '.join(columns)} FROM {table}", schema)
-    return _compared(table, tuple(columns), expected, found)
+    return expected, found
 
 
-def _captures(server: PostgresServer, reader: CrawlReader, schema: str) -> list[str]:
+def _captures(server: PostgresServer, reader: CrawlReader, schema: str) -> tuple[Rows, Rows]:
     view = reader.source
     rows = (row for segment in view.list_segments() for row in view.read_rows(segment))
-    columns = ("record_id", "fetched_at", "url", "http_status", "fetch_number", "body_bytes")
-    found = server.rows(f"SELECT {', '.join(columns)} FROM crawl_log", schema)
-    return _compared("crawl_log", columns, map(_capture, rows), found)
+    found = server.rows(f"SELECT {', '.join(CAPTURES)} FROM crawl_log", schema)
+    return map(_capture, rows), found
 
 
 def _capture(row: JournalRow) -> tuple[Any, ...]:
@@ -98,10 +109,7 @@ def _capture(row: JournalRow) -> tuple[Any, ...]:
 
 
 def _compared(
-    table: str,
-    columns: tuple[str, ...],
-    expected: Iterable[tuple[Any, ...]],
-    found: Iterable[tuple[Any, ...]],
+    table: str, columns: tuple[str, ...], expected: Rows, found: Rows, near: timedelta
 ) -> list[str]:
     """Rows are compared by their first column."""
     wanted = {str(row[0]): row for row in expected}
@@ -115,14 +123,14 @@ def _compared(
     wrong += [f"{table}: {key} is not in the crawl" for key in there.keys() - wanted.keys()]
     for key in wanted.keys() & there.keys():
         for name, right, value in zip(columns, wanted[key], there[key], strict=True):
-            if not _is_equal(right, value):
+            if not _is_equal(right, value, near):
                 wrong.append(f"{table}: {key}: {name} is {value!r}, in the crawl {right!r}")
     return sorted(wrong)
 
 
-def _is_equal(right: Any, value: Any) -> bool:
+def _is_equal(right: Any, value: Any, near: timedelta) -> bool:
     if isinstance(right, datetime) and isinstance(value, datetime):
-        return abs(right.replace(tzinfo=UTC) - value) < _NEAR
+        return abs(right.replace(tzinfo=UTC) - value) < near
     if isinstance(value, bytes):
         return value in (_decoded(right), _hex(right))
     return bool(right == value) or str(right) == str(value)

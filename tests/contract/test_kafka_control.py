@@ -135,7 +135,12 @@ def test_what_compaction_leaves_is_the_same_state(
     assert dict(state.values) == {**wanted, "asks": b"1"}
 
 
-def test_a_topic_of_another_crawl_is_refused(coordinator: Coordinator) -> None:
-    coordinator("another").claim()
+def test_a_topic_of_another_crawl_is_refused_and_that_crawl_continues(
+    coordinator: Coordinator,
+) -> None:
+    other = coordinator("another")
+    other.claim()
     with pytest.raises(ControlDamaged, match="of the crawl another, not of 2f0cf3d2"):
         coordinator().claim()
+    other.append([("end", b"1")])
+    assert dict(coordinator("another").claim().values) == {"end": b"1"}

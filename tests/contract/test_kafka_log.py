@@ -210,7 +210,14 @@ def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owne
         owner().claim()
 
 
-def test_a_topic_of_another_crawl_is_damage(kafka: Broker, topics: Topics, owner: Owner) -> None:
-    KafkaLog(kafka.client, topics, "another", 1).claim()
-    with pytest.raises(LogDamaged, match="of the crawl another, not of 2f0cf3d2"):
-        owner().claim()
+def test_a_topic_of_another_crawl_is_damage_and_that_crawl_continues(
+    kafka: Broker, topics: Topics, owner: Owner
+) -> None:
+    log = owner()
+    log.claim()
+    foreign = KafkaLog(kafka.client, topics, "another", 1)
+    with pytest.raises(LogDamaged, match="of the crawl 2f0cf3d2, not of another"):
+        foreign.claim()
+    foreign.close()
+    log.append(commit(1, 1))
+    assert owner().claim().latest == commit(1, 1)

@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from kafka_broker import Broker
 from lycosa.cli.main import main
 from lycosa.config.sections import PolitenessSection, StoreSection
 from lycosa.objects.opening import open_store
+from lycosa.store.layout import stem_of
 from lycosa.synthetic import Faults, Response
+from s3_server import BUCKET, CREDENTIALS, needs_s3, s3_store, shared_server
 from stored_crawl import cluster_file, put_crawl
 
 if sys.version_info >= (3, 14):
@@ -106,6 +109,11 @@ def asking(both: Both, capsys: pytest.CaptureFixture[str]) -> Asking:
     return Asking(both, capsys)
 
 
+def segment_in(path: str) -> str:
+    """The segment of a WARC's path, or of its parts."""
+    return path.removeprefix("parts/00000/").rstrip("/") if path[:5] == "parts" else stem_of(path)
+
+
 def lines(text: str) -> list[Any]:
     return sorted(text.splitlines())
 
@@ -140,8 +148,8 @@ def test_every_url_is_explained_the_same_with_its_shard(asking: Asking, both: Bo
             shards.add(facts["shard"])
         for each in (folder, cluster):
             each["facts"] = {k: v for k, v in each["facts"].items() if k not in ALONE}
-            if "warc" in each["facts"]:  # closed in the folder before a commit says so
-                each["facts"]["warc"] = each["facts"]["warc"].removesuffix(".open")
+            if "warc" in each["facts"]:  # parts, unless the last commit says that it is closed
+                each["facts"]["warc"] = segment_in(each["facts"]["warc"])
             # links are searched only when asked to
             each["headline"] = each["headline"].partition(",")[0].partition(";")[0]
         if folder["verdict"] in ("never_seen", "refused_by_scope"):
@@ -181,7 +189,7 @@ def test_a_clean_crawl_passes_the_audit(asking: Asking, both: Both) -> None:
     ]
     left_out = {"url-seen", "commit log"}
     assert {name: number for name, number in checked[0].items() if name not in left_out} == {
-        name: number for name, number in checked[1].items() if name != "parcels"
+        name: number for name, number in checked[1].items() if name not in ("parcels", "snapshots")
     }
     assert cluster["hosts"] == folder["hosts"]
     assert cluster["is_running"] is both.is_killed
@@ -240,6 +248,24 @@ def test_a_missing_warc_is_a_breach(damaged: Damaged, capsys: pytest.CaptureFixt
     path = damaged.one("warc")
     path.unlink()
     assert any(path.name in told for told in damaged.audit(capsys)["warc"])
+
+
+def test_a_missing_file_of_a_snapshot_is_a_breach_although_a_reader_has_it(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert damaged.audit(capsys) == {}
+    path = damaged.one("files/00001")
+    path.unlink()
+    (told,) = damaged.audit(capsys)["snapshots"]
+    assert "shard 1, snapshot of commit 3 of term 1" in told
+    assert path.name in told
+
+
+def test_a_missing_list_of_a_snapshot_is_no_breach_while_the_log_has_all_commits(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged.one("snapshots/00002").unlink()
+    assert damaged.audit(capsys) == {}
 
 
 def test_a_changed_byte_of_a_warc_is_a_breach(
@@ -333,3 +359,29 @@ def test_options_of_clusters_need_a_cluster(both: Both, capsys: pytest.CaptureFi
         extra = ["http://a.example/"] if args[0] == "explain" else []
         assert main([args[0], str(both.folder), *extra, *args[1:]]) == 2
         assert "--cluster" in capsys.readouterr().err
+
+
+@needs_s3
+def test_a_crawl_in_a_bucket_is_read_as_one_in_a_folder(
+    both: Both,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prefix = f"read-{uuid.uuid4().hex[:8]}"
+    bucket = both.file.parent / "bucket"
+    store = s3_store(prefix)
+    for path in sorted(path for path in bucket.rglob("*") if path.is_file()):
+        store.put(str(path.relative_to(bucket)), path)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", shared_server().endpoint)
+    file = tmp_path / "cluster.toml"
+    file.write_text(both.file.read_text().replace(f"file://{bucket}", f"s3://{BUCKET}/{prefix}"))
+    args = ["--cluster", str(file), "--cache", str(tmp_path / "cache")]
+    assert main(["audit", *args]) == 0, capsys.readouterr()
+    assert "Every check passed" in capsys.readouterr().out
+    assert main(["export", *args, "fetches"]) == 0
+    here = lines(capsys.readouterr().out)
+    assert main(["export", str(both.folder), "fetches"]) == 0
+    assert here == lines(capsys.readouterr().out)

@@ -367,9 +367,7 @@ def test_the_chart_makes_objects_of_kubernetes(options: tuple[str, ...], tmp_pat
         check = [sys.executable, "-m", "kubernetes_validate.utils"]
         code = "from kubernetes_validate.utils import main; import sys; sys.exit(main())"
         check = [sys.executable, "-c", code, "-k", version, "--strict"]
-        done = subprocess.run(
-            [*check, tmp_path / "made.yaml"], capture_output=True, text=True
-        )
+        done = subprocess.run([*check, tmp_path / "made.yaml"], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -84,8 +84,8 @@ async def _quietly(work: Any) -> int:
 def _late_lease() -> Sequence[Change]:
     right = Committer._write
 
-    async def write(self: Committer, pending: Any, commit: Commit) -> None:
-        await right(self, pending, commit)
+    async def write(self: Committer, pending: Any, commit: Commit, *others: Any) -> None:
+        await right(self, pending, commit, *others)
         self._books.lease.renew(self._clock.monotonic())
 
     return [(Committer, "_write", write)]
@@ -120,8 +120,8 @@ def _early_end() -> Sequence[Change]:
     right_append, right_commits = MemoryChangelog.append, MemoryChangelog.commits
     times: WeakKeyDictionary[MemoryChangelog, dict[tuple[int, int], float]] = WeakKeyDictionary()
 
-    def append(self: MemoryChangelog, producer: int, commit: Commit) -> None:
-        right_append(self, producer, commit)
+    def append(self: MemoryChangelog, producer: int, commit: Commit, *others: Any) -> None:
+        right_append(self, producer, commit, *others)
         times.setdefault(self, {})[commit.mark] = asyncio.get_running_loop().time()
 
     def commits(self: MemoryChangelog) -> Iterator[Commit]:

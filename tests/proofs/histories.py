@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from histories import PLANTS, Breach, live_and_judge
+from planting import assert_fits
 
 _SEEDS, _SHORT, _MOST_TO_FIND = 2000, 6, 200
 _TOLD_S = 60.0
@@ -106,6 +107,7 @@ def _found(work: Path, plant: str, first: int) -> str:
     for number in range(_MOST_TO_FIND):
         lived = live(str(work), first + number, plant)
         if lived.breach:
+            assert_fits(plant, lived.breach)
             return (
                 f"planted bug found by history {number + 1}: {PLANTS[plant]}\n   "
                 f" {lived.breach[:160]}"

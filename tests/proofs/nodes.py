@@ -22,6 +22,7 @@ import msgspec
 
 from nodes.history import Breach, live_and_judge
 from nodes.plants import PLANTS
+from planting import assert_fits
 
 _SEEDS, _LARGE, _SHORT, _MOST_TO_FIND = 2000, 100, 6, 300
 _LARGE_SHARDS, _LARGE_NODES = 40, 5
@@ -126,6 +127,7 @@ def _found(work: Path, plant: str, first: int) -> str:
                 [plant] * len(some),
             ):
                 if lived.breach:
+                    assert_fits(plant, lived.breach)
                     return (
                         f"planted bug found by history {lived.seed - first + 1}: {PLANTS[plant]}\n "
                         f"   {lived.breach[:160]}"

@@ -284,6 +284,14 @@ def test_a_new_owner_counts_and_a_late_word_of_the_one_before_says_nothing() -> 
     assert book.left == 69
 
 
+def test_a_worker_that_began_under_a_limit_gets_permits_when_there_is_none_any_more() -> None:
+    one = OneShard(LimitSection(max_pages=0))
+    said = one.says(status(counted=50, wants=True))
+    assert isinstance(said[-1], Permit) and said[-1].captures > 50
+    one.says(Progress(committed=10**9))
+    assert one.coordinator.crawl_end is None
+
+
 def test_a_limit_that_is_reached_ends_the_crawl() -> None:
     one = OneShard(LimitSection(max_pages=3, max_bytes=0))
     one.says(status())

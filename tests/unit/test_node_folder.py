@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,9 @@ from lycosa.folder.names import spool_folder, suffix_list
 from lycosa.processes.node_folder import NodeFolder, NodeFolderError
 
 
-def acquired(path: Path, crawl: str = "id-1") -> NodeFolder:
+def acquired(path: Path, crawl: str = "id-1", patience_s: float = 20.0) -> NodeFolder:
     folder = NodeFolder(path)
-    folder.acquire(crawl, "news", "a", 1.0)
+    folder.acquire(crawl, "news", "a", 1.0, patience_s)
     return folder
 
 
@@ -22,6 +25,32 @@ def test_two_nodes_in_one_folder_are_refused_with_a_way_out(tmp_path: Path) -> N
         acquired(tmp_path / "n")
     first.release()
     acquired(tmp_path / "n").release()
+
+
+def test_a_node_waits_for_the_workers_of_a_node_that_was_killed(tmp_path: Path) -> None:
+    acquired(tmp_path / "n").release()
+    holds = (
+        "import sys, time; from pathlib import Path; from lycosa.folder.lock import CrawlLock;"
+        "import os; lock = CrawlLock(Path(sys.argv[1])).acquire(1.0);"
+        "[os.set_inheritable(fd, True) for fd in lock.filenos()]; print('held', flush=True);"
+        "os.fork() or (print('worker', flush=True), sys.stdin.read(), os._exit(0));"
+        "os._exit(0)"
+    )
+    node = subprocess.Popen(
+        [sys.executable, "-c", holds, str(tmp_path / "n")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert node.stdin is not None and node.stdout is not None
+    assert node.stdout.readline() == b"held\n" and node.stdout.readline() == b"worker\n"
+    assert node.wait(20) == 0
+    with pytest.raises(NodeFolderError, match="is in use"):
+        acquired(tmp_path / "n", patience_s=0.0)
+    ending = threading.Timer(0.5, node.stdin.close)
+    ending.start()
+    acquired(tmp_path / "n").release()
+    ending.join()
+    node.stdout.close()
 
 
 def test_a_folder_of_another_crawl_is_refused_and_unchanged(tmp_path: Path) -> None:

@@ -118,10 +118,10 @@ def test_hosts_with_errors_are_listed_although_nothing_waits_there(finished: Pat
 def test_status_prints_sites_and_takes_the_order(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status_command.run(finished, 5, 5, "wait", as_json=False)
+    status_command.run(read_folder(finished), 5, 5, "wait", as_json=False)
     text = capsys.readouterr().out
     assert "linking sites" in text and "farm.test" in text and "budgets.site_hosts = 2 of 2" in text
-    status_command.run(finished, 1, 1, "queue", as_json=True)
+    status_command.run(read_folder(finished), 1, 1, "queue", as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert [each["host"] for each in told["hosts"]] == ["a.example"] and [
         each["site"] for each in told["sites"]

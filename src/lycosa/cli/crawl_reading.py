@@ -19,6 +19,7 @@ from lycosa.cli.output import clean, counted, human_bytes, human_count, human_du
 
 if TYPE_CHECKING:
     from lycosa.inspect.reader import CrawlReader
+    from lycosa.objects.cached import OnPiece
     from lycosa.shard.cluster_view import ClusterView, OnReading, ReadingProgress, ShardPosition
     from lycosa.shard.opened_cluster import OpenedCluster
 
@@ -100,7 +101,9 @@ def opened_cluster(place: CrawlPlace) -> Iterator[OpenedCluster]:
             f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
         ) from error
     line = ProgressLine()
-    opened = OpenedCluster(given, place.cache or default_cache(), _telling(line), line.say)
+    opened = OpenedCluster(
+        given, place.cache or default_cache(), _telling(line), line.say, _downloading(line)
+    )
     try:
         yield opened
     finally:
@@ -171,3 +174,14 @@ def _telling(line: ProgressLine) -> OnReading:
         )
 
     return told
+
+
+def _downloading(line: ProgressLine) -> OnPiece:
+    total = 0
+
+    def downloaded(number: int) -> None:
+        nonlocal total
+        total += number
+        line.show(f"{human_bytes(total)} of tables and logs downloaded")
+
+    return downloaded

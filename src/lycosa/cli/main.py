@@ -76,10 +76,10 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.shard.memory_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
     "lycosa.shard.snapshot_view.LogMovedOn": (ExitCode.INTERNAL, "give the same command again"),
     "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
     "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
     "lycosa.serve.seed_caller.NothingToCrawl": (ExitCode.USAGE, ""),
-    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.exchange.errors.InboxDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.PositionLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),
@@ -292,7 +292,7 @@ def _raise_limit() -> str:
 def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "lycosa"
-    text = error.format_message().replace("\n", " ").rstrip(".")
+    text = " ".join(error.format_message().split()).rstrip(".")
     return f"{text}; see `{path} --help`"
 
 

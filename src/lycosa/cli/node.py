@@ -22,6 +22,8 @@ from lycosa.inspect.printable import json_text
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.folder.bucket import StoredCrawl
+    from lycosa.network import Credentials
+    from lycosa.system.frame_stream import FrameStream
     from lycosa.system.health import HealthFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -121,6 +123,7 @@ def run(
     health_file: Path | None = None,
 ) -> ExitCode:
     """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
+    from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
     from lycosa.processes.cluster_node import ClusterNode, NodeEnd
     from lycosa.processes.cluster_session import ClusterSession, NodeMemory
@@ -143,12 +146,16 @@ def run(
     try:
         local.keep_suffixes(crawl.suffixes)
         local.delete_unused_owners()
-        session = ClusterSession(given, crawl, local, memory, listen, log.show_event)
+        store = object_store(given)
+        session = ClusterSession(
+            given, crawl, local, memory, listen, log.show_event, lambda: read_crawl(store, given)
+        )
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )
 
         async def work() -> NodeEnd:
+            await check_listen(listen, credentials)
             node = ClusterNode(session, credentials, name, log)
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, node.stop)
@@ -184,6 +191,24 @@ def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile) -> StoredC
                 log.show_event(f"waiting for object storage: {error}")
             health.write(False, f"waits for object storage: {error}")
             time.sleep(pause_s(attempt))
+
+
+async def check_listen(host: str, credentials: Credentials) -> None:
+    """Raise ``click.UsageError`` when workers of this node could not listen at that host."""
+    from lycosa.network import FrameServer, join_address
+
+    async def serve(stream: FrameStream, hello: bytes, peer: str) -> None:
+        stream.close()
+
+    server = FrameServer(credentials, serve)
+    try:
+        await server.open(join_address(host, 0))
+    except OSError as error:
+        raise click.UsageError(
+            f"workers of this node cannot listen at {host} ({error.strerror or error}); give"
+            " --listen HOST, an address of this machine without a port"
+        ) from error
+    await server.close()
 
 
 def _own_address(coordinators: Sequence[str]) -> str:

@@ -184,7 +184,7 @@ class NodePlan:
     def _hear_notice(self, notice: str) -> list[NodeAct]:
         """Tell the operator why the node gets no shards, when the reason changes."""
         before, self._notice = self._notice, notice
-        if _without_numbers(notice) == _without_numbers(before):
+        if self.is_leaving or _without_numbers(notice) == _without_numbers(before):
             return []
         if notice:
             return [Note(f"this node gets no shards: {notice}")]

@@ -6,6 +6,7 @@ import msgspec
 
 from lycosa.cluster.control import EndSaved, SettingsSaved
 from lycosa.cluster.messages import (
+    Ask,
     CallerMessage,
     ChangeSettings,
     ClusterStatus,
@@ -61,6 +62,10 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
     if isinstance(message, Drain | Move) and message.node not in names:
         known = f"; there are {', '.join(names)}" if names else "; no node has reported"
         return f"there is no node {message.node!r}{known}"
+    if isinstance(message, Ask) and (
+        unknown := [shard for shard in message.shards if not 0 <= shard < len(status.shards)]
+    ):
+        return f"there is no shard {unknown[0]}; they are 0 to {len(status.shards) - 1}"
     if isinstance(message, Move):
         if not 0 <= message.shard < len(status.shards):
             return f"there is no shard {message.shard}; they are 0 to {len(status.shards) - 1}"

@@ -18,6 +18,7 @@ from lycosa.cluster.worker_messages import WorkerStatus
 from lycosa.config.sections import LimitSection
 
 _LARGEST = 64
+_UNLIMITED = 1 << 62
 
 
 class PermitBook:
@@ -37,7 +38,9 @@ class PermitBook:
 
     def follow_limits(self, limits: LimitSection) -> None:
         """Follow changed limits; what was granted stays granted."""
-        self._limit = limits.max_pages
+        # A worker that was started under a limit asks for permits until it ends.
+        self._limit = limits.max_pages or _UNLIMITED
+        self._is_limited = bool(limits.max_pages)
         self._bytes = limits.max_bytes
 
     @property
@@ -59,7 +62,7 @@ class PermitBook:
                 self._set(PermitSaved(shard, status.term, serial, status.may)),
                 *self._ask(shard, status.wants),
             ]
-        if not self._limit or status.term < saved.term or status.serial != saved.serial:
+        if status.term < saved.term or status.serial != saved.serial:
             return []
         changed = []
         if status.may < saved.captures:
@@ -67,12 +70,12 @@ class PermitBook:
         return changed + self._ask(shard, status.wants)
 
     def permit_for(self, shard: int) -> PermitSaved | None:
-        """The permit to send to the owner, if there is a limit."""
-        return self._permits.get(shard) if self._limit else None
+        """The permit to send to the owner."""
+        return self._permits.get(shard)
 
     def is_reached(self, captures: int, body_bytes: int) -> bool:
         """Whether the committed captures have reached a limit."""
-        return bool(self._limit and captures >= self._limit) or bool(
+        return (self._is_limited and captures >= self._limit) or bool(
             self._bytes and body_bytes >= self._bytes
         )
 
@@ -89,7 +92,7 @@ class PermitBook:
     def _grant(self) -> list[PermitSaved]:
         """Grant permits in the order of requests; a shard that gets none keeps waiting."""
         granted = []
-        while self._limit and self._asking and self.left:
+        while self._asking and self.left:
             # Small shares near the limit, so that no shard holds permits that another could use.
             share = min(_LARGEST, max(self.left // (2 * self._shards), 1))
             saved = self._permits[self._asking.pop(0)]

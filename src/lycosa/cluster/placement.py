@@ -92,7 +92,7 @@ class Placement:
             return
         node.version = node.version or self._next_version()
         for each in report.shards:
-            if each.shard < len(self.places):
+            if 0 <= each.shard < len(self.places):
                 self._compare(node, self.places[each.shard], each, now)
         if running := node.shards:
             node.is_admitted = True  # an earlier coordinator admitted it

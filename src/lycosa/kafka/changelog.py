@@ -47,8 +47,9 @@ class CommitRecord(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True, array_like=True, tag="saved"):
-    """A snapshot has all commits up to ``sequence``. ``assignment`` is that of the owner: a trim
-    removes its claim.
+    """A snapshot has all commits up to ``sequence``.
+
+    ``assignment`` is that of the owner's claim, which may be trimmed away.
     """
 
     crawl: str

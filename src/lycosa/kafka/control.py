@@ -89,6 +89,7 @@ class KafkaControl:
         Raises ``Fenced`` when another coordinator claims at the same time, ``ControlDamaged``, and
         ``OutcomeUnknown`` after ``close``.
         """
+        self._read(None, None)  # nothing is written into the topic of another crawl
         while True:
             try:
                 self._transactions.begin()

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterator
+from contextlib import closing, suppress
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -85,8 +85,9 @@ class KafkaLog:
 
     def claim(self) -> Claim:
         """See ``Log``. Raises ``Fenced`` as well: a later owner claims the shard, or the log has
-        one with a greater assignment.
+        one with a greater assignment. Nothing is written into the log of another crawl.
         """
+        self._check_crawl()
         while True:
             claim = self._append_claim()
             self._kept.clear()
@@ -148,7 +149,7 @@ class KafkaLog:
         newest = min(sequence, self._kept[-1][0]) if self._kept else 0
         if newest <= self._saved:
             return
-        saved = encoded(SnapshotRecord(self._crawl, self.term, newest, self._assignment))
+        saved = self._saved_record(newest)
         try:
             (self._end,) = self._transactions.run([self._changelog(saved)])
         except RolledBack as error:
@@ -172,6 +173,14 @@ class KafkaLog:
         self._visibility.close()
         self._reader.end()
 
+    def _check_crawl(self) -> None:
+        """Raise ``ChangelogDamaged`` when the log begins as that of another crawl.
+
+        A claim in it would stop that crawl: its next owner would find a foreign record.
+        """
+        with closing(self._found(self._fold(), None)) as found:
+            next(found, None)
+
     def _append_claim(self) -> bytes:
         claim = uuid.uuid4().bytes
         record = encoded(ClaimRecord(self._crawl, claim, self._assignment))
@@ -193,7 +202,7 @@ class KafkaLog:
         decides it. ``feeds`` are the topics that have rows of it; they get a record without a
         value. Raises as ``_regain`` does.
         """
-        marker = encoded(SnapshotRecord(self._crawl, self.term, self._saved))
+        marker = self._saved_record(self._saved)
         records = [self._changelog(marker)]
         records += [OutgoingRecord(topic, self.shard, b"") for topic in sorted(feeds)]
         while True:
@@ -216,7 +225,7 @@ class KafkaLog:
             raise error
         self._own_commits(None, error)  # a newer claim is not disturbed
         self._transactions.begin()
-        record = encoded(SnapshotRecord(self._crawl, self.term, self._saved))
+        record = self._saved_record(self._saved)
         (behind,) = self._transactions.run([self._changelog(record)])
         return self._found_commit(sequence, behind, error)
 
@@ -263,6 +272,9 @@ class KafkaLog:
     def _changelog(self, value: bytes) -> OutgoingRecord:
         return OutgoingRecord(self._topics.changelog, self.shard, value)
 
+    def _saved_record(self, sequence: int) -> bytes:
+        return encoded(SnapshotRecord(self._crawl, self.term, sequence, self._assignment))
+
     def _fold(self) -> Fold:
         try:
             first, _ = self._reader.limits()
@@ -272,7 +284,7 @@ class KafkaLog:
 
     def _found(
         self, fold: Fold, until: int | None, start: int | None = None
-    ) -> Iterator[FoundCommit]:
+    ) -> Generator[FoundCommit, None, None]:
         try:
             yield from folded_commits(fold, self._records(until, start))
         except (PositionGone, RecordBroken) as error:

@@ -20,7 +20,7 @@ from lycosa.kafka.topics import Topics
 class KafkaLogReader:
     """The commits of one shard.
 
-    ``tell`` is called with what a call waits for. ``close`` ends a wait in another thread.
+    ``tell`` is called with what a call waits for.
     """
 
     def __init__(
@@ -34,15 +34,22 @@ class KafkaLogReader:
     def read(self) -> Iterator[Commit]:
         """All commits that are kept, in order. Raises ``ChangelogDamaged`` and ``ReadingEnded``."""
         first, _ = self._reader.limits()
-        fold = Fold(self._topic, self._shard, self._crawl, first)
+        fold, latest = Fold(self._topic, self._shard, self._crawl, first), None
         try:
-            for found in folded_commits(fold, self._reader.read(None, None)):
-                yield fold.commit(found)
+            for latest in folded_commits(fold, self._reader.read(None, None)):
+                yield fold.commit(latest)
         except (PositionGone, RecordBroken) as error:
             raise ChangelogDamaged(self._topic, self._shard, -1, str(error)) from error
+        if first and latest is None:  # a trim leaves the last commit
+            raise ChangelogDamaged(self._topic, self._shard, first, "all commits were deleted")
         self.newest_term = fold.term
 
+    def end(self) -> None:
+        """End a wait in another thread, with ``ReadingEnded``."""
+        self._reader.end()
+
     def close(self) -> None:
+        """Give the connections back, when no thread reads."""
         self._reader.close()
 
     def __repr__(self) -> str:

@@ -93,12 +93,13 @@ class ClusterNode:
         listener: NodeListener,
     ) -> None:
         self._session = session
+        self._name = name
         self._listener = listener
         self.plan = NodePlan(time.time(), session.memory.most)
         self._workers = WorkerGroup(self.plan, session.memory.total, listener.show_event)
         hello = CoordinatorHello("node", name, session.given.name)
         self._dialers = [
-            CoordinatorDialer(address, credentials, hello, self._hear, listener.show_event)
+            CoordinatorDialer(address, credentials, hello, self._hear, self._show_connection)
             for address in session.given.coordinators
         ]
         self._machine: Machine | None = None
@@ -200,6 +201,10 @@ class ClusterNode:
         self._workers.tell_memory(progress)
         self._workers.tell_stalled(progress)
 
+    def _show_connection(self, text: str) -> None:
+        if not self.plan.is_leaving:
+            self._show(text)
+
     def _show(self, text: str, shard: int = -1) -> None:
         self._listener.show_event(text, shard)
 
@@ -249,7 +254,8 @@ class ClusterNode:
             else:
                 self._show(
                     f"shard {act.shard} has failed: {act.failed.text}; the other shards continue."
-                    " When the cause is corrected, restart this node",
+                    f" When the cause is corrected, `lycosa cluster move {self._session.given.path}"
+                    f" {act.shard} {self._name}` starts it again",
                     act.shard,
                 )
 
@@ -270,7 +276,7 @@ class ClusterNode:
             ending = Died(f"{type(error).__name__}: {error}")
         self._workers.handles.pop(shard, None)
         self._running.pop(shard, None)
-        if handle.was_killed or (isinstance(ending, Failed) and ending.is_passing):
+        if is_crash(ending, handle.was_killed):
             self._crashed.add(shard)
         self._do(self.plan.handle_worker_end(shard, ending, time.monotonic()))
         if isinstance(ending, Ended):
@@ -285,6 +291,7 @@ class ClusterNode:
         shard, session = act.shard, self._session
 
         async with self._folder_lock(shard):
+            await in_thread(session.follow_settings)
             owner = await in_thread(lambda: session.folder.begin_process(shard))
             term = await in_thread(lambda: session.folder.last_term(shard))
         cluster = session.cluster_job(act.assignment, owner, term, shard in self._crashed)
@@ -340,6 +347,16 @@ class ClusterNode:
         elif now >= running.next_note:
             running.is_wait_shown, running.next_note = True, now + _WAITS_S
             self._show(f"shard {shard} waits for {waits}", shard)
+
+
+def is_crash(ending: Ended | Failed | Died, was_killed: bool) -> bool:
+    """Whether a process ended by a signal or for lack of memory, so that a URL may be the cause.
+
+    One that has said why it ends may still be killed, if it does not end soon.
+    """
+    return (was_killed and isinstance(ending, Died)) or (
+        isinstance(ending, Failed) and ending.is_passing
+    )
 
 
 class _Running:

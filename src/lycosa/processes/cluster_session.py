@@ -16,6 +16,8 @@ from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder.bucket import StoredCrawl
+from lycosa.folder.manifest import ManifestError
+from lycosa.objects.errors import ObjectError
 from lycosa.processes.node_folder import NodeFolder
 from lycosa.processes.session import SOFTWARE
 from lycosa.system.memory_plan import (
@@ -68,7 +70,8 @@ class NodeMemory:
 class ClusterSession:
     """One run of a node's program: what its workers' jobs are made of.
 
-    ``folder`` is locked for it, ``listen`` the host on which its workers listen.
+    ``folder`` is locked for it, ``listen`` the host on which its workers listen. ``read_again``
+    reads the crawl as ``folder.bucket.read_crawl`` does, and blocks.
     """
 
     def __init__(
@@ -79,9 +82,11 @@ class ClusterSession:
         memory: NodeMemory,
         listen: str,
         show_note: Callable[[str], None],
+        read_again: Callable[[], StoredCrawl],
     ) -> None:
         self.given, self.folder, self.memory = given, folder, memory
         self._crawl, self._listen = crawl, listen
+        self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
         self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
         self._plugins = registered()
@@ -98,6 +103,18 @@ class ClusterSession:
                     f"this node does not share address delays with others on this machine ({error})"
                 )
         return None
+
+    def follow_settings(self) -> None:
+        """Use the settings that are stored now for the workers that start from now on. Blocks.
+
+        ``lycosa cluster init`` may have changed them. If they cannot be read, nothing changes.
+        """
+        try:
+            self._crawl = self._read_again()
+        except (ManifestError, ObjectError) as error:
+            self._show_note(
+                f"the crawl's settings cannot be read, so those of before stay: {error}"
+            )
 
     def job(self, shard: int, plan: MemoryPlan, cluster: ClusterJob) -> WorkerJob:
         """The job of a worker. It continues where the log of its shard ends."""

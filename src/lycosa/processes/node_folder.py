@@ -19,18 +19,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from lycosa.folder.lock import CrawlInUse, CrawlLock
+from lycosa.folder.lock import CrawlInUse, CrawlLock, LockHolder
 from lycosa.folder.manifest import MANIFEST_NAME
 from lycosa.folder.names import attempts_folder, spool_folder, suffix_list
 from lycosa.system.durable import replace_file
 from lycosa.system.wire import UNREADABLE
 
 _KIND = "lycosa-node"
+_LOOK_S = 0.2
 _OWN = frozenset({"lock", "node.json", ".node.json.tmp"})
 _OWNER = re.compile(r"owner-([0-9]+)")
 
@@ -64,20 +67,28 @@ class NodeFolder:
     def __repr__(self) -> str:
         return f"NodeFolder({str(self.path)!r})"
 
-    def acquire(self, crawl: str, cluster: str, name: str, wall: float) -> None:
-        """Lock the folder for a node of this crawl; it is made when it is missing.
+    def acquire(
+        self, crawl: str, cluster: str, name: str, wall: float, patience_s: float = 30.0
+    ) -> None:
+        """Lock the folder for a node of this crawl; it is made when it is missing. Blocks.
 
-        ``crawl`` is the crawl's ID, ``cluster`` its name in ``cluster.toml``. Raises
-        ``NodeFolderError``, ``LockUnsupported`` or ``OSError``.
+        ``crawl`` is the crawl's ID, ``cluster`` its name in ``cluster.toml``. Waits up to
+        ``patience_s`` for the workers of a node that was killed. Raises ``NodeFolderError``,
+        ``LockUnsupported`` or ``OSError``.
         """
         self._prepare()
-        try:
-            self._lock.take_lock()
-        except CrawlInUse as error:
-            raise NodeFolderError(
-                f"{str(error).partition(';')[0]}; stop that node first (its workers end with it),"
-                " or give this one another folder: --folder DIR"
-            ) from error
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                self._lock.take_lock()
+                break
+            except CrawlInUse as error:
+                if time.monotonic() >= deadline or not _is_gone(error.holder):
+                    raise NodeFolderError(
+                        f"{str(error).partition(';')[0]}; stop that node first (its workers end"
+                        " with it), or give this one another folder: --folder DIR"
+                    ) from error
+                time.sleep(_LOOK_S)
         try:
             self._check(crawl, cluster)
             self._lock.sign_lock(wall)
@@ -208,3 +219,19 @@ class NodeFolder:
                 f"{self.path} belongs to a node of another crawl ({found.cluster}, {found.crawl};"
                 f" this one is {cluster}, {crawl}); use another folder (--folder DIR), or delete it"
             )
+
+
+def _is_gone(holder: LockHolder | None) -> bool:
+    """Whether the holder of a lock was a process of this machine that runs no more.
+
+    Then its workers have the lock, and end when they notice.
+    """
+    if holder is None or holder.host != socket.gethostname():
+        return False
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # a process of another user
+    return False

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from lycosa.commit import Commit
-from lycosa.kafka.log_follower import KafkaLogFollower
+from lycosa.kafka.changelog_reader import ChangelogReader
 from lycosa.project.source import UNREAD, CaptureLines, JournalPosition
 from lycosa.shard.cluster_view import sealed_segments
 from lycosa.shard.opened_cluster import OpenedCluster
@@ -32,7 +32,7 @@ class ClusterSource:
     def __init__(self, opened: OpenedCluster) -> None:
         self._opened = opened
         self.origin = opened.view.seen.origin
-        self._follower = KafkaLogFollower(opened.client, opened.topics, opened.crawl, opened.tell)
+        self._follower = ChangelogReader(opened.client, opened.topics, opened.crawl, opened.tell)
         self._lengths: dict[int, Mapping[str, int]] = {}
         self._segments: dict[int, ObjectSegments] = {}
         self._open: set[str] = set()

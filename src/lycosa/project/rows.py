@@ -32,7 +32,10 @@ Row = tuple[Any, ...]
 
 
 class RowTime(NamedTuple):
-    """The commit that wrote some rows: mark, wall time, and how far crawl time was ahead."""
+    """The commit that wrote some rows: mark, wall time, and how far crawl time was ahead.
+
+    After a takeover in a cluster, crawl time may be behind, and ``ahead_s`` is negative.
+    """
 
     mark: Mark
     wall: float
@@ -45,7 +48,7 @@ def row_time(mark: Mark, wall: float, time: float) -> RowTime:
     The two clocks differ by microseconds in every commit, which would show in every stored wait.
     """
     ahead_s = time - wall if time else 0.0
-    return RowTime(mark, wall, ahead_s if ahead_s >= _CLOCKS_AGREE_S else 0.0)
+    return RowTime(mark, wall, ahead_s if abs(ahead_s) >= _CLOCKS_AGREE_S else 0.0)
 
 
 class HostSummary(NamedTuple):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from lycosa.cluster.messages import (
@@ -44,6 +45,8 @@ from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE
 
 _LEFT_S = 60.0  # a caller that left before it had asked everything may come back for so long
+_READY_S = 5.0  # a connection waits no longer until the crawl is claimed: it would be kept in vain
+_MOST_OPEN = 64  # requests that are not answered; each is kept with its seeds
 _MAX_FRAME_BYTES = 32 * 1024 * 1024
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EADDRINUSE)
 ReadLimits = Callable[[], LimitSection]
@@ -61,7 +64,7 @@ def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
 
 
 class CoordinatorServer:
-    """The port of one coordinator."""
+    """The port of one coordinator. A caller that left may come back for ``left_s``."""
 
     def __init__(
         self,
@@ -69,9 +72,10 @@ class CoordinatorServer:
         runner: RunningCoordinator,
         read_limits: ReadLimits,
         tell: TellOperator,
+        left_s: float = _LEFT_S,
     ) -> None:
         self._given, self._runner = given, runner
-        self._read_limits, self._tell = read_limits, tell
+        self._read_limits, self._tell, self._left_s = read_limits, tell, left_s
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -109,6 +113,7 @@ class CoordinatorServer:
         try:
             rules = cluster_rules(self._given, config)
             await runner.claim(self._given.shards, config.limits, rules)
+            self._begin(self._await_callers())
             await runner.run()
         except OutcomeUnknown:
             return  # it was ended while it waited
@@ -131,13 +136,9 @@ class CoordinatorServer:
             self._tell(f"{greeting.role} {greeting.name!r} from {peer} is refused: {reason}")
             await stream.send(_encoded_refusal(reason))
             return
-        if greeting.role == "caller" and not self._runner.ready.is_set():
-            await stream.receive()  # its first request
-            why = self._runner.waits_for or "it has just started"
-            reason = f"the coordinator does not have the crawl yet: {why}"
-            await stream.send(encode_node_message(Refused(reason, is_final=False)))
+        if reason := await self._await_claim(stream, greeting):
+            await stream.send(_encoded_refusal(reason, is_final=False))
             return
-        await self._runner.ready.wait()
         link = PeerLink(stream, greeting.name, peer)
         sending = asyncio.create_task(link.run())
         try:
@@ -148,6 +149,23 @@ class CoordinatorServer:
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
+
+    async def _await_claim(self, stream: FrameStream, hello: CoordinatorHello) -> str:
+        """Wait until the crawl is claimed; why it is not.
+
+        The wait is short: a connection whose peer has left meanwhile would be kept.
+        """
+        ready = self._runner.ready
+        if hello.role == "node":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_READY_S):
+                    await ready.wait()
+        if ready.is_set():
+            return ""
+        if hello.role == "caller":
+            await stream.receive()  # its first request, which is refused
+        why = self._runner.waits_for or "it has just started"
+        return f"the coordinator does not have the crawl yet: {why}"
 
     def _refusal(self, hello: CoordinatorHello) -> str:
         """Why a connection is refused; empty when it is not."""
@@ -197,6 +215,10 @@ class CoordinatorServer:
         if reason := refusal_of(message, runner.status()):
             link.send_message(Refused(reason))
             return
+        if isinstance(message, Ask) and runner.status().open_requests >= _MOST_OPEN:
+            reason = f"{_MOST_OPEN} requests are not answered yet"
+            link.send_message(Refused(reason, is_final=False))
+            return
         if isinstance(message, Ask):
             link.calls.add(message.request.call)
             link.is_seeding = True
@@ -217,9 +239,19 @@ class CoordinatorServer:
 
     async def _await_return(self) -> None:
         """Wait for a caller that left; then do not wait for its requests any more."""
-        await asyncio.sleep(_LEFT_S)
+        await asyncio.sleep(self._left_s)
         if not self._is_seeded:
             await self._runner.hear(CALLER, NoMoreAsks())
+
+    async def _await_callers(self) -> None:
+        """Wait for the callers of the coordinator before this one, as ``_await_return`` does.
+
+        A crawl without any URL waits for its first caller.
+        """
+        while self._runner.status().expects_asks:
+            await asyncio.sleep(self._left_s)
+            if self._runner.status().progress.discovered and not self._is_seeded:
+                await self._runner.hear(CALLER, NoMoreAsks())
 
     async def _follow_limits(self) -> None:
         """A crawl that ended by a limit continues under the limits that are stored now."""
@@ -234,8 +266,8 @@ class CoordinatorServer:
         task.add_done_callback(self._tasks.discard)
 
 
-def _encoded_refusal(reason: str) -> bytes:
-    return encode_node_message(Refused(reason))
+def _encoded_refusal(reason: str, is_final: bool = True) -> bytes:
+    return encode_node_message(Refused(reason, is_final))
 
 
 async def _open(server: FrameServer, addresses: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from lycosa.kafka import (
 from lycosa.kafka.reading import PartitionReader
 from lycosa.kafka.topics import PAGES
 from lycosa.kv.rocks import rocks_opener
-from lycosa.objects.cached import CachedObjects
+from lycosa.objects.cached import CachedObjects, OnPiece
 from lycosa.objects.opening import open_store
 from lycosa.objects.port import ObjectStore
 from lycosa.shard.cluster_view import ClusterView, CrawlStores, OnReading
@@ -49,7 +49,8 @@ class OpenedCluster:
     """A crawl of a cluster, opened for reading: ``view`` and the services behind it.
 
     ``cache`` is the folder under which the crawl gets a folder of its own. ``tell`` is called with
-    what a call waits for. Raises ``NotInitialized``, ``KafkaAway``, ``ObjectError``.
+    what a call waits for, ``on_piece`` with the bytes of other downloads than snapshots. Raises
+    ``NotInitialized``, ``KafkaAway``, ``ObjectError``.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class OpenedCluster:
         cache: Path,
         told: OnReading = lambda progress: None,
         tell: Callable[[str], None] = lambda text: None,
+        on_piece: OnPiece = lambda number: None,
     ) -> None:
         self.given = given
         if not given.objects:
@@ -77,7 +79,7 @@ class OpenedCluster:
         self.cache = cache / self.crawl
         self.reads_attempts = False
         """Whether attempt logs are downloaded for the requests to a single URL."""
-        self._cached = CachedObjects(self.objects, self.cache / "objects")
+        self._cached = CachedObjects(self.objects, self.cache / "objects", on_piece)
         self.view = ClusterView(self._origin(), self._stores(), told)
 
     def close(self) -> None:
@@ -112,7 +114,7 @@ class OpenedCluster:
             lambda: self.stored.config,
             find_derived=self._find_derived,
             find_attempts=self._find_attempts,
-            has_places_everywhere=True,
+            is_cluster=True,
         )
 
     def _stores(self) -> CrawlStores:

@@ -7,6 +7,7 @@ continues with the oldest commit that is kept; ``Commit.before`` shows the gap.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -20,7 +21,7 @@ _AT_ONCE = 500
 _LIMITS_S = 5.0
 
 
-class KafkaLogFollower:
+class ChangelogReader:
     """The commits of every shard. Used by one thread at a time.
 
     ``tell`` is called with what a call waits for.
@@ -45,6 +46,7 @@ class KafkaLogFollower:
             messages = consumer.consume(_AT_ONCE, POLL_S if self._waits() else 0)
             if not messages and not self._waits():
                 return
+            trimmed: set[int] = set()
             for message in messages:
                 number, error = message.partition(), message.error()
                 assert number is not None
@@ -56,9 +58,13 @@ class KafkaLogFollower:
                     waiting.over()
                     self._at_end.add(number)
                 elif kind_of(error) is ErrorKind.GONE:
-                    self._assign(consumer, number, waiting)
+                    trimmed.add(number)
                 else:
                     _judge(error, waiting)
+            if trimmed:
+                for number in trimmed:
+                    self._begin(consumer, number, waiting)
+                self._assign(consumer)
             if not messages and self._client.complaint:
                 waiting.because()
 
@@ -94,20 +100,20 @@ class KafkaLogFollower:
     def _opened(self, waiting: WaitReport) -> Consumer:
         if self._consumer is None:
             self._consumer = self._client.consumer()
-            places = [self._begin(self._consumer, each, waiting) for each in self._shards()]
-            self._consumer.assign(places)
+            for number in range(self._topics.shards):
+                self._begin(self._consumer, number, waiting)
+            self._assign(self._consumer)
         return self._consumer
 
-    def _shards(self) -> range:
-        return range(self._topics.shards)
+    def _assign(self, consumer: Consumer) -> None:
+        """Read every partition from its next record. A partition in error cannot be sought."""
+        consumer.assign(
+            [TopicPartition(self._topics.changelog, *each) for each in self._next.items()]
+        )
+        self._at_end.clear()
 
-    def _assign(self, consumer: Consumer, number: int, waiting: WaitReport) -> None:
-        """Begin again with one partition, which was trimmed."""
-        place = self._begin(consumer, number, waiting)
-        consumer.seek(place)
-
-    def _begin(self, consumer: Consumer, number: int, waiting: WaitReport) -> TopicPartition:
-        """The front of a partition, and a new fold of it."""
+    def _begin(self, consumer: Consumer, number: int, waiting: WaitReport) -> None:
+        """Place a partition at its front, with a new fold."""
         place = TopicPartition(self._topics.changelog, number)
         while True:
             try:
@@ -115,10 +121,9 @@ class KafkaLogFollower:
                 break
             except KafkaException as error:
                 _judge(cause_of(error), waiting)
+                time.sleep(POLL_S)  # an error that comes at once must not come in a loop
         self._folds[number] = Fold(self._topics.changelog, number, self._crawl, first)
         self._next[number] = first
-        self._at_end.discard(number)
-        return TopicPartition(self._topics.changelog, number, first)
 
     def _end_of(self, consumer: Consumer, number: int) -> int:
         place = TopicPartition(self._topics.changelog, number)
@@ -128,7 +133,7 @@ class KafkaLogFollower:
             return 0
 
     def __repr__(self) -> str:
-        return f"KafkaLogFollower({self._topics.changelog}, next={self._next})"
+        return f"ChangelogReader({self._topics.changelog}, next={self._next})"
 
 
 def _judge(error: KafkaError, waiting: WaitReport) -> None:
