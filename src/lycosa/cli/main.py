@@ -35,6 +35,7 @@ _COMMANDS = {
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Coordinate a crawl on many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
+    "health": "Whether a node or coordinator on this machine runs.",
 }
 
 _EPILOG = f"""

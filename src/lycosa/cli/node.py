@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster
+from lycosa.cli.cluster_parts import CLUSTER_FILE, health_option, object_store, reachable_cluster
 from lycosa.cli.output import ExitCode, Unbroken, clean
 from lycosa.inspect.printable import json_text
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lycosa.folder.bucket import StoredCrawl
     from lycosa.network import Credentials
     from lycosa.system.frame_stream import FrameStream
+    from lycosa.system.health import HealthFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EPILOG = """
@@ -69,6 +70,7 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
     metavar="N",
     help="Maximum number of shards here [as many as the memory has room for].",
 )
+@health_option
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 def command(
     file: Path,
@@ -76,6 +78,7 @@ def command(
     name: str | None,
     listen: str | None,
     most_shards: int | None,
+    health_file: Path | None,
     as_json: bool,
 ) -> None:
     """Run this machine's share of the crawl that FILE (cluster.toml) describes.
@@ -90,7 +93,7 @@ def command(
         )
     log = NodeLog(name, as_json)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
-        sys.exit(run(file, folder, name, (listen or "", most_shards or 0), log))
+        sys.exit(run(file, folder, name, (listen or "", most_shards or 0), log, health_file))
 
 
 class NodeLog:
@@ -112,7 +115,12 @@ class NodeLog:
 
 
 def run(
-    file: Path, folder: Path | None, name: str, bounds: tuple[str, int], log: NodeLog
+    file: Path,
+    folder: Path | None,
+    name: str,
+    bounds: tuple[str, int],
+    log: NodeLog,
+    health_file: Path | None = None,
 ) -> ExitCode:
     """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
     from lycosa.folder.bucket import read_crawl
@@ -120,6 +128,7 @@ def run(
     from lycosa.processes.cluster_node import ClusterNode, NodeEnd
     from lycosa.processes.cluster_session import ClusterSession, NodeMemory
     from lycosa.processes.node_folder import NodeFolder
+    from lycosa.system.health import HealthFile
     from lycosa.system.machine import memory_bytes
 
     listen, most_shards = bounds
@@ -128,7 +137,9 @@ def run(
     credentials = credentials_of(given)
     for warning in given.warnings():
         log.show_event(warning)
-    crawl = _read_crawl(given, log)
+    health = HealthFile(health_file)
+    health.write(False, "starts")
+    crawl = _read_crawl(given, log, health)
     memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), most_shards)
     local = NodeFolder(folder or Path("nodes") / given.name / name)
     local.acquire(crawl.manifest.crawl, given.name, name, time.time())
@@ -148,16 +159,21 @@ def run(
             node = ClusterNode(session, credentials, name, log)
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, node.stop)
-            return await node.run()
+            keeping = asyncio.create_task(health.keep(node.health))
+            try:
+                return await node.run()
+            finally:
+                keeping.cancel()
 
         end = asyncio.run(work())
     finally:
         local.release()
+        health.remove()
     log.show_event(end.meaning)
     return ExitCode.INTERRUPTED if end is NodeEnd.KILLED else ExitCode.FINISHED
 
 
-def _read_crawl(given: ClusterFile, log: NodeLog) -> StoredCrawl:
+def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile) -> StoredCrawl:
     """The crawl's identity and settings; waits while the object storage cannot be reached."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.objects.errors import ObjectError
@@ -173,6 +189,7 @@ def _read_crawl(given: ClusterFile, log: NodeLog) -> StoredCrawl:
             attempt += 1
             if attempt == 1:
                 log.show_event(f"waiting for object storage: {error}")
+            health.write(False, f"waits for object storage: {error}")
             time.sleep(pause_s(attempt))
 
 

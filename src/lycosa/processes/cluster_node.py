@@ -154,6 +154,18 @@ class ClusterNode:
                 task.cancel()
             await asyncio.gather(*dialing, return_exceptions=True)
 
+    def health(self) -> tuple[bool, str]:
+        """Whether it does all that it was given to do, and its state in one line."""
+        plan, alive = self.plan, len(self.plan.alive)
+        if plan.is_leaving or plan.is_abandoned:
+            return False, f"leaves the cluster: {alive} workers have not ended"
+        if not any(dialer.is_connected for dialer in self._dialers):
+            return False, f"no connection to a coordinator; {alive} workers"
+        if missing := plan.not_running:
+            shards = ", ".join(map(str, missing))
+            return False, f"{alive} workers; shards that do not run yet: {shards}"
+        return True, f"connected to coordinator {plan.coordinator}; {alive} workers"
+
     async def _pause(self, dialing: list[asyncio.Task[None]]) -> None:
         """Wait for the next tick. Raises the error of a dialer, which never ends by itself."""
         done, _ = await asyncio.wait(dialing, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
