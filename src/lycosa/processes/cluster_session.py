@@ -88,7 +88,7 @@ class ClusterSession:
         read_again: Callable[[], StoredCrawl],
     ) -> None:
         self.given, self.folder, self.memory = given, folder, memory
-        self._crawl, self._listen = crawl, listen
+        self._crawl, self.listen = crawl, listen
         self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
         self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
@@ -153,7 +153,7 @@ class ClusterSession:
         return ClusterJob(
             self.given.path.absolute(),
             assignment,
-            self._listen,
+            self.listen,
             owner,
             previous_term,
             previous_crashed,
