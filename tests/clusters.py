@@ -134,7 +134,12 @@ class RealCluster:
     """One crawl. Everything that it starts has ended when ``close`` returns."""
 
     def __init__(
-        self, folder: Path, broker: Broker, settings: Mapping[str, str], shards: int = 3
+        self,
+        folder: Path,
+        broker: Broker,
+        settings: Mapping[str, str],
+        shards: int = 3,
+        toml: tuple[str, str] = ("", ""),
     ) -> None:
         self.folder = folder
         self.name = f"c-{uuid.uuid4().hex[:10]}"
@@ -142,10 +147,10 @@ class RealCluster:
         self.programs: list[Program] = []
         (folder / "objects").mkdir()
         self.file.write_text(
-            f'name = "{self.name}"\nshards = {shards}\nnodes = 3\n'
+            f'name = "{self.name}"\nshards = {shards}\nnodes = 3\n{toml[0]}\n'
             f'[kafka]\naddresses = ["{broker.addresses[0]}"]\nreplication = 1\n'
             f'[objects]\nurl = "file://{folder}/objects"\n'
-            f'[coordinator]\naddresses = ["127.0.0.1:{_free_port()}"]\n'
+            f'[coordinator]\naddresses = ["127.0.0.1:{_free_port()}"]\n{toml[1]}\n'
         )
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         done = self.run("cluster", "init", "cluster.toml", *pairs)
@@ -190,9 +195,14 @@ class RealCluster:
 
 @contextmanager
 def real_cluster(
-    folder: Path, broker: Broker, settings: Mapping[str, str], shards: int = 3
+    folder: Path,
+    broker: Broker,
+    settings: Mapping[str, str],
+    shards: int = 3,
+    toml: tuple[str, str] = ("", ""),
 ) -> Iterator[RealCluster]:
-    cluster = RealCluster(folder, broker, settings, shards)
+    """``toml``: more keys at the top of ``cluster.toml``, and more sections."""
+    cluster = RealCluster(folder, broker, settings, shards, toml)
     try:
         yield cluster
     except BaseException:

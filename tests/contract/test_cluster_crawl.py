@@ -26,6 +26,7 @@ from kafka_broker import Broker
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
+from tls_server import tls_files
 
 pytestmark = [pytest.mark.service]
 PLAN = WebPlan(hosts=12, pages=8, seed=5, latency_s=0.0, page_bytes=2000)
@@ -87,3 +88,27 @@ def test_a_shard_that_cannot_continue_fails_alone_and_a_stop_ends_the_crawl(
         assert cluster.run("cluster", "stop", "cluster.toml").wait() == 0
         node.await_line("the crawl is over")
         assert crawling.wait() == 4
+
+
+def test_machines_prove_themselves_by_token_and_certificate(
+    tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
+) -> None:
+    port, log = web
+    (tmp_path / "token").write_text("of this crawl: 0123456789abcdef")
+    (tmp_path / "token").chmod(0o600)
+    files = tls_files(tmp_path / "tls")
+    names = {"certificate": files.certificate, "key": files.key, "authority": files.authority}
+    section = "\n".join(["[tls]", *(f'{key} = "{path}"' for key, path in names.items())])
+    toml = ('token_file = "token"', section)
+    with real_cluster(tmp_path, kafka, SETTINGS, 2, toml) as cluster:
+        cluster.serve()
+        nodes = [cluster.node(name, "--listen", "127.0.0.1") for name in "ab"]
+        assert cluster.crawl(seed_at(port)).wait() == 0
+        for node in nodes:
+            node.await_line("the crawl is over")
+        assert len(pages_of(log)) > 50
+        (tmp_path / "token").write_text("of another crawl: 0123456789")
+        cluster.run("node", "--cluster", "cluster.toml", "--name", "c").await_line(
+            "refuses: the token is not the one of this crawl"
+        )
+        assert "0123456789" not in str(cluster)

@@ -23,6 +23,7 @@ from kafka_broker import Broker
 from lycosa.cli.main import main
 from lycosa.config.sections import PolitenessSection, StoreSection
 from lycosa.objects.opening import open_store
+from lycosa.store.layout import stem_of
 from lycosa.synthetic import Faults, Response
 from s3_server import BUCKET, CREDENTIALS, needs_s3, s3_store, shared_server
 from stored_crawl import cluster_file, put_crawl
@@ -108,6 +109,11 @@ def asking(both: Both, capsys: pytest.CaptureFixture[str]) -> Asking:
     return Asking(both, capsys)
 
 
+def segment_in(path: str) -> str:
+    """The segment of a WARC's path, or of its parts."""
+    return path.removeprefix("parts/00000/").rstrip("/") if path[:5] == "parts" else stem_of(path)
+
+
 def lines(text: str) -> list[Any]:
     return sorted(text.splitlines())
 
@@ -142,8 +148,8 @@ def test_every_url_is_explained_the_same_with_its_shard(asking: Asking, both: Bo
             shards.add(facts["shard"])
         for each in (folder, cluster):
             each["facts"] = {k: v for k, v in each["facts"].items() if k not in ALONE}
-            if "warc" in each["facts"]:  # closed in the folder before a commit says so
-                each["facts"]["warc"] = each["facts"]["warc"].removesuffix(".open")
+            if "warc" in each["facts"]:  # parts, unless the last commit says that it is closed
+                each["facts"]["warc"] = segment_in(each["facts"]["warc"])
             # links are searched only when asked to
             each["headline"] = each["headline"].partition(",")[0].partition(";")[0]
         if folder["verdict"] in ("never_seen", "refused_by_scope"):
@@ -183,7 +189,7 @@ def test_a_clean_crawl_passes_the_audit(asking: Asking, both: Both) -> None:
     ]
     left_out = {"url-seen", "commit log"}
     assert {name: number for name, number in checked[0].items() if name not in left_out} == {
-        name: number for name, number in checked[1].items() if name != "parcels"
+        name: number for name, number in checked[1].items() if name not in ("parcels", "snapshots")
     }
     assert cluster["hosts"] == folder["hosts"]
     assert cluster["is_running"] is both.is_killed
@@ -242,6 +248,24 @@ def test_a_missing_warc_is_a_breach(damaged: Damaged, capsys: pytest.CaptureFixt
     path = damaged.one("warc")
     path.unlink()
     assert any(path.name in told for told in damaged.audit(capsys)["warc"])
+
+
+def test_a_missing_file_of_a_snapshot_is_a_breach_although_a_reader_has_it(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert damaged.audit(capsys) == {}
+    path = damaged.one("files/00001")
+    path.unlink()
+    (told,) = damaged.audit(capsys)["snapshots"]
+    assert "shard 1, snapshot of commit 3 of term 1" in told
+    assert path.name in told
+
+
+def test_a_missing_list_of_a_snapshot_is_no_breach_while_the_log_has_all_commits(
+    damaged: Damaged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged.one("snapshots/00002").unlink()
+    assert damaged.audit(capsys) == {}
 
 
 def test_a_changed_byte_of_a_warc_is_a_breach(

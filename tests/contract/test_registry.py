@@ -13,6 +13,7 @@ import pytest
 
 from crawling import Pages, crawl_folder, moved, page, robots
 from lycosa.cli.main import main
+from lycosa.commit import Commit
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import History, UrlState
 from lycosa.project import FolderSource, ProjectionReport, Projector, Registry, RegistryError
@@ -63,6 +64,10 @@ def project(postgres: PostgresServer, folder: Path, schema: str, **options: bool
 
 def statuses(postgres: PostgresServer, schema: str) -> dict[str, str]:
     return dict(postgres.rows("SELECT path, status FROM urls", schema))
+
+
+def statuses_by_url(postgres: PostgresServer, schema: str) -> dict[str, str]:
+    return dict(postgres.rows("SELECT url, status FROM urls", schema))
 
 
 def test_the_registry_equals_a_crawl_that_goes_on(
@@ -156,6 +161,52 @@ def test_a_registry_behind_a_trimmed_log_reads_the_state_whole(
     crawl.commit(url_write(f"{A}9"))
     assert follow().read_whole == 3
     assert differences(postgres, crawl.folder, schema) == []
+
+
+class GrowingSource(FolderSource):
+    """A crawl that commits whenever its log is read."""
+
+    def __init__(self, folder: Path, news: list[Callable[[], object]]) -> None:
+        super().__init__(folder)
+        self._news = news
+
+    def commits(self) -> Iterator[Commit]:
+        if self._news:
+            self._news.pop(0)()
+        return super().commits()
+
+
+@pytest.mark.parametrize("trims", [False, True])
+def test_commits_made_while_the_state_is_read_are_followed_in_between(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl, trims: bool
+) -> None:
+    hosts = [f"h{number}.example" for number in range(4)]
+    pages = [f"https://{host}/{number}" for host in hosts for number in range(3)]
+    writes = [*map(host_write, hosts), *map(url_write, pages)]
+    crawl.commit(*writes)
+
+    def park() -> None:
+        for host in hosts:
+            crawl.commit(host_write(host, HostState.PARKED))
+        if trims:
+            crawl.trim()
+
+    def fetch() -> None:
+        crawl.commit(*(url_write(each, UrlState.FETCHED) for each in pages[::2]))
+        crawl.commit(
+            host_write(hosts[0]), host_write("new.example"), url_write("https://new.example/")
+        )
+        if trims:
+            crawl.trim()
+
+    source = GrowingSource(crawl.folder, [park, fetch, fetch])
+    registry = Registry(postgres.dsn, schema, source.origin)
+    projector = Projector(source, registry, lambda report: None, lambda seconds: True, batch_rows=2)
+    report = projector.follow(is_once=True)
+    registry.close()
+    assert differences(postgres, crawl.folder, schema) == []
+    assert set(statuses_by_url(postgres, schema).values()) == {"fetched", "parked", "queued"}
+    assert report.read_whole == 2
 
 
 def test_a_partition_that_changed_its_worker_is_followed_in_order(

@@ -4,10 +4,13 @@ finishes all the same, with each page once in its state, and no host notices.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,9 +29,10 @@ from clusters import (
     seed_at,
     states_of,
 )
+from crawling import HTML, page
 from judging import is_polite
 from kafka_broker import Broker, started
-from lycosa.synthetic import SyntheticWeb
+from lycosa.synthetic import Response, SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
@@ -37,6 +41,7 @@ PLAN = WebPlan(hosts=20, pages=25, seed=6, latency_s=0.0, page_bytes=2000)
 SLOW = {**SETTINGS, "politeness.delay_s": "0.7"}
 """At this delay no host is done before the faults are."""
 HELD_S = 35.0
+POISON = "/hook-kill-worker/a.html"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,7 @@ class Running:
 
     def __init__(self, cluster: RealCluster, port: int, log: WatchedLog) -> None:
         self.cluster, self.log = cluster, log
-        cluster.serve()
+        self.serving = cluster.serve()
         self.a, self.b = cluster.node("a"), cluster.node("b")
         self.crawling = cluster.crawl(seed_at(port))
         for node in (self.a, self.b):
@@ -120,6 +125,28 @@ def test_a_suspended_machine_gives_up_its_shards_when_it_wakes(
     running.finishes(expected)
 
 
+def test_workers_of_a_suspended_node_end_when_their_shards_have_moved(
+    running: Running, expected: Expected
+) -> None:
+    shards, workers = running.shards_of("b"), running.b.children()
+    os.kill(running.b.process.pid, signal.SIGSTOP)
+    running.await_shards(running.a, shards)
+    await_death(workers)  # the next commit of each is refused
+    running.b.wake()
+    for _ in shards:
+        running.b.await_line("a later owner")
+    running.finishes(expected)
+
+
+def test_a_crawl_survives_its_coordinator(running: Running, expected: Expected) -> None:
+    running.serving.process.kill()
+    running.a.await_line("no connection to a coordinator")
+    running.log.await_more(20)
+    running.serving = running.cluster.serve()
+    running.a.await_line("connected to coordinator 2")
+    running.finishes(expected)
+
+
 def test_a_node_that_is_told_to_leave_hands_over_without_a_hold(
     running: Running, expected: Expected
 ) -> None:
@@ -141,3 +168,36 @@ def test_a_second_signal_ends_a_node_at_once(running: Running) -> None:
     running.b.await_line("ending at once")
     assert running.b.wait() == 4
     await_death(workers)
+
+
+class PoisonedWeb:
+    """One host; storing one of its pages kills the worker (see ``worker_process``)."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+        path = urlsplit(url).path
+        self.asked[path] += 1
+        if path == "/":
+            return page(POISON, *(f"/{number}" for number in range(20)))
+        return page() if path == POISON or path[1:].isdigit() else Response(404, [HTML], b"none")
+
+
+def test_a_page_that_kills_its_worker_ends_as_a_recorded_failure(
+    tmp_path: Path, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")
+    web = PoisonedWeb()
+    with served_with_log(web) as (port, _), real_cluster(tmp_path, kafka, SETTINGS, 1) as cluster:
+        cluster.serve()
+        node = cluster.node("a")
+        seed = f"http://poison.example:{port}"
+        assert cluster.crawl(f"{seed}/").wait() == 0
+        node.await_line("the crawl is over")
+        assert sum("died (SIGKILL)" in line for line in node.lines) == web.asked[POISON] <= 3
+        assert all(web.asked[f"/{number}"] for number in range(20))
+        told = cluster.run("explain", f"{seed}{POISON}", "--cluster", "cluster.toml", "--json")
+        assert told.wait() == 0
+        found = json.loads("\n".join(told.lines[told.lines.index("{") :]))
+        assert (found["verdict"], found["facts"]["reason"]) == ("failed", "crashed_worker")

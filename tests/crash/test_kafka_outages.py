@@ -15,7 +15,7 @@ import pytest
 from kafka_broker import PATIENCE_S, Broker, started
 from lycosa.commit import Commit, Fenced, OutcomeUnknown, PartitionBatch, RolledBack
 from lycosa.exchange import Handover, Parcel
-from lycosa.kafka import KafkaInbound, KafkaLog, KafkaPost, Topics
+from lycosa.kafka import KafkaInbound, KafkaLog, KafkaPost, Topics, check_topics
 from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
 from lycosa.kafka.transactions import OutgoingRecord
 from lycosa.model.discovered import Discovered, LinkKind
@@ -344,6 +344,7 @@ async def test_a_post_says_that_kafka_is_away_and_writes_nothing_twice(
 def test_of_three_brokers_any_may_be_killed(background: ThreadPoolExecutor) -> None:
     with started(3) as three:
         topics = three.topics()
+        assert check_topics(three.client, topics) == []
         log = owner(three, topics)
         term, sequence, told = log.claim().term, 0, list[Commit]()
         for number in range(30):

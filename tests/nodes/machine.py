@@ -370,6 +370,7 @@ class Process:
                 ),
                 _SNAPSHOT_COMMITS,
                 lambda claim: moments.append(clock.monotonic()),
+                saves_aside=True,
             )
             began = clock.monotonic()
             with suppress(RolledBack):

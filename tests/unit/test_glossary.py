@@ -39,7 +39,7 @@ group list listener listing live lock log machine manner matcher meaning memory 
 move name new news note number obstacle opener opening option order packed pair park parsed passed piece
 pin point postpone price process protocol purpose query question queue range rate reader reading
 ready receiver record recovered recycled reliever reparsed reparser reply report request
-response result retire robot round route said saved search seat section server service setting shape
+response result retire robot round route said saved saver search seat section server service setting shape
 sign silence since size snooze socket source stalled state status step stop store stored stream
 style summary superseded suspicion taken tally transfer tried type unknown unread up url use
 value variant wildcard write writer

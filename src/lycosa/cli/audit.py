@@ -168,7 +168,13 @@ def _print_unproven(report: AuditReport) -> None:
         return
     emit("")
     rows = (
-        (x.shard, x.term, human_time(x.since), human_time(x.until) or "now", x.why)
+        (
+            x.shard,
+            x.term,
+            human_time(x.since) or "the beginning",
+            human_time(x.until) or "now",
+            x.why,
+        )
         for x in report.unproven
     )
     emit_table(

@@ -64,7 +64,7 @@ class ScopePlaces:
 
     def __init__(self, reader: CrawlReader, near: int | None = None) -> None:
         self._reader = reader
-        wanted = [near] if near is not None and reader.origin.has_places_everywhere else reader.here
+        wanted = [near] if near is not None and reader.origin.is_cluster else reader.here
         self._places: dict[str, None] = {}
         for number in wanted:
             with reader.partition_view(number) as view:

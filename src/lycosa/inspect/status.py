@@ -327,8 +327,9 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
             else ""
         )
         urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
-        who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its workers"
-        return f"{who} to resume {urls}{due}"
+        if folder is None:
+            return f"its workers, for {urls}{due}"
+        return f"`lycosa crawl --dir {shlex.quote(str(folder))}` to resume {urls}{due}"
     if status.next_due_s >= 0:
         return f"nothing now; the next refetch is due in {span(status.next_due_s)}"
     return "nothing"

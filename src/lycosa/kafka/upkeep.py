@@ -6,8 +6,8 @@ cluster that others use as well are not changed behind their back.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from lycosa.kafka.client import KafkaClient, cause_of
+from lycosa.kafka.client import POLL_S, KafkaClient, cause_of
 from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS, TopicPlan, Topics
 
 _ANSWER_S = 15.0
@@ -62,6 +62,8 @@ def make_topics(client: KafkaClient, topics: Topics) -> list[str]:
         except KafkaException as error:
             if cause_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise KafkaAway(f"topic {name} cannot be made: {cause_of(error).str()}") from error
+    # A broker learns of a topic some time after the controller has made it.
+    _settings(client, admin, "topic", [plan.name for plan in missing])
     return [plan.name for plan in missing]
 
 
@@ -204,19 +206,29 @@ def _settings(
 ) -> dict[str, dict[str, str]]:
     """The settings of topics or brokers, by name."""
     kinds = {"topic": ConfigResource.Type.TOPIC, "broker": ConfigResource.Type.BROKER}
-    if not names:
-        return {}
-    asked = admin.describe_configs(
-        [ConfigResource(kinds[kind], name) for name in names], request_timeout=_ANSWER_S
-    )
+    resources = [ConfigResource(kinds[kind], name) for name in names]
+    # A call can be about any number of topics, but about one broker only.
+    calls = [[each] for each in resources] if kind == "broker" else [resources] if names else []
     found: dict[str, dict[str, str]] = {}
-    for resource, future in asked.items():
+    deadline = time.monotonic() + _ANSWER_S
+    while calls:
+        asked = admin.describe_configs(calls[0], request_timeout=_ANSWER_S)
         try:
-            entries: dict[str, Any] = future.result(_ANSWER_S)
+            answers = {each.name: future.result(_ANSWER_S) for each, future in asked.items()}
         except (KafkaException, TimeoutError) as error:
+            if _is_new(error) and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+                continue
             raise _away(client, error) from error
-        found[resource.name] = {key: each.value or "" for key, each in entries.items()}
+        for name, entries in answers.items():
+            found[name] = {key: each.value or "" for key, each in entries.items()}
+        del calls[0]
     return found
+
+
+def _is_new(error: Exception) -> bool:
+    """Whether a broker does not know a topic that others know."""
+    return cause_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def _away(client: KafkaClient, error: Exception) -> KafkaAway:

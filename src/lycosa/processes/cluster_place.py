@@ -45,6 +45,8 @@ from lycosa.worker.progress import memory_of
 from lycosa.worker.real_ports import real_ports
 
 _REPORT_S = 0.5
+# a snapshot, a segment and attempt logs may be sent at once; commits must not wait for them
+_THREADS = 5
 
 
 async def open_place(
@@ -58,7 +60,7 @@ async def open_place(
     assert job.cluster is not None
     services = cluster_services(job.cluster.file)
     lease = ShardLease(LEASE_S)
-    ports = real_ports(job, open_table, lease=lease)
+    ports = real_ports(job, open_table, lease=lease, threads=_THREADS)
     opening = ShardOpening(job, services, open_table, SystemClock())
     watched = _WatchedOpening(opening, services, stream)
     opened = await watched.run(ports)

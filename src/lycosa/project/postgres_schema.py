@@ -5,8 +5,9 @@ URL's hash. ``crawl_log`` grows with every fetch and is partitioned by month, so
 be detached or dropped at once. Dead letters are the failed URLs: a view with an index, so they
 always agree with ``urls``.
 
-Secondary indexes are created when the tables have been filled for the first time, which takes a
-fraction of the time that keeping them up to date row by row would.
+Most secondary indexes are created when the tables have been filled for the first time, which takes
+a fraction of the time that keeping them up to date row by row would. The one by host is needed
+while they are filled.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ CREATE TABLE journals (
     is_closed boolean NOT NULL
 );
 CREATE TABLE urls ({urls}, PRIMARY KEY (url_hash, host_hash)) PARTITION BY HASH (url_hash);
+CREATE INDEX urls_by_host ON urls (host, next_crawl);
 CREATE TABLE hosts ({hosts}, PRIMARY KEY (host_hash));
 CREATE TABLE crawl_log ({crawl_log}, PRIMARY KEY (fetched_at, record_id))
     PARTITION BY RANGE (fetched_at);
@@ -63,7 +65,6 @@ CREATE VIEW dead_letters AS
 """
 
 _INDEXES = f"""
-CREATE INDEX IF NOT EXISTS urls_by_host ON urls (host, next_crawl);
 CREATE INDEX IF NOT EXISTS urls_by_status ON urls (status, next_crawl);
 CREATE INDEX IF NOT EXISTS urls_by_change ON urls (changed_at);
 CREATE INDEX IF NOT EXISTS urls_by_site ON urls (site, status);

@@ -1,6 +1,6 @@
 """The projector: follows a crawl's commits and keeps a registry up to date.
 
-    no position, or commits missing ──► the state whole ──► position
+    no position, or commits missing ──► the state whole, and the commits after it ──► position
     position                        ──► commits after it ──► position
 
 A registry that is empty and one whose next commits were trimmed take the same path. The database
@@ -68,7 +68,8 @@ class ProjectionReport(msgspec.Struct, frozen=True):
 class Projector:
     """Copies one crawl into one registry. ``tell`` gets a report after each step.
 
-    ``wait`` pauses for some seconds, and returns whether the projector should end.
+    ``wait`` pauses for some seconds, and returns whether the projector should end. A transaction
+    writes about ``batch_rows`` rows.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class Projector:
         registry: Registry,
         tell: Callable[[ProjectionReport], None],
         wait: Callable[[float], bool],
+        batch_rows: int = _BATCH_ROWS,
     ) -> None:
         self._source, self._registry, self._tell, self._wait = source, registry, tell, wait
+        self._batch_rows = batch_rows
         self._sites = source.origin.sites()
         self._partitions = range(source.origin.manifest.identity.partitions)
         self._newest = NOTHING  # the greatest mark that the source gave
@@ -125,52 +128,63 @@ class Projector:
 
     def _step(self) -> bool:
         """Do what can be done now; return whether anything was new."""
-        registry = self._registry
-        missing = [number for number in self._partitions if number not in registry.positions]
+        missing = [each for each in self._partitions if each not in self._registry.positions]
         if missing:
-            self._read_whole(missing)
+            # one partition at a time, so that the log of the others is followed in between
+            self._read_whole(missing[0])
+            return True
         commits, captures = self._follow_log(), self._follow_journals()
-        if not registry.is_indexed:
-            registry.create_indexes()
+        if not self._registry.is_indexed:
+            self._registry.create_indexes()
         if self._is_idle(bool(commits or captures)):
             self._check_ahead()
         self._report()
-        return bool(missing or commits or captures)
+        return bool(commits or captures)
 
-    def _read_whole(self, partitions: list[int]) -> None:
+    def _read_whole(self, partition: int) -> None:
         view = self._source.view()
         try:
-            for number in partitions:
-                table = view.open_table(number)
-                try:
-                    self._read_partition(view, number, table)
-                finally:
-                    table.close()
+            table = view.open_table(partition)
+            try:
+                self._read_partition(view, partition, table)
+            finally:
+                table.close()
         finally:
             view.close()
 
     def _read_partition(self, view: CrawlView, partition: int, table: SavedTable) -> None:
+        """Write a partition's hosts, and then its URLs while its later commits are followed.
+
+        The log may be trimmed before a large partition has been read, so it cannot be followed only
+        afterwards. A row of a later commit is not replaced by one of the view.
+        """
         last = view.seen.last
         when = row_time(Mark.unpack(table.get(MARK_KEY)), last.wall, last.time)
         hosts = (
             registry_host(partition, key, record, summary_of_host(record, self._sites), when)
             for key, record in _host_records(table)
         )
-        while part := list(islice(hosts, _BATCH_ROWS)):
+        while part := list(islice(hosts, self._batch_rows)):
             self._registry.write_part(part, ())
             self._report(rows=len(part))
+        self._registry.begin_urls(partition, when)
         urls = self._url_rows(partition, table, when)
-        while part := list(islice(urls, _BATCH_ROWS)):
+        while part := list(islice(urls, self._batch_rows)):
             self._registry.write_part((), part)
             self._report(rows=len(part))
-        self._registry.finish_partition(partition, when)
+            self._follow_log()
+            if partition not in self._registry.followed:
+                return  # commits are missing after all: it is read again
+        self._registry.finish_urls(partition)
         self._report(read_whole=1)
 
     def _url_rows(self, partition: int, table: SavedTable, when: RowTime) -> Iterator[Row]:
-        last8, facts = b"", lost_host()
+        last8, facts, turned = b"", lost_host(), self._registry.turned
         for key, value in table.scan(b"U", prefix_end(b"U")):
             if key[1:9] != last8:
                 last8, facts = key[1:9], self._facts(table, key[1:9])
+            if (state := turned.get(last8)) is not None:
+                facts = facts._replace(state=state)
             yield registry_url(partition, key, decode_url(value), facts, when)
 
     def _facts(self, table: SavedTable, host8: bytes) -> HostSummary:
@@ -179,15 +193,15 @@ class Projector:
 
     def _follow_log(self) -> int:
         """Write all commits that are in the log; return their number."""
-        count, changes = 0, Changes(self._registry.positions)
+        count, changes = 0, Changes(self._registry.followed)
         try:
             for commit in self._source.commits():
                 changes.add_commit(commit)
                 self._newest = max(self._newest, commit.mark)
                 self._newest_wall = max(self._newest_wall, commit.wall)
-                if len(changes) >= _BATCH_ROWS:
+                if len(changes) >= self._batch_rows:
                     count += self._write(changes)
-                    changes = Changes(self._registry.positions)
+                    changes = Changes(self._registry.followed)
             count += self._write(changes)
         except CommitsMissing as error:
             self._seek_missing(error.partition)
@@ -214,6 +228,7 @@ class Projector:
         for new in self._source.captures(self._registry.journals):
             count += (added := self._registry.write_captures(new))
             self._report(captures=added)
+            self._follow_log()  # it may be trimmed before all journals have been read
         return count
 
     def _check_ahead(self) -> None:

@@ -78,9 +78,17 @@ class Registry:
         self._hosts: OrderedDict[bytes, HostSummary] = OrderedDict()
         self.positions: dict[int, Mark] = {}
         """The last commit of each partition that the registry has whole."""
+        self._loading: dict[int, RowTime] = {}
+        self.turned: dict[bytes, str] = {}
+        """Hosts that got another status while the URLs of their partition are read whole."""
         self.journals: dict[str, JournalPosition] = {}
         """How much of each segment's journal the crawl log has."""
         self.is_indexed = False
+
+    @property
+    def followed(self) -> dict[int, Mark]:
+        """The last commit of each partition that is whole, or whose URLs are being read."""
+        return self.positions | {number: when.mark for number, when in self._loading.items()}
 
     @property
     def place(self) -> str:
@@ -118,6 +126,7 @@ class Registry:
             self._connection.close()
         self._connection = None
         self._hosts.clear()
+        self._loading.clear()
 
     def write_changes(self, changes: Changes) -> None:
         """Write the changes of some commits and the new positions.
@@ -153,31 +162,51 @@ class Registry:
             )
             self._upsert(connection, host_rows, url_rows)
             for key, (each, _) in hosts.items():
-                before = old.get(key[1:])
-                if before is not None and before.state != new[key[1:]].state:
-                    _turn_host(connection, key[1:], new[key[1:]], each.when)
+                before, after = old.get(key[1:]), new[key[1:]]
+                if before is not None and before.state != after.state:
+                    _turn_host(connection, key[1:], after, each.when)
+                    if each.partition in self._loading:
+                        self.turned[key[1:]] = after.state
             _delete(connection, changes)
-            self._move(connection, changes.positions)
+            moved = {
+                number: when
+                for number, when in changes.positions.items()
+                if number not in self._loading
+            }
+            self._move(connection, moved)
         self._cache(facts, changes)
-        self.positions |= {number: when.mark for number, when in changes.positions.items()}
+        self.positions |= {number: when.mark for number, when in moved.items()}
+        self._loading |= {
+            number: when for number, when in changes.positions.items() if number in self._loading
+        }
 
     def write_part(self, hosts: Iterable[Row], urls: Iterable[Row]) -> None:
         """Write rows of a state that is read whole; the position does not change yet."""
         with self._transaction() as connection:
             self._upsert(connection, hosts, urls)
 
-    def finish_partition(self, partition: int, when: RowTime) -> None:
-        """Set the position of a partition that was read whole.
+    def begin_urls(self, partition: int, when: RowTime) -> None:
+        """Note that all hosts of a partition are there, as of a commit, and its URLs are written
+        next. From now on later commits of the partition may be written in between.
+        """
+        self._loading = {partition: when}
+        self.turned.clear()
+
+    def finish_urls(self, partition: int) -> None:
+        """Set the position of a partition whose URLs were all written.
 
         Nothing is deleted: a crawl never forgets a URL or a host.
         """
+        when = self._loading[partition]
         with self._transaction() as connection:
             self._move(connection, {partition: when})
-        self._hosts.clear()
+        del self._loading[partition]
         self.positions[partition] = when.mark
 
     def forget_position(self, partition: int) -> None:
         """Note that a partition must be read whole."""
+        if self._loading.pop(partition, None) is not None:
+            return
         with self._transaction() as connection:
             connection.execute("DELETE FROM positions WHERE partition = %s", [partition])
         del self.positions[partition]

@@ -75,6 +75,8 @@ class CachedSnapshots:
         self._work, self._open_table, self._told = work, open_table, told
         self.restored: Mark | None = None
         """The commit of the snapshot that was restored last; ``None`` when there was none."""
+        self.needed = 0
+        """The earliest commit that a usable snapshot is of; 0 when the log has all commits."""
 
     def restore_partition(self, partition: int) -> PartitionData:
         """The partition from the newest snapshot that the log continues, or empty.
@@ -83,7 +85,7 @@ class CachedSnapshots:
         ``LogDamaged`` or ``OSError``.
         """
         saved = stored_marks(self._store, self._shard)[::-1]
-        needed = commit_before(next(iter(self._log.read()), None), partition)
+        needed = self.needed = commit_before(next(iter(self._log.read()), None), partition)
         for mark in saved:
             if mark.sequence < needed:
                 break

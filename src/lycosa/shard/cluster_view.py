@@ -66,7 +66,8 @@ class ShardPosition(msgspec.Struct, frozen=True):
     ``wall`` and ``time`` its wall time and crawl time (0 = there is none). ``inbox`` is the
     position up to which its inbox is taken; ``settings`` the version of the live settings.
     ``is_final`` says that its owner ended with this commit. ``snapshot`` is the commit of the
-    snapshot that was restored, and ``commits`` the number of commits that were read.
+    snapshot that was restored, ``needed`` the earliest commit of which a snapshot can be used (0 =
+    none is needed), and ``commits`` the number of commits that were read.
     """
 
     shard: int
@@ -78,6 +79,7 @@ class ShardPosition(msgspec.Struct, frozen=True):
     settings: int
     is_final: bool
     snapshot: Mark
+    needed: int
     commits: int
 
 
@@ -224,6 +226,7 @@ class ClusterView:
             settings=last.settings if last else 0,
             is_final=last is not None and last.is_final and last.term == term,
             snapshot=snapshots.restored or NOTHING,
+            needed=snapshots.needed,
             commits=commits,
         )
         with self._lock:

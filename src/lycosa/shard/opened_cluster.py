@@ -114,7 +114,7 @@ class OpenedCluster:
             lambda: self.stored.config,
             find_derived=self._find_derived,
             find_attempts=self._find_attempts,
-            has_places_everywhere=True,
+            is_cluster=True,
         )
 
     def _stores(self) -> CrawlStores:

@@ -73,7 +73,8 @@ class Ground(msgspec.Struct, frozen=True):
     """The three ports under the commits of a shard.
 
     A snapshot is taken after ``snapshot_commits`` commits. ``on_claim`` is called when the log has
-    accepted the claim, before anything is restored.
+    accepted the claim, before anything is restored. With ``saves_aside`` commits continue while a
+    snapshot is being saved.
     """
 
     log: Log
@@ -81,6 +82,7 @@ class Ground(msgspec.Struct, frozen=True):
     snapshots: Snapshots
     snapshot_commits: int = 300
     on_claim: Callable[[Claim], None] = lambda claim: None
+    saves_aside: bool = False
 
 
 class Shard(msgspec.Struct, frozen=True):

@@ -47,7 +47,8 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     ``find_derived`` gives local files of one kind of derived data (``pages``, ``links``), one for
     each closed segment that has it; ``find_attempts`` the files of attempt logs that may concern a
     partition, by worker, oldest first, or ``None`` when they are not here. Both may take long.
-    ``has_places_everywhere`` says that each partition has all places of the scope, as in a cluster.
+    ``is_cluster`` says that the partitions are shards on many machines. Each of them has all places
+    of the scope, and the records of an open segment are in parts.
     """
 
     name: str
@@ -57,7 +58,7 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     folder: Path | None = None
     find_derived: Callable[[str], Sequence[Path]] = lambda kind: ()
     find_attempts: Callable[[int], Mapping[int, Sequence[Path]] | None] = lambda partition: None
-    has_places_everywhere: bool = False
+    is_cluster: bool = False
 
 
 class LastCommits(msgspec.Struct, frozen=True):

@@ -41,9 +41,10 @@ from lycosa.system.memory_plan import MemoryPlan
 from lycosa.urls.identity import Canonicalizer, surt
 from lycosa.worker.admission import Admission
 from lycosa.worker.capture_builder import CaptureBuilder
-from lycosa.worker.committer import FaultPoint, WorkerFiles
+from lycosa.worker.committer import WorkerFiles
 from lycosa.worker.delivery import Delivery
 from lycosa.worker.errands import ErrandRoutes, Errands
+from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.incoming_parcels import IncomingParcels, ParcelReceivers
 from lycosa.worker.intake import Intake

@@ -168,7 +168,7 @@ class ShardOpening:
         segments = ObjectSegments(store, number, folder / "segments")
         services.waits.opening = f"the claim of shard {number}"
         began = self._clock.monotonic()
-        ground = Ground(log, segments, snapshots, on_claim=self._note_claim)
+        ground = Ground(log, segments, snapshots, on_claim=self._note_claim, saves_aside=True)
         shard, recovered = open_shard(number, self._job.owned, ground)
         return OpenedShard(shard, self._completed(shard, recovered), began)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -37,25 +36,21 @@ from lycosa.folder.names import mark_of, stamp_of
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.partition import Partition
 from lycosa.ports import Offload
-from lycosa.shard.opening import PartitionData, Shard
+from lycosa.shard.opening import Shard
 from lycosa.store import NotStored
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.journal import FindSimilar
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
+from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.feed import feed_rows
 from lycosa.worker.mail import NoParcels, ParcelDelivery
 from lycosa.worker.pipeline import Pipeline
+from lycosa.worker.snapshot_saver import SnapshotSaver
 
 _AGAIN_S = 1.0  # before a failed write of records or of a commit is retried
 # of a write to the tables that waits for its commit; 250 with all its objects
 _OPEN_WRITE_BYTES = 64
-
-
-class FaultPoint(Protocol):
-    """Called at named points, so that a test can crash there. In ordinary runs it does nothing."""
-
-    def __call__(self, point: str) -> None: ...
 
 
 class WorkerFiles(msgspec.Struct, frozen=True):
@@ -104,12 +99,10 @@ class Committer:
         self._committed_at = clock.monotonic()
         self._next = books.shard.next_sequence
         self._inbox = books.shard.last.inbox if books.shard.last else 0
-        self._saved = self._next - 1  # the last commit that the snapshots contain
-        self._saved_inbox = self._inbox  # the position that it names
+        self._snapshots = SnapshotSaver(books.shard, offload, reach, self.commits, self._inbox)
         self._marks: dict[int, Mark] = {}  # of commits of this run
         self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
-        self.waits_for = ""
-        """Why the log or the store cannot take a commit at the moment, for people; else empty."""
+        self._waits_for = ""
         self._failure: BaseException | None = None
         self.captures = sum(p.counters.captures for p in partitions.values())
         """Number of committed captures."""
@@ -125,6 +118,11 @@ class Committer:
             f"<Committer commits={self.commits} in_flight={self._commit is not None}"
             f" closing={len(self._closing)}>"
         )
+
+    @property
+    def waits_for(self) -> str:
+        """Why the log or the store cannot take something at the moment, for people; else empty."""
+        return self._waits_for or self._snapshots.waits_for
 
     @property
     def commits(self) -> int:
@@ -267,14 +265,14 @@ class Committer:
             try:
                 began = await self._offload.run(lambda: self._write_once(pending, commit, feed))
             except (NotStored, RolledBack) as error:
-                self.waits_for = str(error)
+                self._waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
             except (Fenced, OutcomeUnknown):
                 self._books.lease.give_up()
                 raise
             else:
                 self._books.lease.renew(began)
-                self._next, self._inbox, self.waits_for = commit.sequence + 1, commit.inbox, ""
+                self._next, self._inbox, self._waits_for = commit.sequence + 1, commit.inbox, ""
                 return
 
     def _write_once(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> float:
@@ -308,25 +306,10 @@ class Committer:
             )
             self._ship_attempts()
         for number, partition in self._partitions.items():
-            if partition.seen.should_save and number in self._marks:
+            is_free = not self._snapshots.is_saving  # else its file is being sent
+            if is_free and partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
-        if self.commits - self._saved >= books.shard.ground.snapshot_commits:
-            await self._save_snapshots()
-
-    async def _save_snapshots(self) -> None:
-        """Take snapshots up to the last commit. The log before it is then not needed any more."""
-        sequence, shard = self.commits, self._books.shard
-        try:
-            for number, data in shard.data.items():
-                await self._offload.run(_saving_all(shard, number, data, self._before[number]))
-        except NotStored as error:  # the log keeps what they would contain: it is not trimmed
-            self.waits_for = str(error)
-            return
-        self._reach("flush:done")
-        await self._offload.run(lambda: shard.ground.log.trim(sequence))
-        # two snapshots are kept, and the older one is the one before this
-        self.mail.trim_inbox(self._saved_inbox)
-        self._saved, self._saved_inbox = sequence, self._inbox
+        await self._snapshots.tend(self.commits, self._inbox, self._before, self.mail)
 
     def _ship_attempts(self) -> None:
         """Send closed attempt logs; commits do not wait for it."""
@@ -350,7 +333,7 @@ class Committer:
                     )
                 )
             except NotStored as error:
-                self.waits_for = str(error)
+                self._waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
             else:
                 break
@@ -372,7 +355,7 @@ class Committer:
             await asyncio.wait(self._closing)
         self.raise_failure()
         await self.commit(is_last=True)
-        await self._save_snapshots()
+        await self._snapshots.finish(self.commits, self._inbox, self._before, self.mail)
         self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
         if self._shipping is not None:
             await asyncio.wait([self._shipping])
@@ -385,12 +368,8 @@ class Committer:
         tasks = {*self._closing, *([self._shipping] if self._shipping is not None else [])}
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, self._snapshots.close(), return_exceptions=True)
 
 
 def _saving(partition: Partition, stamp: int) -> Callable[[], None]:
     return lambda: partition.seen.save(stamp)
-
-
-def _saving_all(shard: Shard, number: int, data: PartitionData, mark: Mark) -> Callable[[], None]:
-    return lambda: shard.ground.snapshots.save_partition(number, data, mark)

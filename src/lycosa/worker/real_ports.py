@@ -17,7 +17,7 @@ from lycosa.system.clock import SystemClock, ThreadOffload
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Ports
-from lycosa.worker.committer import FaultPoint
+from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.job import WorkerJob
 
 
@@ -31,10 +31,12 @@ def real_ports(
     open_table: Opener | None = None,
     reach: FaultPoint = lambda _: None,
     lease: ShardLease | None = None,
+    threads: int = 2,
 ) -> Ports:
     """Make the ports.
 
-    ``lease`` is the lease of the worker's shard; a crawl on one machine has none. Raises
+    ``lease`` is the lease of the worker's shard; a crawl on one machine has none. Blocking work has
+    so many ``threads``. Raises
     ``ValueError`` when a setting of the fetcher or the resolver is not usable.
     """
     folder, config = job.folder, job.config
@@ -52,7 +54,7 @@ def real_ports(
     fetcher.may_send = lambda: lease.holds(clock.monotonic())
     return Ports(
         clock=clock,
-        offload=ThreadOffload(),
+        offload=ThreadOffload(threads),
         fetcher=fetcher,
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
         parser=ChildParser(

@@ -20,7 +20,8 @@ from lycosa.model.end import End
 from lycosa.model.parsed import ParserHealth
 from lycosa.ports import Offload
 from lycosa.schedule.fetch_outcome import is_unreached
-from lycosa.worker.committer import Committer, FaultPoint, WorkerFiles
+from lycosa.worker.committer import Committer, WorkerFiles
+from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.pipeline import Pipeline
 from lycosa.worker.reparser import Reparser
 from lycosa.worker.visit import Visit

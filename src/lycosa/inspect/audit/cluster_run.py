@@ -1,7 +1,8 @@
 """The audit of a crawl on many machines, from any machine that reaches Kafka and the objects.
 
-The questions are those of the audit of a folder (``run``), and one more: is every parcel between
-two shards in its sender's outbox, in the topic, or taken? State is recounted in the tables of all
+The questions are those of the audit of a folder (``run``), and two more. Is every parcel between
+two shards in its sender's outbox, in the topic, or taken? Is all there from which the next owner of
+a shard would start? State is recounted in the tables of all
 shards as of their last commits. Each sealed segment, and the committed parts of each open one, are
 downloaded, checked by the same code as a folder's segments, and deleted again. Politeness is judged
 by the attempt logs that the workers sent; what these cannot prove is listed and is no breach.
@@ -31,6 +32,7 @@ from lycosa.inspect.audit.parcels import ParcelChecks
 from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.run import AuditOptions
 from lycosa.inspect.audit.segments import Segment, warc_reader
+from lycosa.inspect.audit.snapshots import check_snapshots
 from lycosa.inspect.audit.state import StateChecks
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved_settings import load_saved_settings
@@ -60,6 +62,7 @@ def audit_cluster(
     opened.view.open_shards()
     with _ClusterAudit(opened, options, progress) as run:
         run.parcels()
+        run.snapshots()
         run.captures()
         run.state()
         run.attempts()
@@ -118,6 +121,12 @@ class _ClusterAudit:
         parcels.run(lambda shard: self._opened.read_inbox(shard, self._positions[shard].inbox))
         self._checks.links.in_topics = parcels.in_topics
         self.report.checks.append(parcels.check)
+
+    def snapshots(self) -> None:
+        """Check what the next owner of each shard would start from."""
+        self.report.checks.append(
+            check_snapshots(self._opened.objects, list(self._positions.values()))
+        )
 
     def captures(self) -> None:
         """Download and check every segment."""

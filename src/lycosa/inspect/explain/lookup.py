@@ -29,8 +29,8 @@ _SHOWN = 10
 class Stored(msgspec.Struct, frozen=True):
     """A capture in its WARC.
 
-    It has the path relative to the crawl folder, the response or revisit record, and the fields of
-    its metadata record.
+    It has the path relative to the crawl folder or to the cluster's objects, the response or
+    revisit record, and the fields of its metadata record.
     """
 
     path: str
@@ -103,6 +103,8 @@ def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | Non
         _fields(beside.body) if is_its_own and beside.fields.get("WARC-Type") == "metadata" else {}
     )
     path = layout.file_name(layout.WARC, name) + (layout.OPEN if is_open else "")
+    if is_open and source.seen.origin.is_cluster:
+        path = f"parts/{layout.segment_worker(name):05d}/{name}/"
     return Stored(path, offset, record.length, record, metadata)
 
 

@@ -1,0 +1,110 @@
+"""Takes the snapshots of a worker's shard, and then has its log and its inbox trimmed.
+
+On one machine a snapshot is a flush, and the next commit waits for it. In a cluster its files are
+sent to object storage. That may take longer than a lease lasts, so commits continue meanwhile
+(``Ground.saves_aside``); only the trim happens between two commits. A snapshot that is saved aside
+may contain commits behind the one that it is named after. Its table says up to which one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from lycosa.commit import Mark
+from lycosa.ports import Offload
+from lycosa.shard.opening import Shard
+from lycosa.store import NotStored
+from lycosa.worker.fault_point import FaultPoint
+from lycosa.worker.mail import ParcelDelivery
+
+
+class SnapshotSaver:
+    """One per worker.
+
+    ``sequence`` is the last commit, which the snapshots contain, ``inbox`` the position that it
+    names.
+    """
+
+    def __init__(
+        self, shard: Shard, offload: Offload, reach: FaultPoint, sequence: int, inbox: int
+    ) -> None:
+        self._shard, self._offload, self._reach = shard, offload, reach
+        self._saved, self._saved_inbox = sequence, inbox
+        self._aside: asyncio.Task[None] | None = None
+        self._done: tuple[int, int] | None = None  # a snapshot whose trim is due
+        self.waits_for = ""
+        """Why the last snapshot could not be stored, for people; else empty."""
+
+    def __repr__(self) -> str:
+        return f"<SnapshotSaver saved={self._saved} is_saving={self.is_saving}>"
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a snapshot is being saved while commits continue."""
+        return self._aside is not None
+
+    async def tend(
+        self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
+    ) -> None:
+        """Save a snapshot when enough commits were made, and trim after one that was saved.
+
+        It is called between two commits; ``commits``, ``inbox`` and ``marks`` are of the last one.
+        Raises the errors of the snapshots, except ``NotStored``.
+        """
+        if self._aside is not None and self._aside.done():
+            task, self._aside = self._aside, None
+            task.result()
+        ground = self._shard.ground
+        is_due = commits - self._saved >= ground.snapshot_commits
+        if is_due and self._aside is None and self._done is None:
+            if not ground.saves_aside:
+                await self._save(commits, inbox, marks)
+            else:
+                work = self._save(commits, inbox, dict(marks))
+                self._aside = asyncio.get_running_loop().create_task(work)
+        await self._trim(mail)
+
+    async def finish(
+        self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
+    ) -> None:
+        """Save the last snapshot; return when it is stored or cannot be."""
+        if self._aside is not None:
+            task, self._aside = self._aside, None
+            await task
+        await self._trim(mail)
+        await self._save(commits, inbox, marks)
+        await self._trim(mail)
+
+    async def close(self) -> None:
+        """Cancel what is in progress."""
+        if self._aside is not None:
+            self._aside.cancel()
+            await asyncio.gather(self._aside, return_exceptions=True)
+
+    async def _save(self, sequence: int, inbox: int, marks: Mapping[int, Mark]) -> None:
+        snapshots = self._shard.ground.snapshots
+        try:
+            for number, data in self._shard.data.items():
+                mark = marks[number]
+                await self._offload.run(
+                    lambda number=number, data=data, mark=mark: snapshots.save_partition(  # type: ignore[misc]
+                        number, data, mark
+                    )
+                )
+        except NotStored as error:  # the log keeps what they would contain: it is not trimmed
+            self.waits_for = str(error)
+            return
+        self.waits_for = ""
+        self._reach("flush:done")
+        self._done = sequence, inbox
+
+    async def _trim(self, mail: ParcelDelivery) -> None:
+        """Trim after a snapshot. The log before it is then not needed any more."""
+        if self._done is None:
+            return
+        (sequence, inbox), self._done = self._done, None
+        await self._offload.run(lambda: self._shard.ground.log.trim(sequence))
+        # two snapshots are kept, and the older one is the one before this
+        mail.trim_inbox(self._saved_inbox)
+        self._saved, self._saved_inbox = sequence, inbox

@@ -1,0 +1,121 @@
+"""Snapshots beside commits: when one is taken, what is trimmed after it, and that commits continue
+while it is saved aside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from lycosa.commit import Mark, MemoryChangelog, MemoryLog
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.seen.urls_sorted import SortedSeenUrls
+from lycosa.shard.opening import Ground, PartitionData, Shard
+from lycosa.store import NotStored
+from lycosa.store.memory_segments import MemorySegments
+from lycosa.system.clock import ThreadOffload
+from lycosa.worker.mail import NoParcels
+from lycosa.worker.snapshot_saver import SnapshotSaver
+
+
+class Trimming(MemoryLog):
+    """Remembers up to where it was trimmed."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryChangelog("c", 0))
+        self.trims: list[int] = []
+
+    def trim(self, sequence: int) -> None:
+        self.trims.append(sequence)
+
+
+class Slow:
+    """Snapshots that are stored when they are let go; ``failures`` of them are not."""
+
+    def __init__(self) -> None:
+        self.saved: list[Mark] = []
+        self.go, self.failures = threading.Event(), 0
+
+    def saved_partitions(self) -> Collection[int]:
+        return []
+
+    def restore_partition(self, partition: int) -> PartitionData:
+        raise AssertionError
+
+    def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
+        assert self.go.wait(20)
+        if self.failures:
+            self.failures -= 1
+            raise NotStored("the store is away")
+        self.saved.append(mark)
+
+
+class Mail(NoParcels):
+    """Remembers up to where the inbox was trimmed."""
+
+    def __init__(self) -> None:
+        self.trims: list[int] = []
+
+    def trim_inbox(self, position: int) -> None:
+        self.trims.append(position)
+
+
+class Bench:
+    """A saver that is told of commits 1, 2, ...; commit n names the inbox position 10 n."""
+
+    def __init__(self, seen: Path, is_aside: bool) -> None:
+        self.log, self.slow, self.mail = Trimming(), Slow(), Mail()
+        ground = Ground(
+            self.log, MemorySegments({}, 0), self.slow, snapshot_commits=3, saves_aside=is_aside
+        )
+        data = PartitionData(MemoryKeyValue(), SortedSeenUrls(seen))
+        self.saver = SnapshotSaver(
+            Shard(0, 1, ground, {0: data}), ThreadOffload(), lambda point: None, 0, 0
+        )
+
+    async def commit(self, number: int) -> None:
+        await self.saver.tend(number, 10 * number, {0: Mark(1, number)}, self.mail)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not holds():  # noqa: ASYNC110 (what it waits for happens on a thread)
+                await asyncio.sleep(0)
+
+
+async def test_commits_continue_while_a_snapshot_is_saved_aside(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=True)
+    for number in range(1, 9):
+        await bench.commit(number)
+    assert bench.saver.is_saving and bench.log.trims == []
+    bench.slow.go.set()
+    await bench.until(lambda: bench.slow.saved)
+    assert bench.slow.saved == [Mark(1, 3)]
+    await bench.until(lambda: bench.saver._done)
+    await bench.commit(9)
+    assert bench.log.trims == [3] and bench.mail.trims == [0]
+    await bench.until(lambda: len(bench.slow.saved) == 1)
+    await bench.saver.finish(9, 90, {0: Mark(1, 9)}, bench.mail)
+    assert bench.log.trims[-1] == 9 and bench.mail.trims[-1] in (30, 90)
+    await bench.saver.close()
+
+
+async def test_the_next_commit_waits_for_a_snapshot_on_one_machine(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False)
+    bench.slow.go.set()
+    for number in range(1, 7):
+        await bench.commit(number)
+    assert bench.slow.saved == [Mark(1, 3), Mark(1, 6)]
+    assert bench.log.trims == [3, 6] and bench.mail.trims == [0, 30]
+
+
+async def test_nothing_is_trimmed_after_a_snapshot_that_was_not_stored(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False)
+    bench.slow.go.set()
+    bench.slow.failures = 1
+    for number in range(1, 4):
+        await bench.commit(number)
+    assert bench.log.trims == [] and bench.saver.waits_for == "the store is away"
+    await bench.commit(4)
+    assert bench.log.trims == [4] and bench.saver.waits_for == ""
