@@ -183,7 +183,7 @@ async def test_a_shard_is_not_claimed_when_the_file_names_another_store_than_the
     else:
         theirs = msgspec.structs.replace(bed.manifest, crawl="c5d0a6b1")
         manifest.write_bytes(encoded_manifest(theirs))
-    failed = await bed.start("n1", 1).finished()
+    failed = await bed.start("n1", 1).ended()
     assert isinstance(failed, Failed) and failed.kind.endswith("SettingsError"), failed
     assert "objects.url = " in failed.text and bed.manifest.crawl in failed.text
     assert kafka.values(bed.topics.changelog, 0) == []
