@@ -78,6 +78,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.shard.snapshot_view.LogMovedOn": (ExitCode.INTERNAL, "give the same command again"),
     "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
+    "lycosa.serve.server.CannotListen": (ExitCode.USAGE, ""),
     "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
     "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
     "lycosa.serve.seed_caller.NothingToCrawl": (ExitCode.USAGE, ""),
