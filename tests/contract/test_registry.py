@@ -4,6 +4,7 @@ late batches, a trimmed log, hostile texts, another projector and another crawl.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -183,6 +184,7 @@ def test_commits_made_while_the_state_is_read_are_followed_in_between(
     hosts = [f"h{number}.example" for number in range(4)]
     pages = [f"https://{host}/{number}" for host in hosts for number in range(3)]
     writes = [*map(host_write, hosts), *map(url_write, pages)]
+    crawl.wall = time.time() + 3600  # all of it is later than the start of the projector
     crawl.commit(*writes)
 
     def park() -> None:
