@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.folder.bucket import StoredCrawl
     from lycosa.network import Credentials
+    from lycosa.processes.cluster_node import ClusterNode, NodeEnd
     from lycosa.system.frame_stream import FrameStream
     from lycosa.system.health import HealthFile
 
@@ -156,14 +157,7 @@ def run(
 
         async def work() -> NodeEnd:
             await check_listen(listen, credentials)
-            node = ClusterNode(session, credentials, name, log)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, node.stop)
-            keeping = asyncio.create_task(health.keep(node.health))
-            try:
-                return await node.run()
-            finally:
-                keeping.cancel()
+            return await _run_until_end(ClusterNode(session, credentials, name, log), health)
 
         end = asyncio.run(work())
     finally:
@@ -171,6 +165,17 @@ def run(
         health.remove()
     log.show_event(end.meaning)
     return ExitCode.INTERRUPTED if end is NodeEnd.KILLED else ExitCode.FINISHED
+
+
+async def _run_until_end(node: ClusterNode, health: HealthFile) -> NodeEnd:
+    """Run the node; signals end it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, node.stop)
+    keeping = asyncio.create_task(health.keep(node.health))
+    try:
+        return await node.run()
+    finally:
+        keeping.cancel()
 
 
 def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile) -> StoredCrawl:
