@@ -385,3 +385,19 @@ def test_a_crawl_in_a_bucket_is_read_as_one_in_a_folder(
     here = lines(capsys.readouterr().out)
     assert main(["export", str(both.folder), "fetches"]) == 0
     assert here == lines(capsys.readouterr().out)
+
+
+def test_damaged_downloads_are_named_and_may_be_deleted(
+    both: Both, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["status", "--cluster", str(both.file), "--cache", str(tmp_path)]
+    assert main(args) == 0
+    files = [path for path in tmp_path.glob("*/tables/*/*") if path.stat().st_size > 1000]
+    for path in files:
+        path.write_bytes(bytes(path.stat().st_size))
+    assert main(args) == 1
+    told = capsys.readouterr().err
+    (folder,) = tmp_path.glob("*/tables")
+    assert f"delete the downloaded files, and give the command again: rm -r {folder}" in told
+    shutil.rmtree(folder)
+    assert main(args) == 0

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from lycosa.cli.main import cli
-from lycosa.system.health import OLD_AFTER_S, Health, HealthFile, fault_of, read_health
+from lycosa.system.health import OUTDATED_S, Health, HealthFile, fault_of, read_health
 
 
 def answer(*words: str) -> tuple[int, str]:
@@ -58,7 +58,7 @@ def test_an_old_file_says_that_the_process_hangs(tmp_path: Path) -> None:
 
 def test_the_age_is_that_of_the_content() -> None:
     health = Health(1000.0, 7, True, "does its work")
-    assert fault_of(health, 1000.0 + OLD_AFTER_S) == ""
+    assert fault_of(health, 1000.0 + OUTDATED_S) == ""
     assert "has written nothing for 61 s; then: does its work" in fault_of(health, 1061.0)
     assert fault_of(health, 500.0) == "", "the clock was set back"
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.folder.bucket import StoredCrawl
     from lycosa.network import Credentials
-    from lycosa.processes.cluster_node import ClusterNode, NodeEnd
+    from lycosa.processes.cluster_node import NodeEnd
+    from lycosa.processes.cluster_session import ClusterSession
     from lycosa.system.frame_stream import FrameStream
     from lycosa.system.health import HealthFile
 
@@ -126,7 +127,7 @@ def run(
     """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
-    from lycosa.processes.cluster_node import ClusterNode, NodeEnd
+    from lycosa.processes.cluster_node import NodeEnd
     from lycosa.processes.cluster_session import ClusterSession, NodeMemory
     from lycosa.processes.node_folder import NodeFolder
     from lycosa.system.health import HealthFile
@@ -154,12 +155,7 @@ def run(
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )
-
-        async def work() -> NodeEnd:
-            await check_listen(listen, credentials)
-            return await _run_until_end(ClusterNode(session, credentials, name, log), health)
-
-        end = asyncio.run(work())
+        end = asyncio.run(_work(session, credentials, name, log, health))
     finally:
         local.release()
         health.remove()
@@ -167,8 +163,18 @@ def run(
     return ExitCode.INTERRUPTED if end is NodeEnd.KILLED else ExitCode.FINISHED
 
 
-async def _run_until_end(node: ClusterNode, health: HealthFile) -> NodeEnd:
-    """Run the node; signals end it."""
+async def _work(
+    session: ClusterSession,
+    credentials: Credentials,
+    name: str,
+    log: NodeLog,
+    health: HealthFile,
+) -> NodeEnd:
+    """Run the node, and write its health until it ends."""
+    from lycosa.processes.cluster_node import ClusterNode
+
+    await check_listen(session.listen, credentials)
+    node = ClusterNode(session, credentials, name, log)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, node.stop)
     keeping = asyncio.create_task(health.keep(node.health))

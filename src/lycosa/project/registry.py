@@ -149,18 +149,7 @@ class Registry:
                 registry_host(each.partition, key, record, facts[key[1:]], each.when)
                 for key, (each, record) in hosts.items()
             )
-            url_rows = (
-                registry_url(
-                    each.partition,
-                    key,
-                    decode_url(each.value),
-                    facts.get(key[1:9]) or lost_host(),
-                    each.when,
-                )
-                for key, each in changes.urls.items()
-                if each.value is not None
-            )
-            self._upsert(connection, host_rows, url_rows)
+            self._upsert(connection, host_rows, _url_rows(changes, facts))
             for key, (each, _) in hosts.items():
                 before, after = old.get(key[1:]), new[key[1:]]
                 if before is not None and before.state != after.state:
@@ -168,17 +157,12 @@ class Registry:
                     if each.partition in self._loading:
                         self.turned[key[1:]] = after.state
             _delete(connection, changes)
-            moved = {
-                number: when
-                for number, when in changes.positions.items()
-                if number not in self._loading
-            }
+            loading = changes.positions.keys() & self._loading.keys()
+            moved = {n: when for n, when in changes.positions.items() if n not in loading}
             self._move(connection, moved)
         self._cache(facts, changes)
         self.positions |= {number: when.mark for number, when in moved.items()}
-        self._loading |= {
-            number: when for number, when in changes.positions.items() if number in self._loading
-        }
+        self._loading |= {number: changes.positions[number] for number in loading}
 
     def write_part(self, hosts: Iterable[Row], urls: Iterable[Row]) -> None:
         """Write rows of a state that is read whole; the position does not change yet."""
@@ -337,6 +321,13 @@ class Registry:
 
     def __repr__(self) -> str:
         return f"Registry({self.place}, positions={self.positions})"
+
+
+def _url_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> Iterator[Row]:
+    for key, each in changes.urls.items():
+        if each.value is not None:
+            host = facts.get(key[1:9]) or lost_host()
+            yield registry_url(each.partition, key, decode_url(each.value), host, each.when)
 
 
 def _turn_host(

@@ -23,7 +23,7 @@ from lycosa.system.wire import UNREADABLE
 
 EVERY_S = 5.0
 """Time between two writes."""
-OLD_AFTER_S = 60.0
+OUTDATED_S = 60.0
 """An older file says that the program does not run, or hangs."""
 
 
@@ -90,6 +90,6 @@ def fault_of(health: Health, wall: float) -> str:
     ``wall`` is the time of the wall clock. A clock that was set back does not make a file old.
     """
     age = wall - health.updated
-    if age <= OLD_AFTER_S:
+    if age <= OUTDATED_S:
         return ""
     return f"process {health.pid} has written nothing for {age:.0f} s; then: {health.state}"
