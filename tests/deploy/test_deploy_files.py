@@ -242,6 +242,25 @@ def test_one_user_in_image_compose_file_and_chart() -> None:
     assert chart["appVersion"] == version
 
 
+def test_what_programs_write_is_on_volumes_that_belong_to_them() -> None:
+    """The root file system is read-only; a new volume gets the owner of the image's folder."""
+    (made,) = re.findall(r"install -d -o lycosa -g lycosa ([\s\S]*?)\nCOPY", DOCKERFILE)
+    folders = made.replace("\\", "").split()
+    home = re.findall(r"HOME=(\S+)", DOCKERFILE)[0]
+    for name, service in COMPOSE["services"].items():
+        if service["image"] != "lycosa":
+            continue
+        assert service["read_only"]
+        mounts = [each.split(":") for each in service.get("volumes", [])]
+        volumes = {each[1] for each in mounts if each[0] in COMPOSE["volumes"]}
+        assert volumes <= set(folders), f"{name}: {volumes - set(folders)} would be root's"
+        words = service["command"]
+        written = {words[i + 1] for i, word in enumerate(words) if word in ("--folder", "--cache")}
+        if name == "coordinator":
+            written.add(f"{home}/.cache")  # of commands that read the crawl, run there
+        assert written <= volumes, name
+
+
 def test_nodes_have_memory_for_all_shards_when_one_is_missing(tmp_path: Path) -> None:
     cluster, nodes = VALUES["cluster"], VALUES["nodes"]
     limit = int(nodes["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
