@@ -93,7 +93,7 @@ def _told_commands() -> Iterator[tuple[str, list[str]]]:
         text = path.read_text("utf-8")
         blocks = re.findall(r"(?s)```sh\n(.*?)```", text) if path == GUIDE else [text]
         for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
-            found = re.search(r"(?:^\s*|-- |run --rm [\w-]+ |/bin/|exec [\w-]+ )lycosa (.*)", line)
+            found = re.search(r"(?:^\s*|-- |--rm lycosa |/bin/|exec [\w-]+ )lycosa (.*)", line)
             if found is None:
                 found = re.search(r"compose run --rm init (.*)", line)
             if found is not None:
@@ -115,11 +115,12 @@ def parse(words: Sequence[str]) -> None:
     command: click.Command = cli
     context = click.Context(cli, info_name="lycosa")
     rest = list(words)
-    while isinstance(command, click.Group) and not rest[0].startswith("-"):
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         found = command.get_command(context, rest[0])
         assert found is not None, f"no command {rest[0]!r} in {words}"
         command, rest = found, rest[1:]
-    command.make_context("lycosa", rest, resilient_parsing="--help" in rest)
+    is_asked = rest and rest[0] in ("--help", "--version")
+    command.make_context("lycosa", rest, resilient_parsing=bool(is_asked))
 
 
 @pytest.mark.parametrize(("where", "words"), COMMANDS, ids=lambda each: str(each)[:60])
@@ -178,16 +179,11 @@ def test_settings_of_the_crawl_exist(source: str, tmp_path: Path) -> None:
         else VALUES["settings"]
     )
     (tmp_path / "crawl.toml").write_text(text)
-    assert load_settings(file=tmp_path / "crawl.toml", env={}).config.scope.rule.value == "site"
+    assert load_settings(tmp_path / "crawl.toml", {}).config.scope.rule.value == "site"
 
 
 def test_settings_that_the_guide_names_exist() -> None:
-    known = {
-        f"{section}.{key}"
-        for section, values in json.loads(_lycosa_json("config")).items()
-        if isinstance(values, dict)
-        for key in values
-    }
+    known = {each["key"] for each in json.loads(_lycosa_json("config"))}
     sections = {name.partition(".")[0] for name in known}
     named = re.findall(r"`([a-z]+)\.([a-z_]+)(?:=[^`]*)?`", GUIDE.read_text("utf-8"))
     wrong = {f"{a}.{b}" for a, b in named if a in sections} - known
@@ -246,6 +242,25 @@ def test_one_user_in_image_compose_file_and_chart() -> None:
     assert chart["appVersion"] == version
 
 
+def test_what_programs_write_is_on_volumes_that_belong_to_them() -> None:
+    """The root file system is read-only; a new volume gets the owner of the image's folder."""
+    (made,) = re.findall(r"install -d -o lycosa -g lycosa ([\s\S]*?)\nCOPY", DOCKERFILE)
+    folders = made.replace("\\", "").split()
+    home = re.findall(r"HOME=(\S+)", DOCKERFILE)[0]
+    for name, service in COMPOSE["services"].items():
+        if service["image"] != "lycosa":
+            continue
+        assert service["read_only"]
+        mounts = [each.split(":") for each in service.get("volumes", [])]
+        volumes = {each[1] for each in mounts if each[0] in COMPOSE["volumes"]}
+        assert volumes <= set(folders), f"{name}: {volumes - set(folders)} would be root's"
+        words = service["command"]
+        written = {words[i + 1] for i, word in enumerate(words) if word in ("--folder", "--cache")}
+        if name == "coordinator":
+            written.add(f"{home}/.cache")  # of commands that read the crawl, run there
+        assert written <= volumes, name
+
+
 def test_nodes_have_memory_for_all_shards_when_one_is_missing(tmp_path: Path) -> None:
     cluster, nodes = VALUES["cluster"], VALUES["nodes"]
     limit = int(nodes["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
@@ -297,7 +312,8 @@ def test_the_image_has_the_extras_of_a_cluster() -> None:
     wanted = [*project["dependencies"], *extras["cluster"], *extras["objects"], *extras["postgres"]]
     for requirement in wanted:
         name = re.split(r"[\[><=;~ ]", requirement)[0].lower()
-        assert re.search(rf"(?mi)^{re.escape(name)}(\[\w+\])?==", lock), name
+        pattern = re.sub("[-_.]+", "[-_.]+", name)
+        assert re.search(rf"(?mi)^{pattern}(\[\w+\])?==", lock), name
     run = dict(re.findall(r"(?m)^([\w.-]+)==(\S+)", (ROOT / "requirements/run.txt").read_text()))
     image = dict(re.findall(r"(?m)^([\w.-]+)==(\S+)", lock))
     assert run.items() <= image.items(), "script/lock makes them from each other"
@@ -364,8 +380,7 @@ def test_the_chart_makes_objects_of_kubernetes(options: tuple[str, ...], tmp_pat
     assert made.returncode == 0, made.stderr
     (tmp_path / "made.yaml").write_text(made.stdout)
     for version in KUBERNETES:
-        check = [sys.executable, "-m", "kubernetes_validate.utils"]
-        code = "from kubernetes_validate.utils import main; import sys; sys.exit(main())"
+        code = "from kubernetes_validate.__main__ import main; import sys; sys.exit(main())"
         check = [sys.executable, "-c", code, "-k", version, "--strict"]
         done = subprocess.run([*check, tmp_path / "made.yaml"], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -414,7 +429,7 @@ def test_the_chart_refuses_what_cannot_work() -> None:
 def test_kubernetes_validate_notices_a_wrong_field(tmp_path: Path) -> None:
     made = _rendered(*TOKEN).stdout.replace("minReadySeconds", "minimumReadySeconds")
     (tmp_path / "made.yaml").write_text(made)
-    code = "from kubernetes_validate.utils import main; import sys; sys.exit(main())"
+    code = "from kubernetes_validate.__main__ import main; import sys; sys.exit(main())"
     check = [sys.executable, "-c", code, "-k", "1.33", "--strict"]
     done = subprocess.run([*check, tmp_path / "made.yaml"], capture_output=True, text=True)
     assert done.returncode != 0
