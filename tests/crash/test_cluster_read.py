@@ -24,7 +24,7 @@ from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
-pytestmark = [pytest.mark.service]
+pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=12, pages=14, seed=5, latency_s=0.0, page_bytes=2000)
 SETTINGS = {
     "scope.rule": "any",
