@@ -337,6 +337,6 @@ def test_a_token_admits_commands_and_a_wrong_one_is_named(cluster: RealCluster) 
 def test_an_address_that_is_in_use_is_named(cluster: RealCluster) -> None:
     cluster.serve()
     taken = addresses(cluster)[0]
-    found = said(cluster.run("serve", "--cluster", "cluster.toml", "--listen", taken), 1)
+    found = said(cluster.run("serve", "--cluster", "cluster.toml", "--listen", taken), 2)
     assert f"no address to listen at: {taken}" in found and "in use" in found
     assert cluster.status()["coordinator"] == 1, "it did not claim the crawl"
