@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from lycosa.folder.lock import CrawlLock
 from lycosa.inspect.reader import read_folder
 from lycosa.model.completed import UrlState
 from lycosa.project import DeadLetterFeed
-from lycosa.synthetic import VIRTUAL_EPOCH
 
-LATER = time.time() + 100 - VIRTUAL_EPOCH  # after the commands, which run in real time
+LATER = 1e6  # virtual seconds after the first run
 A, B = "http://a.test", "http://b.test"
 BROKEN = [f"{A}/gone", f"{A}/lost", f"{B}/gone"]
 
@@ -186,7 +184,7 @@ def test_a_dropped_url_that_fails_anew_is_listed_again(crawl: Path, capsys: Capt
 
 
 def test_a_running_crawl_is_not_changed(crawl: Path, capsys: Captured) -> None:
-    with CrawlLock(crawl):
+    with CrawlLock(crawl).acquire(1.0):
         assert main(["dlq", "retry", str(crawl), "--all"]) == 2
     assert "lycosa:" in capsys.readouterr().err
     assert urls(crawl, capsys) == BROKEN
