@@ -31,7 +31,7 @@ from lycosa.cluster.worker_messages import (
     WorkerStatus,
 )
 from lycosa.config.sections import Config
-from lycosa.folder.manifest import Manifest, identity_of
+from lycosa.folder.manifest import MANIFEST_NAME, Manifest, encoded_manifest, identity_of
 from lycosa.kafka import Topics
 from lycosa.model.end import End
 from lycosa.processes.worker_handle import WorkerHandle
@@ -64,6 +64,7 @@ class Bed:
             software="test",
             identity=identity,
         )
+        (self.objects / MANIFEST_NAME).write_bytes(encoded_manifest(self.manifest))
 
     def write_file(self, addresses: tuple[str, ...] = ()) -> None:
         """``cluster.toml``, with other addresses of Kafka if they are given."""

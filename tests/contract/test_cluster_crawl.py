@@ -49,6 +49,10 @@ def test_two_nodes_crawl_what_one_machine_crawls_and_can_continue(
         crawling = cluster.crawl(seed_at(port))
         for node in nodes:
             node.await_line("shard [0-9] runs here in term [0-9]+, .* 127.0.0.1:[0-9]+")
+        other = cluster.node("a", "--folder", "another")
+        other.await_line("refuses this node: a node 'a' is connected from")
+        other.process.send_signal(signal.SIGTERM)
+        assert other.wait() == 0
         assert crawling.wait() == 0
         for node in nodes:
             node.await_line("the crawl is over")

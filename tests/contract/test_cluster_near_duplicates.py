@@ -18,7 +18,7 @@ from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
-pytestmark = [pytest.mark.service]
+pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=6, pages=12, seed=5, latency_s=0.0, near_duplicates=0.3, duplicates=0.0)
 SETTINGS = {
     "scope.rule": "any",

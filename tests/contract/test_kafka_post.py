@@ -9,6 +9,7 @@ import asyncio
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
+from lycosa.commit import ShardLease
 from lycosa.exchange import Handover, InboxDamaged, Parcel, PositionLost
 from lycosa.kafka import KafkaInbound, KafkaPost, Topics
 from lycosa.kafka.parcels import GATHERED_BYTES
@@ -156,3 +157,18 @@ async def test_a_closed_post_counts_nothing(kafka: Broker, topics: Topics) -> No
     await post.post_parcels(parcels(1, 1))
     await post.close()
     assert (await post.post_parcels(parcels(2, 2))).count == 0
+
+
+async def test_an_owner_whose_lease_has_ended_posts_nothing_until_it_is_renewed(
+    kafka: Broker, topics: Topics
+) -> None:
+    lease = ShardLease()
+    post = KafkaPost(
+        kafka.client, topics, CRAWL, deadline_s=PATIENCE_S, may_post=lambda: lease.holds(1.0)
+    )
+    handed = await post.post_parcels(parcels(1, 2))
+    assert handed.count == 0 and "lease of the shard has ended" in str(handed.failure)
+    assert kafka.values(topics.inbox, DESTINATION) == []
+    lease.renew(0.5)
+    assert await post.post_parcels(parcels(1, 2)) == Handover(2)
+    await post.close()

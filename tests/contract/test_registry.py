@@ -4,6 +4,7 @@ late batches, a trimmed log, hostile texts, another projector and another crawl.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -183,6 +184,7 @@ def test_commits_made_while_the_state_is_read_are_followed_in_between(
     hosts = [f"h{number}.example" for number in range(4)]
     pages = [f"https://{host}/{number}" for host in hosts for number in range(3)]
     writes = [*map(host_write, hosts), *map(url_write, pages)]
+    crawl.wall = time.time() + 3600  # all of it is later than the start of the projector
     crawl.commit(*writes)
 
     def park() -> None:
@@ -304,6 +306,8 @@ def test_another_crawl_and_a_newer_format_are_refused(
     other.close()
     with pytest.raises(RegistryError, match=r"another crawl.*--schema"):
         project(postgres, other.folder, schema)
+    with pytest.raises(RegistryError, match="another crawl"):
+        project(postgres, other.folder, schema, is_rebuilt=True)
     postgres.execute(f'UPDATE "{schema}".crawl SET format = 99')
     with pytest.raises(RegistryError, match="format 99"):
         project(postgres, crawl.folder, schema)
@@ -348,6 +352,32 @@ def test_the_command_prints_what_it_did(
     assert (report["rows"], report["read_whole"], report["lag"]["commits"]) == (2, 2, 0)
     assert main([*given, "--once"]) == 0
     assert "nothing behind" in capsys.readouterr().out
+
+
+def test_a_rebuild_deletes_no_tables_that_are_not_a_registrys(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl
+) -> None:
+    postgres.execute(f'CREATE SCHEMA "{schema}"; CREATE TABLE "{schema}".urls (mine text)')
+    with pytest.raises(RegistryError, match="already exists"):
+        project(postgres, crawl.folder, schema, is_rebuilt=True)
+    assert postgres.rows("SELECT mine FROM urls", schema) == []
+
+
+def test_a_role_that_owns_its_schema_needs_no_other_right(
+    postgres: PostgresServer, schema: str, crawl: WrittenCrawl
+) -> None:
+    role = f"r{schema[2:]}"
+    postgres.execute(f'CREATE ROLE "{role}" LOGIN')
+    source = FolderSource(crawl.folder)
+    registry = Registry(postgres.dsn.replace("crawl@", f"{role}@"), schema, source.origin)
+    projector = Projector(source, registry, lambda report: None, lambda seconds: True)
+    with pytest.raises(RegistryError, match="permission denied"):
+        projector.follow(is_once=True)
+    postgres.execute(f'CREATE SCHEMA "{schema}" AUTHORIZATION "{role}"')
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"))
+    projector.follow(is_once=True)
+    registry.close()
+    assert differences(postgres, crawl.folder, schema) == []
 
 
 def test_a_database_that_refuses_is_an_error_at_once(

@@ -23,7 +23,7 @@ from postgres_server import PostgresServer
 from registry_judging import differences_from
 from serving import served_with_log
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=10, pages=14, seed=6, latency_s=0.0, page_bytes=2000)
 SETTINGS = {
     "scope.rule": "any",

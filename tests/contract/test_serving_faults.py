@@ -100,7 +100,8 @@ async def test_a_crawl_does_not_wait_for_a_caller_that_was_lost_with_its_coordin
         await node.send(report(serial, [ShardReport(0, shards[0], 1, ShardState.RUNNING)]))
         for message in (WorkerStatus(1, 0, 0, 0), Progress(discovered=5)):
             await node.send(encode_node_message(Said(0, shards[0], 1, message)))
-        assert isinstance((await received(node, decode_to_node, Relay)).message, NoMoreCalls)
+        while not isinstance((await received(node, decode_to_node, Relay)).message, NoMoreCalls):
+            pass  # its permits
 
 
 async def test_a_connection_is_not_kept_while_the_crawl_cannot_be_claimed() -> None:

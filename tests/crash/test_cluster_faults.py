@@ -18,7 +18,7 @@ from proofs.cluster_web import SHORT, Web
 
 pytestmark = [
     pytest.mark.service,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(
         not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
     ),

@@ -36,7 +36,7 @@ from lycosa.synthetic import Response, SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
-pytestmark = [pytest.mark.service]
+pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=20, pages=25, seed=6, latency_s=0.0, page_bytes=2000)
 SLOW = {**SETTINGS, "politeness.delay_s": "0.7"}
 """At this delay no host is done before the faults are."""

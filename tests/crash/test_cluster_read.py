@@ -18,13 +18,13 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from clusters import LYCOSA, RealCluster, WatchedLog, real_cluster
-from kafka_broker import Broker
+from kafka_broker import Broker, started
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
-pytestmark = [pytest.mark.service]
+pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=12, pages=14, seed=5, latency_s=0.0, page_bytes=2000)
 SETTINGS = {
     "scope.rule": "any",
@@ -38,6 +38,12 @@ SETTINGS = {
     "store.segment_age_s": "5",
     "agent.contact": "test@example.org",
 }
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    with started() as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -111,6 +117,11 @@ def test_a_crawl_whose_node_was_killed_is_proven_from_another_machine(
         # what the killed node had not sent
         assert report["unproven"]
         assert all(each["until"] > 0 for each in report["unproven"]), report["unproven"]
+        again = cluster.node("a")
+        again.await_line("the crawl is over")
+        again.process.send_signal(signal.SIGTERM)
+        assert again.wait() == 0
+        assert audited(cluster)["unproven"] == []
         status = json.loads(read(cluster, "status", "--json")[1])
         assert status["states"]["queued"] == 0
         assert {each["shard"] for each in status["shards"]} == {0, 1, 2}

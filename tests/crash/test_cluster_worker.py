@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cluster_workers import Bed
@@ -28,6 +29,7 @@ from lycosa.config.sections import (
     RetrySection,
     StoreSection,
 )
+from lycosa.folder.manifest import MANIFEST_NAME, encoded_manifest
 from lycosa.kafka.changelog import _RECORDS, ClaimRecord, CommitRecord, SnapshotRecord
 from lycosa.model.end import End
 from lycosa.synthetic import SyntheticWeb, WebPlan
@@ -170,7 +172,24 @@ async def test_a_worker_says_what_it_waits_for_before_its_shard_is_open_and_ends
     assert await worker.stopped() == Ended(End.STOPPED.value, Progress())
 
 
-async def test_a_shard_is_opened_once_the_store_is_back_under_the_claim_that_was_made(
+@pytest.mark.parametrize("is_empty", [True, False])
+async def test_a_shard_is_not_claimed_when_the_file_names_another_store_than_the_node_read(
+    tmp_path: Path, kafka: Broker, is_empty: bool
+) -> None:
+    bed = Bed(tmp_path, kafka, settings())
+    manifest = bed.objects / MANIFEST_NAME
+    if is_empty:
+        manifest.unlink()
+    else:
+        theirs = msgspec.structs.replace(bed.manifest, crawl="c5d0a6b1")
+        manifest.write_bytes(encoded_manifest(theirs))
+    failed = await bed.start("n1", 1).ended()
+    assert isinstance(failed, Failed) and failed.kind.endswith("SettingsError"), failed
+    assert "objects.url = " in failed.text and bed.manifest.crawl in failed.text
+    assert kafka.values(bed.topics.changelog, 0) == []
+
+
+async def test_a_shard_is_opened_once_the_store_is_back_by_one_claim(
     tmp_path: Path, kafka: Broker
 ) -> None:
     bed = Bed(tmp_path, kafka, settings())

@@ -128,7 +128,7 @@ def test_records_that_were_acknowledged_survive_brokers_that_are_killed(broker: 
     assert (state.number, state.values["end"]) == (2, str(last).encode())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_coordinator_keeps_the_topic_over_an_outage_longer_than_a_transaction(
     broker: Broker,
 ) -> None:

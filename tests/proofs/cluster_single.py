@@ -1,8 +1,8 @@
 """Two proofs of their own, by one fault each.
 
-woken     a machine is stopped until its shards run elsewhere, and is woken. Its workers must send
-          no request (the kernel is the witness, by ``strace``) and write no record (the topics
-          are), and end with the reason.
+woken     a machine is stopped until its shards run elsewhere and its leases have ended, and is
+          woken. Its workers must send no request (the kernel is the witness, by ``strace``) and
+          write no record (the topics are), and end with the reason.
 anew      all processes of the cluster are killed and the folders of all nodes deleted, in the
           middle of the crawl. New nodes on empty disks continue it, from Kafka and object storage
           alone, and it ends like an undisturbed one.
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from lycosa.commit import LEASE_S
 from lycosa.kafka.parcels import PostedParcels
 from proofs.cluster_judges import topics_of
 from proofs.cluster_parts import Cluster, Node
@@ -78,9 +79,11 @@ def wake_after_move(cluster: Cluster, crawl: Program) -> list[str]:
     stopped = time.monotonic()
     wait_until(has_moved, f"the shards of {node.name} did not move", crawl)
     took = time.monotonic() - stopped
+    # Until its lease ends an owner may send requests: the new owner holds all hosts meanwhile.
+    wait_until(lambda: time.monotonic() - stopped > LEASE_S, "no lease ended", crawl)
     said = len(node.log.read_bytes())
     with _traced(workers, cluster.work) as traces:
-        woken = time.time()
+        woken, slept = time.time(), time.monotonic() - stopped
         for pid in everything:
             send(pid, signal.SIGCONT)
         wait_until(
@@ -97,8 +100,8 @@ def wake_after_move(cluster: Cluster, crawl: Program) -> list[str]:
     assert _REASON.search(told), f"{node.name} does not say why its workers ended: {told}"
     reasons = sorted({line[20:] for line in told.splitlines() if _REASON.search(line)})
     return [
-        f"a machine with {len(owned)} shards stopped; others ran them after {took:.0f} s; woken, its"
-        f" workers ended after {lasted:.1f} s with 0 requests and 0 records",
+        f"a machine with {len(owned)} shards stopped; others ran them after {took:.0f} s; woken"
+        f" after {slept:.0f} s, its workers ended {lasted:.1f} s later with 0 requests and 0 records",
         *(f"  it said: {reason}" for reason in reasons[:4]),
     ]
 

@@ -14,7 +14,6 @@ in one that is filled from nothing when all is over.
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -41,6 +40,7 @@ class RunningProjector:
     """``lycosa project postgres`` under way; ``log`` gets its reports."""
 
     def __init__(self, folder: Path, server: PostgresServer, log: Path) -> None:
+        self._log = log
         with log.open("ab") as out:
             self.process = subprocess.Popen(
                 [*LYCOSA, "project", "postgres", str(folder), "--json"],
@@ -59,12 +59,12 @@ class RunningProjector:
                 code = self.process.wait(0.2)
             except subprocess.TimeoutExpired:
                 continue
-            raise AssertionError(f"the projector ended with code {code}")
+            raise AssertionError(f"the projector ended with code {code}: {self._log.read_text()}")
         return False
 
     def end(self, number: int = signal.SIGKILL) -> None:
         """Ends it by a signal."""
-        os.kill(self.process.pid, number)
+        self.process.send_signal(number)
         self.process.wait(30)
 
 

@@ -12,6 +12,7 @@ from lycosa.attempts.read import AttemptHead, head_of, read_attempt_files
 from lycosa.attempts.shipping import (
     AttemptShipper,
     ShippedFile,
+    last_files,
     parse_shipped_key,
     ship_left_files,
     shipped_files,
@@ -47,7 +48,9 @@ class Owner:
 
 
 def keys(store: MemoryStore) -> list[str]:
-    return sorted(key.removeprefix(f"attempts/{SHARD:05d}/") for key in store.objects)
+    """The logs in the store."""
+    found = (key.removeprefix(f"attempts/{SHARD:05d}/") for key in store.objects)
+    return sorted(key for key in found if not key.endswith(".last"))
 
 
 def spans(store: MemoryStore, folder: Path, newest_term: int) -> list[UnprovenTime]:
@@ -59,7 +62,7 @@ def spans(store: MemoryStore, folder: Path, newest_term: int) -> list[UnprovenTi
         path.write_bytes(store.get(each.key))
         key = parse_shipped_key(each.key)
         assert key is not None
-        file = read_logged_file(path, key.number)
+        file = read_logged_file(path, key.number, last_files(store, SHARD))
         assert file is not None
         files.append(file)
     return list(unproven_times(SHARD, files, newest_term))
@@ -98,6 +101,9 @@ def test_files_of_a_killed_worker_are_sent_by_the_next_one(tmp_path: Path) -> No
     later.log.rotate_file(1400.0, 1400.0)()
     AttemptShipper(store, tmp_path, SHARD).ship_closed(later.log.path)
     assert keys(store) == ["0000000001-000001.log.zst", "0000000002-000002.log.zst"]
+    assert last_files(store, SHARD) == {(1, 1)}
+    # the killed one sent nothing after its last line, and the present one has an open file
+    assert [(each.term, each.until) for each in spans(store, tmp_path / "there", 2)] == [(2, 0.0)]
 
 
 def test_what_dead_workers_left_is_sent_without_a_worker(tmp_path: Path) -> None:
@@ -105,6 +111,7 @@ def test_what_dead_workers_left_is_sent_without_a_worker(tmp_path: Path) -> None
     Owner(tmp_path, 4, 1000.0).fetch(1001.0)
     assert ship_left_files(store, tmp_path, SHARD) == ""
     assert keys(store) == ["0000000004-000001.log.zst"]
+    assert last_files(store, SHARD) == {(4, 1)}
 
 
 def test_a_store_that_is_away_is_tried_again(tmp_path: Path) -> None:

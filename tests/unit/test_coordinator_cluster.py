@@ -348,3 +348,16 @@ def test_requests_that_make_no_sense_are_refused(message: CallerMessage, why: st
     refusal = refusal_of(message, coordinator.status("x", 1.0))
     assert refusal.startswith(why) if why else refusal == ""
     assert decode_from_caller(encode_node_message(message)) == message
+
+
+def test_a_shard_without_an_owner_waits_for_nothing_and_keeps_its_counts() -> None:
+    coordinator, list_ = one_node()
+    [(shard, assignment)] = list_.shards.items()
+    waiting = Progress(discovered=9, running=3, waits_for="Kafka", undelivered="a parcel")
+    for message in (WorkerStatus(1, 0, 0, 0), waiting):
+        coordinator.handle_message("n", Said(shard, assignment, 1, message), 1.5)
+    assert coordinator.status("x", 1.5).progress == waiting
+    for second in range(2, 200):  # the node is silent
+        coordinator.tick(second, second)
+    assert coordinator.owner_of(shard) == ""
+    assert coordinator.status("x", 200.0).progress == Progress(discovered=9)

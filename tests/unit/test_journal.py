@@ -123,6 +123,18 @@ def test_an_open_journal_can_be_read_to_a_committed_length(tmp_path: Path) -> No
     assert list(read_rows(path, ends[1])) == made[:4]
 
 
+def test_lines_are_read_between_two_ends_of_frames(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl.zst"
+    made = rows(tmp_path / "crawl", 3)
+    first, second = write(path, made[:1], made[1:])
+    read = [
+        [msgspec.json.decode(line)["url"] for line in journal.read_lines(path, start, end)]
+        for start, end in ((0, first), (first, second), (0, second), (second, second))
+    ]
+    urls = [row.url for row in made]
+    assert read == [urls[:1], urls[1:], urls, []]
+
+
 def test_a_closed_journal_that_ends_inside_a_frame_is_an_error(tmp_path: Path) -> None:
     made = rows(tmp_path / "crawl")
     path = tmp_path / "s.jsonl.zst"

@@ -1,14 +1,14 @@
 """Which times the attempt logs of a shard prove, and which they cannot.
 
 A shard's logs come from all machines that owned it. A log that was read is complete from its first
-line to its last. Its worker ended at its last line if it says so; otherwise the worker, or its
-machine, may have sent requests after it that no file has. The file before a later one of the same
-worker is complete up to the head of that one.
+line to its last. Its worker ended at its last line if it says so, or if its machine says later that
+there is no other file. Otherwise the worker may have sent requests after it that no file has. The
+file before a later one of the same worker is complete up to the head of that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,8 +43,13 @@ class UnprovenTime(msgspec.Struct, frozen=True):
     why: str
 
 
-def read_logged_file(path: Path, number: int) -> LoggedFile | None:
-    """What a file covers; ``None`` when its head cannot be read. Raises ``OSError``."""
+def read_logged_file(
+    path: Path, number: int, lasts: Container[tuple[int, int]] = ()
+) -> LoggedFile | None:
+    """What a file covers; ``None`` when its head cannot be read. Raises ``OSError``.
+
+    ``lasts`` are the last files of dead owners, by term and number.
+    """
     head = head_of(path)
     if head is None:
         return None
@@ -58,7 +63,7 @@ def read_logged_file(path: Path, number: int) -> LoggedFile | None:
                     is_last = kind == b"S\t"
     except ATTEMPT_LOG_DAMAGE:
         is_last = False  # the reader of attempts reports the damage
-    return LoggedFile(number, head, until, is_last)
+    return LoggedFile(number, head, until, is_last or (head.term, number) in lasts)
 
 
 def unproven_times(

@@ -1,6 +1,8 @@
 """Closed files of a shard's attempt log, in object storage.
 
     attempts/<shard>/<term>-<number>.log.zst
+    attempts/<shard>/<term>-<number>.last      empty: the owner's process is dead, and this was its
+                                               last file
 
 A worker of a cluster closes its file every five minutes and at its end, and sends the closed files.
 ``term`` is the owner's term by the head of the file; ``number`` is that of the file on its machine.
@@ -29,6 +31,7 @@ SHIPPED_KEEPING = Keeping(file_bytes=64_000_000, files=600, age_s=300.0)
 case the object store is unavailable.
 """
 
+_LAST = ".last"
 _KEY = re.compile(r"attempts/(?P<shard>\d+)/(?P<term>\d+)-(?P<number>\d+)\.log\.zst")
 
 
@@ -65,16 +68,26 @@ class AttemptShipper:
     def _ship(self, current: Path | None) -> None:
         if self._there is None:
             self._there = {each.key for each in self._store.list(_prefix(self._shard))}
-        for path in attempt_files_of(self._folder).get(self._shard, []):
-            number = attempt_file_number(path)
+        paths = attempt_files_of(self._folder).get(self._shard, [])
+        heads = [head_of(path) for path in paths]
+        for at, (path, head) in enumerate(zip(paths, heads, strict=True)):
             # a plain file is still open, or a full disk kept it from being compressed
             if path.suffix != ".zst" or path == current:
                 continue
-            head = head_of(path)
-            key = shipped_key(self._shard, head.term if head is not None else 0, number)
-            if key not in self._there:
-                self._store.put(key, path)
-                self._there.add(key)
+            term, number = head.term if head is not None else 0, attempt_file_number(path)
+            self._put(shipped_key(self._shard, term, number), path)
+            later = heads[at + 1] if at + 1 < len(paths) else None
+            is_newest = at + 1 == len(paths)
+            if (is_newest and current is None) or (
+                head is not None and later is not None and later.run != head.run
+            ):
+                self._put(_last_key(self._shard, term, number), b"")
+
+    def _put(self, key: str, content: Path | bytes) -> None:
+        assert self._there is not None
+        if key not in self._there:
+            self._store.put(key, content)
+            self._there.add(key)
 
     def __repr__(self) -> str:
         return f"AttemptShipper(shard={self._shard}, there={len(self._there or ())})"
@@ -97,6 +110,17 @@ def ship_left_files(store: ObjectStore, folder: Path, shard: int) -> str:
 def shipped_key(shard: int, term: int, number: int) -> str:
     """The key of a file."""
     return f"{_prefix(shard)}{term:010d}-{number:06d}.log.zst"
+
+
+def _last_key(shard: int, term: int, number: int) -> str:
+    return f"{_prefix(shard)}{term:010d}-{number:06d}{_LAST}"
+
+
+def last_files(store: ObjectStore, shard: int) -> set[tuple[int, int]]:
+    """Term and number of the last file of each dead owner that is known. Raises ``ObjectError``."""
+    keys = (each.key for each in store.list(_prefix(shard)) if each.key.endswith(_LAST))
+    found = (parse_shipped_key(f"{key.removesuffix(_LAST)}.log.zst") for key in keys)
+    return {(each.term, each.number) for each in found if each is not None}
 
 
 def parse_shipped_key(key: str) -> ShippedFile | None:

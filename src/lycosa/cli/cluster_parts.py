@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from lycosa.objects.port import ObjectStore
 
 CLUSTER_FILE = click.Path(path_type=Path, dir_okay=False)
+health_option = click.option(
+    "--health",
+    "health_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write this file every five seconds, for `lycosa health`.",
+)
+"""The option of programs that probes watch."""
 
 
 def tell_line(text: str) -> None:

@@ -6,6 +6,7 @@ of the shards; how old these are is told on standard error.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -95,7 +96,8 @@ def opened_cluster(place: CrawlPlace) -> Iterator[OpenedCluster]:
     assert place.cluster is not None
     given = read_cluster_file(place.cluster)
     try:
-        from lycosa.shard.opened_cluster import OpenedCluster, default_cache
+        from lycosa.kv.port import TableDamaged
+        from lycosa.shard.opened_cluster import CacheDamaged, OpenedCluster, default_cache
     except ImportError as error:
         raise click.UsageError(
             f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
@@ -106,6 +108,11 @@ def opened_cluster(place: CrawlPlace) -> Iterator[OpenedCluster]:
     )
     try:
         yield opened
+    except TableDamaged as error:
+        folder = shlex.quote(str(opened.cache / "tables"))
+        raise CacheDamaged(
+            f"{error}; delete the downloaded files, and give the command again: rm -r {folder}"
+        ) from error
     finally:
         line.clear()
         opened.close()

@@ -37,6 +37,7 @@ _COMMANDS = {
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Coordinate a crawl on many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
+    "health": "Whether a node or coordinator on this machine runs.",
 }
 
 _EPILOG = f"""
@@ -74,10 +75,12 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         "check the addresses, the network and the security settings",
     ),
     "lycosa.shard.opened_cluster.NotInitialized": (ExitCode.USAGE, ""),
+    "lycosa.shard.opened_cluster.CacheDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.shard.memory_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
     "lycosa.shard.snapshot_view.LogMovedOn": (ExitCode.INTERNAL, "give the same command again"),
     "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
+    "lycosa.serve.server.CannotListen": (ExitCode.USAGE, ""),
     "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
     "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
     "lycosa.serve.seed_caller.NothingToCrawl": (ExitCode.USAGE, ""),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster
+from lycosa.cli.cluster_parts import CLUSTER_FILE, health_option, object_store, reachable_cluster
 from lycosa.cli.output import ExitCode, Unbroken, clean
 from lycosa.inspect.printable import json_text
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.folder.bucket import StoredCrawl
     from lycosa.network import Credentials
+    from lycosa.processes.cluster_node import NodeEnd
+    from lycosa.processes.cluster_session import ClusterSession
     from lycosa.system.frame_stream import FrameStream
+    from lycosa.system.health import HealthFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EPILOG = """
@@ -69,6 +72,7 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
     metavar="N",
     help="Maximum number of shards here [as many as the memory has room for].",
 )
+@health_option
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 def command(
     file: Path,
@@ -76,6 +80,7 @@ def command(
     name: str | None,
     listen: str | None,
     most_shards: int | None,
+    health_file: Path | None,
     as_json: bool,
 ) -> None:
     """Run this machine's share of the crawl that FILE (cluster.toml) describes.
@@ -90,7 +95,7 @@ def command(
         )
     log = NodeLog(name, as_json)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
-        sys.exit(run(file, folder, name, (listen or "", most_shards or 0), log))
+        sys.exit(run(file, folder, name, (listen or "", most_shards or 0), log, health_file))
 
 
 class NodeLog:
@@ -112,14 +117,20 @@ class NodeLog:
 
 
 def run(
-    file: Path, folder: Path | None, name: str, bounds: tuple[str, int], log: NodeLog
+    file: Path,
+    folder: Path | None,
+    name: str,
+    bounds: tuple[str, int],
+    log: NodeLog,
+    health_file: Path | None = None,
 ) -> ExitCode:
     """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
-    from lycosa.processes.cluster_node import ClusterNode, NodeEnd
+    from lycosa.processes.cluster_node import NodeEnd
     from lycosa.processes.cluster_session import ClusterSession, NodeMemory
     from lycosa.processes.node_folder import NodeFolder
+    from lycosa.system.health import HealthFile
     from lycosa.system.machine import memory_bytes
 
     listen, most_shards = bounds
@@ -128,7 +139,9 @@ def run(
     credentials = credentials_of(given)
     for warning in given.warnings():
         log.show_event(warning)
-    crawl = _read_crawl(given, log)
+    health = HealthFile(health_file)
+    health.write(False, "starts")
+    crawl = _read_crawl(given, log, health)
     memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), most_shards)
     local = NodeFolder(folder or Path("nodes") / given.name / name)
     local.acquire(crawl.manifest.crawl, given.name, name, time.time())
@@ -142,22 +155,36 @@ def run(
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )
-
-        async def work() -> NodeEnd:
-            await check_listen(listen, credentials)
-            node = ClusterNode(session, credentials, name, log)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, node.stop)
-            return await node.run()
-
-        end = asyncio.run(work())
+        end = asyncio.run(_work(session, credentials, name, log, health))
     finally:
         local.release()
+        health.remove()
     log.show_event(end.meaning)
     return ExitCode.INTERRUPTED if end is NodeEnd.KILLED else ExitCode.FINISHED
 
 
-def _read_crawl(given: ClusterFile, log: NodeLog) -> StoredCrawl:
+async def _work(
+    session: ClusterSession,
+    credentials: Credentials,
+    name: str,
+    log: NodeLog,
+    health: HealthFile,
+) -> NodeEnd:
+    """Run the node, and write its health until it ends."""
+    from lycosa.processes.cluster_node import ClusterNode
+
+    await check_listen(session.listen, credentials)
+    node = ClusterNode(session, credentials, name, log)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, node.stop)
+    keeping = asyncio.create_task(health.keep(node.health))
+    try:
+        return await node.run()
+    finally:
+        keeping.cancel()
+
+
+def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile) -> StoredCrawl:
     """The crawl's identity and settings; waits while the object storage cannot be reached."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.objects.errors import ObjectError
@@ -173,6 +200,7 @@ def _read_crawl(given: ClusterFile, log: NodeLog) -> StoredCrawl:
             attempt += 1
             if attempt == 1:
                 log.show_event(f"waiting for object storage: {error}")
+            health.write(False, f"waits for object storage: {error}")
             time.sleep(pause_s(attempt))
 
 

@@ -12,6 +12,7 @@ import click
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
+    health_option,
     kafka_client,
     object_store,
     tell_line,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lycosa.network import Credentials
     from lycosa.objects.port import ObjectStore
     from lycosa.serve.running_coordinator import ServeEnd
+    from lycosa.system.health import HealthFile
 
 _EPILOG = """
 \b
@@ -52,18 +54,20 @@ Exit codes: 0 ended by a signal, or another coordinator took over
     metavar="HOST:PORT",
     help="Address for nodes and callers [the first of coordinator.addresses that is free here].",
 )
-def command(file: Path, listen: str | None) -> int:
+@health_option
+def command(file: Path, listen: str | None, health_file: Path | None) -> int:
     """Run the coordinator of the crawl that cluster.toml describes.
 
     It decides which node runs which shard, passes on seeds, and detects the end of the crawl.
     """
-    return run(file, listen)
+    return run(file, listen, health_file)
 
 
-def run(file: Path, listen: str | None) -> ExitCode:
+def run(file: Path, listen: str | None, health_file: Path | None = None) -> ExitCode:
     """Serve until the end; returns the exit code."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
+    from lycosa.system.health import HealthFile
 
     given = given_cluster(file)
     addresses = [listen] if listen else list(given.coordinators)
@@ -75,8 +79,13 @@ def run(file: Path, listen: str | None) -> ExitCode:
     credentials, client, store = credentials_of(given), kafka_client(given), object_store(given)
     for warning in given.warnings():
         tell_line(f"warning: {warning}")
-    crawl = read_crawl(store, given)
-    end = asyncio.run(_serve(given, crawl, client, store, credentials, addresses))
+    health = HealthFile(health_file)
+    health.write(False, "starts")
+    try:
+        crawl = read_crawl(store, given)
+        end = asyncio.run(_serve(given, crawl, client, store, credentials, addresses, health))
+    finally:
+        health.remove()
     if end.is_superseded:
         tell_line("another coordinator has taken over; this one ends")
     else:
@@ -91,6 +100,7 @@ async def _serve(
     store: ObjectStore,
     credentials: Credentials,
     addresses: list[str],
+    health: HealthFile,
 ) -> ServeEnd:
     from lycosa.folder.bucket import read_crawl
     from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
@@ -111,6 +121,10 @@ async def _serve(
             if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
                 loop.add_signal_handler(number, runner.finish, ServeEnd())
         service = CoordinatorServer(given, runner, read_limits, tell_line)
-        return await service.run(credentials, addresses, crawl.config)
+        keeping = asyncio.create_task(health.keep(runner.health))
+        try:
+            return await service.run(credentials, addresses, crawl.config)
+        finally:
+            keeping.cancel()
     finally:
         records.close()

@@ -103,6 +103,14 @@ class NodePlan:
         """Shards that have a process."""
         return [shard for shard, run in self._runs.items() if run.state in _ALIVE]
 
+    @property
+    def not_running(self) -> list[int]:
+        """Shards that were given to this node and neither run nor have ended with the crawl."""
+        good = (ShardState.RUNNING, ShardState.ENDED)
+        given = {shard for shard in self._wanted if self._wanted_now(shard)}
+        runs = {shard for shard, run in self._runs.items() if run.state in good}
+        return sorted(given - runs)
+
     def has_shard(self, shard: int) -> bool:
         return shard in self._runs
 

@@ -44,7 +44,7 @@ def cluster_status(
         nodes=_nodes(placement, now),
         most_nodes=placement.most_nodes,
         shards=_shards(placement, seats),
-        progress=total([seat.progress for seat in seats]),
+        progress=total(seats.progress()),
         end=decided.end.end,
         at_once=decided.end.at_once,
         is_over=placement.are_over,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from lycosa.cluster.control import PermitSaved
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner
@@ -105,6 +107,17 @@ class Seats:
             for shard, seat in enumerate(self._seats)
             if seat.status is not None and seat.status.address and self.owner(shard) is not None
         }
+
+    def progress(self) -> list[Progress]:
+        """The last progress of each shard; one without an owner does not wait for anything."""
+        return [
+            seat.progress
+            if self.owner(shard) is not None
+            else msgspec.structs.replace(
+                seat.progress, running=0, waits_for="", undelivered="", relief=""
+            )
+            for shard, seat in enumerate(self._seats)
+        ]
 
     def captures(self) -> int:
         """The captures of the whole crawl, as reported by the owners."""

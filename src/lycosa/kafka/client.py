@@ -228,6 +228,8 @@ class KafkaClient:
             raise BadClientSettings(self._without_values(cause_of(error).str())) from None
 
     def _note(self, error: KafkaError) -> None:
+        if self.complaint and error.code() == KafkaError._ALL_BROKERS_DOWN:
+            return  # it follows the errors of the brokers, which say more
         self.complaint = _TIMES.sub("", error.str())
 
     def _without_values(self, text: str) -> str:

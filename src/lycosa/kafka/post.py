@@ -10,6 +10,9 @@ whatever became of them. Receivers step over what they have and over what is not
 for. Records that are in flight then stay in flight: the next call for the same parcels waits for
 these records and writes nothing twice.
 
+An owner whose lease has ended posts nothing: a process that slept while its shard moved would
+otherwise post again what the next owner posts.
+
 The library reports deliveries on a separate thread, which passes them to the loop in batches.
 """
 
@@ -38,7 +41,9 @@ class _Record:
 
 
 class KafkaPost:
-    """``Post`` for one owner of a shard, whose term is ``term``."""
+    """``Post`` for one owner of a shard, whose term is ``term``; ``may_post`` says whether its
+    lease holds.
+    """
 
     def __init__(
         self,
@@ -47,9 +52,10 @@ class KafkaPost:
         crawl: str,
         term: int = 0,
         deadline_s: float = 30.0,
+        may_post: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client, self._topic, self._crawl = client, topics.inbox, crawl
-        self._term, self._deadline_s = term, deadline_s
+        self._term, self._deadline_s, self._may_post = term, deadline_s, may_post
         self._producer: Producer | None = None
         self._retired: deque[Producer] = deque()
         self._under_way: dict[int, list[_Record]] = {}
@@ -104,6 +110,8 @@ class KafkaPost:
         """Gives the parcels to the producer; why it did not take them all."""
         if self._is_closed:
             return ExchangeError("the post is closed")
+        if not self._may_post():
+            return ExchangeError("the lease of the shard has ended; the next commit renews it")
         producer = self._opened()
         at = 0
         for count, value in records(self._crawl, self._term, parcels):

@@ -59,6 +59,7 @@ class PartitionReader:
                     TopicPartition(self._topic, self._partition), timeout=5.0, cached=False
                 )
             except KafkaException as error:
+                self._opened().poll(0)  # else the client does not report what it complains of
                 self._judge(cause_of(error), waiting)
                 self._ended.wait(POLL_S)  # an error that comes at once must not come in a loop
             else:
@@ -182,7 +183,8 @@ class PartitionReader:
             raise RecordBroken(error.str())
         if kind in (ErrorKind.FATAL, ErrorKind.FENCED):
             raise KafkaException(error)
-        waiting.because(error.str())
+        is_away = kind is ErrorKind.AWAY
+        waiting.because((is_away and self._client.complaint) or error.str())
 
     def _waiting(self) -> WaitReport:
         return WaitReport(self._tell, self._client, f"reading {self._topic}/{self._partition}")

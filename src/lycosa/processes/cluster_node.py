@@ -53,7 +53,7 @@ _MEASURE_S = 1.0
 _MEMORY_S = 0.5
 _LAST_WORD_S = 5.0  # in which a coordinator should have received that nothing runs here any more
 _LONG_WAIT_S = 5.0  # a shorter one is not shown
-_WAITS_S = 30.0  # between notes about what a worker waits for
+_WAITS_S = 300.0  # between notes about the same wait
 
 
 class NodeEnd(Enum):
@@ -136,6 +136,8 @@ class ClusterNode:
         A node stays when the crawl is over, because a crawl can be continued.
         """
         dialing = [asyncio.create_task(dialer.run()) for dialer in self._dialers]
+        for shard in self._session.folder.known_shards():
+            self._workers.begin(self._send_attempts(shard))
         try:
             while (end := self._end()) is None:
                 self._do(self.plan.tick(time.monotonic(), self._measure()))
@@ -151,6 +153,18 @@ class ClusterNode:
             for task in dialing:
                 task.cancel()
             await asyncio.gather(*dialing, return_exceptions=True)
+
+    def health(self) -> tuple[bool, str]:
+        """Whether it does all that it was given to do, and its state in one line."""
+        plan, alive = self.plan, len(self.plan.alive)
+        if plan.is_leaving or plan.is_abandoned:
+            return False, f"leaves the cluster: {alive} workers have not ended"
+        if not any(dialer.is_connected for dialer in self._dialers):
+            return False, f"no connection to a coordinator; {alive} workers"
+        if missing := plan.not_running:
+            shards = ", ".join(map(str, missing))
+            return False, f"{alive} workers; shards that do not run yet: {shards}"
+        return True, f"connected to coordinator {plan.coordinator}; {alive} workers"
 
     async def _pause(self, dialing: list[asyncio.Task[None]]) -> None:
         """Wait for the next tick. Raises the error of a dialer, which never ends by itself."""
@@ -300,6 +314,19 @@ class ClusterNode:
         async with self._folder_lock(shard):
             if not self.plan.has_shard(shard):
                 await in_thread(lambda: self._session.folder.delete_owners(shard))
+        if not self.plan.has_shard(shard):
+            await self._send_attempts(shard)
+
+    async def _send_attempts(self, shard: int) -> None:
+        """Send the attempt logs that killed workers of a shard left here, unless one runs now.
+
+        A running worker sends them itself.
+        """
+        async with self._folder_lock(shard):
+            if shard not in self._running:
+                why = await in_thread(lambda: self._session.send_attempts(shard))
+                if why:
+                    self._show(f"attempt logs of shard {shard} stay here for now: {why}", shard)
 
     def _folder_lock(self, shard: int) -> asyncio.Lock:
         """One at a time prepares or deletes folders of a shard."""

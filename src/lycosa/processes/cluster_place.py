@@ -176,7 +176,10 @@ class ClusterPlace:
         job, client, topics = opened.job, services.client, services.topics
         assert job.cluster is not None
         crawl, number = job.manifest.crawl, job.number
-        self._post = KafkaPost(client, topics, crawl, self.term)
+        lease, clock = ports.lease, SystemClock()
+        self._post = KafkaPost(
+            client, topics, crawl, self.term, may_post=lambda: lease.holds(clock.monotonic())
+        )
         self._inbound = KafkaInbound(client, topics, crawl, number, self._waits.teller("inbox"))
         inquiry = NetworkInquiry(credentials_of(services.given), crawl)
         self.peers = NetworkPeers(inquiry, job.cluster.listen)

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.attempts.shipping import ship_left_files
 from lycosa.config.cluster_file import ClusterFile
 from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder.bucket import StoredCrawl
 from lycosa.folder.manifest import ManifestError
+from lycosa.folder.names import attempts_folder
 from lycosa.objects.errors import ObjectError
+from lycosa.objects.opening import open_store
 from lycosa.processes.node_folder import NodeFolder
 from lycosa.processes.session import SOFTWARE
 from lycosa.system.memory_plan import (
@@ -85,7 +88,7 @@ class ClusterSession:
         read_again: Callable[[], StoredCrawl],
     ) -> None:
         self.given, self.folder, self.memory = given, folder, memory
-        self._crawl, self._listen = crawl, listen
+        self._crawl, self.listen = crawl, listen
         self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
         self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
@@ -116,6 +119,17 @@ class ClusterSession:
                 f"the crawl's settings cannot be read, so those of before stay: {error}"
             )
 
+    def send_attempts(self, shard: int) -> str:
+        """Send the attempt logs that dead workers of a shard left on this machine. Blocks.
+
+        Returns why not all were sent, or an empty text. No worker of the shard may run here.
+        """
+        folder = attempts_folder(self.folder.shard_folder(shard))
+        try:
+            return ship_left_files(open_store(self.given.objects), folder, shard)
+        except ObjectError as error:
+            return str(error)
+
     def job(self, shard: int, plan: MemoryPlan, cluster: ClusterJob) -> WorkerJob:
         """The job of a worker. It continues where the log of its shard ends."""
         return WorkerJob(
@@ -139,7 +153,7 @@ class ClusterSession:
         return ClusterJob(
             self.given.path.absolute(),
             assignment,
-            self._listen,
+            self.listen,
             owner,
             previous_term,
             previous_crashed,

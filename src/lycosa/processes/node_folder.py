@@ -132,6 +132,10 @@ class NodeFolder:
         owner.mkdir()
         return owner
 
+    def known_shards(self) -> list[int]:
+        """The shards of which a process ever ran here."""
+        return sorted(int(folder.name[1:]) for folder in self.path.glob("s[0-9]*"))
+
     def shard_folder(self, shard: int) -> Path:
         return self.path / f"s{shard:03d}"
 

@@ -110,7 +110,7 @@ class Projector:
             except PositionsMoved:
                 is_open, pause = False, _POLL_S
             else:
-                if is_once and (self._newest_wall >= began or self._is_idle(has_moved)):
+                if is_once and self._has_all_until(began, has_moved):
                     break
                 pause = 0.0 if has_moved else _POLL_S
             if pause and self._wait(pause):
@@ -123,13 +123,22 @@ class Projector:
         self._newest = NOTHING
         self._missed.clear()
 
+    def _has_all_until(self, began: float, has_moved: bool) -> bool:
+        """Whether the registry has every commit of before ``began`` (wall time)."""
+        if self._missing():
+            return False
+        return self._newest_wall >= began or self._is_idle(has_moved)
+
+    def _missing(self) -> list[int]:
+        """The partitions that must be read whole."""
+        return [each for each in self._partitions if each not in self._registry.positions]
+
     def _is_idle(self, has_moved: bool) -> bool:
         return not has_moved and not self._source.count_waiting()
 
     def _step(self) -> bool:
         """Do what can be done now; return whether anything was new."""
-        missing = [each for each in self._partitions if each not in self._registry.positions]
-        if missing:
+        if missing := self._missing():
             # one partition at a time, so that the log of the others is followed in between
             self._read_whole(missing[0])
             return True

@@ -105,17 +105,17 @@ class Registry:
         self._connection = connect_database(self._parameters, self._schema)
         with self._transaction(False) as connection:
             # creating a schema or table at the same time as another projector would fail
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext('lycosa ' || %s))",
-                               [self._schema])  # fmt: skip
-            name = connection.execute("SELECT quote_ident(%s)", [self._schema]).fetchone()
-            assert name is not None
-            if is_rebuilt:
-                connection.execute(
-                    "DROP VIEW IF EXISTS dead_letters; DROP TABLE IF EXISTS urls, hosts,"
-                    " crawl_log, positions, journals, crawl"
-                )
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name[0]}")
-            self._check_crawl(connection)
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(hashtext('lycosa ' || %s))", [self._schema]
+            )
+            name, is_there = connection.execute(
+                "SELECT quote_ident(%s), to_regnamespace(quote_ident(%s)) IS NOT NULL",
+                [self._schema, self._schema],
+            ).fetchone() or ("", False)
+            # even IF NOT EXISTS would need the right to create schemas
+            if not is_there:
+                connection.execute(f"CREATE SCHEMA {name}")
+            self._prepare(connection, is_rebuilt)
         with translated_errors(self._parameters):
             self._connection.execute(stage_statements())
         self._read_positions()
@@ -149,18 +149,7 @@ class Registry:
                 registry_host(each.partition, key, record, facts[key[1:]], each.when)
                 for key, (each, record) in hosts.items()
             )
-            url_rows = (
-                registry_url(
-                    each.partition,
-                    key,
-                    decode_url(each.value),
-                    facts.get(key[1:9]) or lost_host(),
-                    each.when,
-                )
-                for key, each in changes.urls.items()
-                if each.value is not None
-            )
-            self._upsert(connection, host_rows, url_rows)
+            self._upsert(connection, host_rows, _url_rows(changes, facts))
             for key, (each, _) in hosts.items():
                 before, after = old.get(key[1:]), new[key[1:]]
                 if before is not None and before.state != after.state:
@@ -168,17 +157,12 @@ class Registry:
                     if each.partition in self._loading:
                         self.turned[key[1:]] = after.state
             _delete(connection, changes)
-            moved = {
-                number: when
-                for number, when in changes.positions.items()
-                if number not in self._loading
-            }
+            loading = changes.positions.keys() & self._loading.keys()
+            moved = {n: when for n, when in changes.positions.items() if n not in loading}
             self._move(connection, moved)
         self._cache(facts, changes)
         self.positions |= {number: when.mark for number, when in moved.items()}
-        self._loading |= {
-            number: when for number, when in changes.positions.items() if number in self._loading
-        }
+        self._loading |= {number: changes.positions[number] for number in loading}
 
     def write_part(self, hosts: Iterable[Row], urls: Iterable[Row]) -> None:
         """Write rows of a state that is read whole; the position does not change yet."""
@@ -258,11 +242,21 @@ class Registry:
                     raise PositionsMoved
             yield self._opened
 
-    def _check_crawl(self, connection: PostgresConnection) -> None:
-        """Create the tables in an empty schema, else check whose they are."""
-        manifest = self._origin.manifest
-        found = connection.execute("SELECT to_regclass('crawl')").fetchone()
-        if found is None or found[0] is None:
+    def _prepare(self, connection: PostgresConnection, is_rebuilt: bool) -> None:
+        """Check whose registry the schema has, and create the tables if it has none."""
+        manifest, found = self._origin.manifest, _crawl_row(connection)
+        if found is not None and str(found[1]) != manifest.crawl:
+            raise RegistryError(
+                f"{self.place} has the registry of another crawl, {found[2]} ({found[1]}); choose"
+                " another schema with --schema"
+            )
+        if found is not None and is_rebuilt:
+            connection.execute(
+                "DROP VIEW dead_letters; DROP TABLE urls, hosts, crawl_log, positions, journals,"
+                " crawl"
+            )
+            found = None
+        if found is None:
             connection.execute(table_statements())
             connection.execute(
                 "INSERT INTO crawl (format, crawl, name, partitions) VALUES (%s, %s, %s, %s)",
@@ -273,19 +267,12 @@ class Registry:
                     manifest.identity.partitions,
                 ],
             )
-        row = connection.execute("SELECT format, crawl, name, is_indexed FROM crawl").fetchone()
-        assert row is not None, "the tables and this row are created in one transaction"
-        number, crawl, name, self.is_indexed = row
-        if str(crawl) != manifest.crawl:
+        elif found[0] != REGISTRY_FORMAT:
             raise RegistryError(
-                f"{self.place} has the registry of another crawl, {name} ({crawl}); choose another"
-                " schema with --schema"
-            )
-        if number != REGISTRY_FORMAT:
-            raise RegistryError(
-                f"{self.place} has a registry of format {number}, and this version writes"
+                f"{self.place} has a registry of format {found[0]}, and this version writes"
                 f" {REGISTRY_FORMAT}; use the newer version, or --rebuild"
             )
+        self.is_indexed = found is not None and found[3]
 
     def _read_positions(self) -> None:
         with translated_errors(self._parameters):
@@ -339,6 +326,13 @@ class Registry:
         return f"Registry({self.place}, positions={self.positions})"
 
 
+def _url_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> Iterator[Row]:
+    for key, each in changes.urls.items():
+        if each.value is not None:
+            host = facts.get(key[1:9]) or lost_host()
+            yield registry_url(each.partition, key, decode_url(each.value), host, each.when)
+
+
 def _turn_host(
     connection: PostgresConnection, host8: bytes, facts: HostSummary, when: RowTime
 ) -> None:
@@ -360,6 +354,14 @@ def _delete(connection: PostgresConnection, changes: Changes) -> None:
     for key, each in changes.hosts.items():
         if each.value is None:
             connection.execute("DELETE FROM hosts WHERE host_hash = %s", [key[1:]])
+
+
+def _crawl_row(connection: PostgresConnection) -> tuple[Any, ...] | None:
+    """Format, crawl, its name, and whether all indexes exist; ``None`` in a schema without it."""
+    table = connection.execute("SELECT to_regclass('crawl')").fetchone()
+    if table is None or table[0] is None:
+        return None
+    return connection.execute("SELECT format, crawl, name, is_indexed FROM crawl").fetchone()
 
 
 def _positions(connection: PostgresConnection) -> dict[int, Mark]:

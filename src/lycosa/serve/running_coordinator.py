@@ -122,6 +122,14 @@ class RunningCoordinator:
         status = self._coordinator.status(self._name, time.monotonic())
         return msgspec.structs.replace(status, waits_for=self.waits_for)
 
+    def health(self) -> tuple[bool, str]:
+        """Whether it has the crawl, and its state in one line."""
+        if not self.ready.is_set():
+            return False, f"does not have the crawl yet: {self.waits_for or 'it has just started'}"
+        number = self._coordinator.number if self._coordinator is not None else 0
+        waits = f"; waits: {self.waits_for}" if self.waits_for else ""
+        return True, f"coordinator {number} of the crawl {self._name}{waits}"
+
     async def _tick(self) -> None:
         coordinator, told_end = self._coordinator, ""
         assert coordinator is not None

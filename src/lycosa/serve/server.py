@@ -37,7 +37,7 @@ from lycosa.cluster.rules import ClusterRules
 from lycosa.commit import LEASE_S, Fenced, OutcomeUnknown
 from lycosa.config.cluster_file import ClusterFile
 from lycosa.config.sections import Config, LimitSection
-from lycosa.network import Credentials, FrameServer
+from lycosa.network import Credentials, FrameServer, RefusedConnection
 from lycosa.objects.errors import ObjectError
 from lycosa.serve.links import PeerLink
 from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd, TellOperator
@@ -51,6 +51,10 @@ _MAX_FRAME_BYTES = 32 * 1024 * 1024
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EADDRINUSE)
 ReadLimits = Callable[[], LimitSection]
 """Reads the limits of the stored settings again; blocks. Raises ``ObjectError``."""
+
+
+class CannotListen(Exception):
+    """No address can be used; the text says why for each."""
 
 
 def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
@@ -87,7 +91,7 @@ class CoordinatorServer:
         """Listen at the first of ``addresses`` that this machine has and that is free, and serve.
 
         The port is opened before the crawl is claimed: a coordinator that cannot listen must not
-        supersede one that does. Raises ``OSError`` when no address can be used, and
+        supersede one that does. Raises ``CannotListen``, ``RefusedConnection`` and
         ``ControlDamaged``.
         """
         server = FrameServer(
@@ -271,13 +275,18 @@ def _encoded_refusal(reason: str, is_final: bool = True) -> bytes:
 
 
 async def _open(server: FrameServer, addresses: Sequence[str]) -> str:
-    """Open the first address that this machine has and that is free. Raises ``OSError``."""
+    """Open the first address that this machine has and that is free. Raises ``CannotListen``."""
     failures = []
     for address in addresses:
         try:
             return await server.open(address)
+        except RefusedConnection:
+            raise
         except OSError as error:
+            failures.append(error.strerror or str(error))
             if error.errno not in _NOT_HERE:
-                raise
-            failures.append(f"{address}: {error.strerror}")
-    raise OSError(errno.EADDRNOTAVAIL, f"no address to listen at: {'; '.join(failures)}")
+                break
+    raise CannotListen(
+        f"{'; '.join(failures)}; a coordinator may run here already, or give --listen HOST:PORT"
+        " with an address of this machine that is free"
+    )

@@ -39,6 +39,10 @@ class NotInitialized(Exception):
     """The services are there, but not the crawl."""
 
 
+class CacheDamaged(Exception):
+    """Downloaded files are not as they were downloaded; the message says which to delete."""
+
+
 def default_cache() -> Path:
     """The user's folder for crawls that are read from other machines."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

@@ -98,6 +98,8 @@ def read_lines(path: Path, start: int, end: int) -> Iterator[bytes]:
 
     Raises ``JournalError`` or ``OSError``.
     """
+    if end <= start:
+        return  # no frame is not a stream that zstd accepts
     with layout.open_segment_file(path) as file:
         file.seek(start)
         yield from lines_from(_Head(file, end - start), path.name, has_header=not start)

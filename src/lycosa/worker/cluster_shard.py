@@ -25,10 +25,12 @@ from lycosa.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.config.sections import PolitenessSection
 from lycosa.config.sources import SettingsError
 from lycosa.config.units import show_mb
+from lycosa.folder.manifest import MANIFEST_NAME, decoded_manifest
 from lycosa.frontier.crawl_clock import time_after_takeover
 from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics
 from lycosa.kv.port import Opener
 from lycosa.model.recovered import Recovered
+from lycosa.objects.errors import ObjectMissing
 from lycosa.objects.opening import open_store
 from lycosa.objects.patient import PatientStore
 from lycosa.ports import Clock
@@ -129,7 +131,7 @@ class ShardOpening:
         """Open the shard; repeat it if a commit was rolled back or a snapshot not stored.
 
         Raises ``Fenced``, ``OutcomeUnknown``, ``LogDamaged``, ``StoreDamaged``,
-        ``SnapshotUnusable``, ``ObjectError`` or ``OSError``.
+        ``SnapshotUnusable``, ``SettingsError``, ``ManifestError``, ``ObjectError`` or ``OSError``.
         """
         while True:
             try:
@@ -148,6 +150,7 @@ class ShardOpening:
     def _open(self) -> OpenedShard:
         cluster, services, number = self._cluster, self._services, self._job.number
         folder, store = cluster.owner_folder, services.store
+        self._check_store()
         shutil.rmtree(folder, ignore_errors=True)  # of a try before this one
         folder.mkdir(parents=True)
         log = self._log = KafkaLog(
@@ -171,6 +174,21 @@ class ShardOpening:
         ground = Ground(log, segments, snapshots, on_claim=self._note_claim, saves_aside=True)
         shard, recovered = open_shard(number, self._job.owned, ground)
         return OpenedShard(shard, self._completed(shard, recovered), began)
+
+    def _check_store(self) -> None:
+        """Raise ``SettingsError`` when ``cluster.toml`` names another crawl since the node read it.
+
+        Otherwise this shard would continue with the snapshots and segments of another place.
+        """
+        services, crawl = self._services, self._job.manifest.crawl
+        where = f"{services.given.path}: objects.url = {services.given.objects}"
+        services.waits.opening = f"object storage, {services.given.objects}"
+        try:
+            found = decoded_manifest(MANIFEST_NAME, services.store.get(MANIFEST_NAME)).crawl
+        except ObjectMissing as error:
+            raise SettingsError([f"{where} has no crawl, and this node runs {crawl}"]) from error
+        if found != crawl:
+            raise SettingsError([f"{where} has the crawl {found}, and this node runs {crawl}"])
 
     def _note_claim(self, claim: Claim) -> None:
         self._claimed = self._clock.monotonic()

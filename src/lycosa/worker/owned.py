@@ -127,7 +127,7 @@ def _frontier(
 
 def _place(job: WorkerJob) -> str:
     """The machine and the address table on it: requests of one place wait for each other."""
-    return f"{socket.gethostname()}:{job.machine_table or ''}"
+    return f"{socket.gethostname()}:{job.machine_table or job.folder.parent}"
 
 
 def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:

@@ -9,7 +9,7 @@ a table of addresses of its own, so addresses are judged for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -50,14 +50,19 @@ class ClusterPoliteness:
         self.checks.clock_tolerance_s = NODE_CLOCKS_S
         self.unproven: list[UnprovenTime] = []
 
-    def run(self, files: Mapping[int, Sequence[Path]], terms: Mapping[int, int]) -> None:
-        """Check all shards of ``terms``."""
+    def run(
+        self,
+        files: Mapping[int, Sequence[Path]],
+        terms: Mapping[int, int],
+        lasts: Mapping[int, Container[tuple[int, int]]],
+    ) -> None:
+        """Check all shards of ``terms``; ``lasts`` as in ``read_logged_file``, by shard."""
         self.checks.check_attempts(self._attempts(files))
         for shard, term in sorted(terms.items()):
             logged = [
                 each
                 for path in files.get(shard, ())
-                if (each := read_logged_file(path, _number(path))) is not None
+                if (each := read_logged_file(path, _number(path), lasts[shard])) is not None
             ]
             self.unproven += unproven_times(shard, logged, term)
         self.checks.hosts.add_note(

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from lycosa.attempts.shipping import last_files
 from lycosa.inspect.audit.capture_checks import CaptureChecks
 from lycosa.inspect.audit.captures import find_repeated
 from lycosa.inspect.audit.cluster_attempts import NODE_CLOCKS_S, ClusterPoliteness
@@ -253,7 +254,11 @@ class _ClusterAudit:
             self._options.hosts,
             self._progress,
         )
-        politeness.run(files, {number: each.owner_term for number, each in self._positions.items()})
+        politeness.run(
+            files,
+            {number: each.owner_term for number, each in self._positions.items()},
+            {number: last_files(self._opened.objects, number) for number in self._positions},
+        )
         checks = politeness.checks
         self.report.checks += checks.all_checks()
         self.report.hosts = sorted(checks.paces.values(), key=lambda pace: pace.margin_s)

@@ -1,0 +1,140 @@
+{{- define "lycosa.fullname" -}}
+{{- if contains "lycosa" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-lycosa" .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "lycosa.selector" -}}
+app.kubernetes.io/name: lycosa
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "lycosa.labels" -}}
+{{ include "lycosa.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "lycosa.clusterSecret" -}}
+{{ .Values.cluster.existingSecret | default (printf "%s-cluster" (include "lycosa.fullname" .)) }}
+{{- end }}
+
+{{- define "lycosa.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* Parts of every pod. */}}
+{{- define "lycosa.pod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile:
+    type: RuntimeDefault
+{{- end }}
+
+{{/* Parts of every container. */}}
+{{- define "lycosa.container" -}}
+image: {{ include "lycosa.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- with .Values.objects.existingSecret }}
+envFrom:
+  - secretRef:
+      name: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "lycosa.env" -}}
+{{- range $name, $value := .Values.objects.environment }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "lycosa.mounts" -}}
+- name: cluster
+  mountPath: /etc/lycosa
+  readOnly: true
+- name: run
+  mountPath: /run/lycosa
+- name: tmp
+  mountPath: /tmp
+{{- end }}
+
+{{- define "lycosa.volumes" -}}
+- name: cluster
+  projected:
+    defaultMode: 0440
+    sources:
+      - secret:
+          name: {{ include "lycosa.clusterSecret" . }}
+          items: [{key: cluster.toml, path: cluster.toml}]
+      {{- with .Values.token.existingSecret }}
+      - secret:
+          name: {{ . }}
+          items: [{key: token, path: token}]
+      {{- end }}
+      {{- with .Values.tls.existingSecret }}
+      - secret:
+          name: {{ . }}
+          items:
+            - {key: tls.crt, path: tls.crt}
+            - {key: tls.key, path: tls.key}
+            - {key: ca.crt, path: ca.crt}
+      {{- end }}
+      {{- with .Values.kafkaAuthority.existingSecret }}
+      - secret:
+          name: {{ . }}
+          items: [{key: ca.crt, path: kafka/ca.crt}]
+      {{- end }}
+- name: run
+  emptyDir: {}
+- name: tmp
+  emptyDir: {}
+{{- end }}
+
+{{/* The probes ask the process itself, and no other service. */}}
+{{- define "lycosa.probes" -}}
+startupProbe:
+  exec:
+    command: [lycosa, health, /run/lycosa/health.json]
+  periodSeconds: 5
+  timeoutSeconds: 10
+  failureThreshold: 24
+livenessProbe:
+  exec:
+    command: [lycosa, health, /run/lycosa/health.json]
+  periodSeconds: 30
+  timeoutSeconds: 10
+  failureThreshold: 3
+readinessProbe:
+  exec:
+    command: [lycosa, health, /run/lycosa/health.json, --ready]
+  periodSeconds: 15
+  timeoutSeconds: 10
+  failureThreshold: 2
+{{- end }}
+
+{{- define "lycosa.checked" -}}
+{{- if not (or .Values.token.existingSecret .Values.tls.existingSecret) }}
+{{- fail "token.existingSecret or tls.existingSecret is needed: without one, machines cannot prove themselves to each other" }}
+{{- end }}
+{{- $most := ternary .Values.nodes.autoscaling.maxReplicas .Values.nodes.replicas .Values.nodes.autoscaling.enabled }}
+{{- if gt (int $most) (int .Values.cluster.nodes) }}
+{{- fail (printf "%d nodes, but cluster.nodes is %d: the coordinator refuses further nodes" (int $most) (int .Values.cluster.nodes)) }}
+{{- end }}
+{{- end }}
