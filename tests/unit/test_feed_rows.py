@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+from lycosa.model.dead_letter import DeadLetter
 from lycosa.reasons import Reason
 from lycosa.store.pending import SegmentPart
 from lycosa.store.records import Member
 from lycosa.urls.identity import hash8
-from lycosa.worker.feed import DeadLetter, feed_rows
+from lycosa.worker.feed import feed_rows
 
 URL = "http://a.example/x"
 

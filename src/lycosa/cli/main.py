@@ -31,6 +31,8 @@ _COMMANDS = {
     "config": "Every setting with its value, source and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Query a crawl's tables with SQL.",
+    "feed": "Captures or dead letters as JSON lines, each once.",
+    "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Coordinate a crawl on many machines.",

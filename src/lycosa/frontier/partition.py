@@ -17,6 +17,7 @@ from lycosa.frontier.alike_pages import AlikePages
 from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
+from lycosa.frontier.dead_letters import DeadLetters
 from lycosa.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.lease import Lease
@@ -79,6 +80,7 @@ class Partition:
         self.front, self.lines = self.places.front, self.places.lines
         self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
+        self.dead_letters = DeadLetters(table)
         self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
@@ -160,16 +162,8 @@ class Partition:
                 # Otherwise the end of the lease would restore the old depth.
                 lease.record.depth = found.depth
         elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
-            self._change(record, UrlState.QUEUED)
-            record.reason, record.detail, record.tries, record.depth, record.due_at = (
-                Reason.NONE,
-                "",
-                0,
-                0,
-                0,
-            )
-            self._put(found.host8, found.url8, record)
-            self._enqueue(host, found.url8, record)
+            record.depth = 0
+            self.queue_again(host, found.url8, record)
         elif (
             is_news
             and record.state is not UrlState.QUEUED
@@ -179,6 +173,13 @@ class Partition:
             self._rules.forward.apply(record, due_at)
             self._due.add_due(due_at, found.host8 + found.url8)
             self._put(found.host8, found.url8, record)
+
+    def queue_again(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
+        """Queue a URL that has ended, with a fresh retry count."""
+        self._change(record, UrlState.QUEUED)
+        record.reason, record.detail, record.tries, record.due_at = Reason.NONE, "", 0, 0
+        self._put(host.host8, url8, record)
+        self._enqueue(host, url8, record)
 
     def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         """Put a QUEUED URL into its host's back queue, and the host into a place for its band."""

@@ -28,6 +28,8 @@ are sorted:
     ``Y host8 url8``            the verdict that the page is a near-duplicate (module
                                 ``frontier.alike_pages``)
     ``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
+    ``Z number6``               a dead letter, in the order of their numbers; ``z host8 url8`` has
+                                the operators' decisions (module ``frontier.dead_letters``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================
@@ -238,6 +240,14 @@ def alike_key(host8: bytes, url8: bytes) -> bytes:
 
 def crash_key(host8: bytes, url8: bytes) -> bytes:
     return CRASH_PREFIX + host8 + url8
+
+
+def letter_key(number: int) -> bytes:
+    return b"Z" + number.to_bytes(SEQ_BYTES, "big")
+
+
+def decision_key(host8: bytes, url8: bytes) -> bytes:
+    return b"z" + host8 + url8
 
 
 def sitemap_key(url8: bytes) -> bytes:

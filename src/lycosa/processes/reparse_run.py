@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.config.sections import Config
 from lycosa.folder.manifest import NotACrawl, has_manifest
 from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES
 from lycosa.kv.rocks import opener_within
@@ -41,13 +42,7 @@ async def reparse(
     ``with_killed`` includes documents that killed the parser or exceeded its time. Raises the
     errors of ``Session``, and ``ManifestError`` when the folder is not a crawl.
     """
-    config = saved_settings(folder)
-    if config is None:
-        raise NotACrawl(
-            f"{folder} is not a crawl"
-            if not has_manifest(folder)
-            else f"{folder} has no settings.json; start the crawl again first"
-        )
+    config = settings_of(folder)
     plan = memory_plan(msgspec.structs.replace(config, workers=1))
     with open_session(folder, config) as session:
         job = session.job(0, tuple(range(config.frontier.partitions)), plan)
@@ -76,6 +71,21 @@ async def reparse(
             await ports.parser.close()
             await assembled.sender.close()
             assembled.close()
+
+
+def settings_of(folder: Path) -> Config:
+    """The settings of a crawl's last run, for a run that fetches nothing.
+
+    Raises ``ManifestError`` when the folder is not a crawl.
+    """
+    config = saved_settings(folder)
+    if config is None:
+        raise NotACrawl(
+            f"{folder} is not a crawl"
+            if not has_manifest(folder)
+            else f"{folder} has no settings.json; start the crawl again first"
+        )
+    return config
 
 
 def _discovered(worker: Worker) -> int:

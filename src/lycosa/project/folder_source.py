@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from lycosa.commit import Commit, Mark
 from lycosa.commit.files import log_files_of
@@ -22,6 +23,14 @@ from lycosa.shard.view import CrawlOrigin, CrawlView
 from lycosa.store import layout
 from lycosa.store.journal import read_lines
 from lycosa.store.removed import removed_files
+
+
+class JournalEnd(NamedTuple):
+    """A segment, its number among those of its worker, and the committed bytes of its journal."""
+
+    segment: str
+    number: int
+    bytes: int
 
 
 class FolderSource:
@@ -70,6 +79,37 @@ class FolderSource:
             if end > start or is_closed:
                 path = layout.existing(self._folder, layout.JOURNAL, name)
                 yield CaptureLines(name, end, is_closed, read_lines(path, start, end))
+
+    def journal_ends(self) -> dict[int, list[JournalEnd]]:
+        """How far each segment's journal may be read, by worker, in the order of writing.
+
+        A worker writes one segment after the other. So the list ends where rows may be added.
+        """
+        found: dict[int, list[JournalEnd]] = {}
+        named = {layout.stem_of(name) for each in self._lengths.values() for name in each}
+        names = layout.segment_names(self._folder, layout.JOURNAL)
+        order = sorted(
+            (layout.segment_worker(each), layout.segment_number(each), each) for each in names
+        )
+        newest = {worker: number for worker, number, name in order if name in named}
+        ended = set[int]()
+        for worker, number, name in order:
+            if worker < 0 or worker in ended:
+                continue
+            is_closed = layout.is_closed(self._folder, layout.JOURNAL, name)
+            end = self._closed_bytes(name) if is_closed else self._committed_bytes(name)
+            if not is_closed and (name not in named or number >= newest[worker]):
+                ended.add(worker)
+            found.setdefault(worker, []).append(JournalEnd(name, number, end))
+        return found
+
+    def read_journal(self, segment: str, start: int, end: int) -> Iterator[bytes]:
+        """The lines of a journal between two ends of frames.
+
+        Raises ``JournalError`` or ``OSError``.
+        """
+        path = layout.existing(self._folder, layout.JOURNAL, segment)
+        return read_lines(path, start, end)
 
     def _closed_bytes(self, segment: str) -> int:
         name = layout.file_name(layout.JOURNAL, segment)

@@ -25,6 +25,7 @@ from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.completed import Completed, UrlState
+from lycosa.model.dead_letter import DeadLetter
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.schedule.fetch_outcome import REDIRECTS, Meaning
 from lycosa.schedule.steps import (
@@ -63,7 +64,6 @@ from lycosa.schedule.visit import decide
 from lycosa.store.records import packed_file
 from lycosa.urls.identity import InvalidUrl
 from lycosa.worker.address_finder import AddressFinder
-from lycosa.worker.feed import DeadLetter
 from lycosa.worker.intake import MANY_LINKS
 from lycosa.worker.page_turns import PageTurns
 from lycosa.worker.parser_queue import ParserQueue
@@ -287,15 +287,10 @@ class Pipeline:
 
     def _end(self, visit: Visit, done: Completed) -> None:
         if done.state is UrlState.FAILED:
-            self.given_up.append(
-                DeadLetter(
-                    visit.lease.url,
-                    done.reason,
-                    done.detail,
-                    visit.lease.record.tries + 1,
-                    self._clock.wall(),
-                )
-            )
+            url, tries = visit.lease.url, visit.lease.record.tries + 1
+            letter = DeadLetter(url, done.reason, done.detail, tries, self._clock.wall())
+            self.given_up.append(letter)
+            visit.partition.dead_letters.add(done.host8 + done.url8, letter)
         self.settled.append(visit.end_lease(done))
 
     def _note_settled(self, url: str) -> None:

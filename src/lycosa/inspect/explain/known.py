@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lycosa.admit.budgets import over_discovery
+from lycosa.frontier.dead_letters import decisions_of
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.inspect.explain.facts import (
     Explanation,
@@ -26,10 +27,15 @@ from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.model.completed import History, UrlState
+from lycosa.model.dead_letter import LetterAction
 from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of, join_url, scheme_of
 
 _CHAIN = 10
+_DECIDED = {
+    LetterAction.RETRY: "queued again",
+    LetterAction.DROP: "dropped from the dead letters",
+}
 
 
 class KnownUrl:
@@ -68,6 +74,7 @@ class KnownUrl:
         }
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
+        self._decisions()
         self._origin()
         return self._answer
 
@@ -284,6 +291,22 @@ class KnownUrl:
 
     def _history(self) -> History:
         return self._record.history or History()
+
+    def _decisions(self) -> None:
+        """What operators decided when the URL was a dead letter."""
+        found = decisions_of(self._view.get, self._entry.host8 + self._entry.url8)
+        if found:
+            self._answer.add_fact(
+                "decisions",
+                [
+                    {"action": each.action.value, "by": each.by, "at": each.date_us / 1e6}
+                    for each in found
+                ],
+                "; ".join(
+                    f"{_DECIDED[each.action]} by {each.by} at {when(each.date_us / 1e6)}"
+                    for each in found
+                ),
+            )
 
     def _capture(self) -> None:
         history = self._record.history

@@ -1,0 +1,284 @@
+"""``lycosa dlq``: list, retry or drop the dead letters of a crawl, which are its failed URLs."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
+
+if TYPE_CHECKING:
+    from lycosa.inspect.dead_letters import LetterFilter
+    from lycosa.inspect.reader import CrawlReader
+    from lycosa.model.dead_letter import ListedLetter
+
+_MOST_BY = 200
+_SHOWN = 20
+
+_EPILOG = """
+\b
+Examples:
+  lycosa dlq list crawls/example.org
+  lycosa dlq list crawls/example.org --reason connect_timeout --since 2d --json
+  lycosa dlq list --cluster cluster.toml --host shop.example --limit 100
+  lycosa dlq retry crawls/example.org --reason connect_timeout --dry-run
+  lycosa dlq retry crawls/example.org https://shop.example/a https://shop.example/b
+  lycosa dlq drop crawls/example.org --host gone.example
+
+A dead letter is a URL that failed for good. retry queues it with a fresh retry count, and the next
+`lycosa crawl --dir DIR` fetches it. drop takes it off the list; the URL remains known and failed,
+so it is not fetched when a page links to it. Both are commits of the crawl, which must not be
+running; `lycosa explain DIR URL` shows who decided and when. On a cluster, give URLs as seeds to
+retry them: lycosa crawl URL... --cluster FILE.
+"""
+
+
+class _Wanted(NamedTuple):
+    """The options that say which dead letters are meant."""
+
+    urls: tuple[str, ...]
+    hosts: tuple[str, ...]
+    reasons: tuple[str, ...]
+    since: str
+    until: str
+
+
+@click.group("dlq", epilog=_EPILOG, short_help="List, retry or drop URLs that failed for good.")
+def command() -> None:
+    """List, retry or drop the dead letters of a crawl: URLs that failed for good."""
+
+
+def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
+    when = "as 2026-01-31, 2026-01-31T12:00:00 (UTC), or 2h ago as 2h"
+    for add in (
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+        click.option(
+            "--until", metavar="TIME", default="", help="Only URLs that failed before this time."
+        ),
+        click.option(
+            "--since", metavar="TIME", default="", help=f"Only URLs that failed since, {when}."
+        ),
+        click.option(
+            "--reason",
+            "reasons",
+            metavar="CODE",
+            multiple=True,
+            help="Only this reason, as connect_timeout; may be repeated.",
+        ),
+        click.option(
+            "--host",
+            "hosts",
+            metavar="HOST",
+            multiple=True,
+            help="Only this host; may be repeated.",
+        ),
+    ):
+        function = add(function)
+    return function
+
+
+def _decision_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for add in (
+        _filters,
+        click.option(
+            "--by", metavar="NAME", default="", help="Who decides, for explain [USER@MACHINE]."
+        ),
+        click.option(
+            "--dry-run", is_flag=True, help="Tell what would be done, and change nothing."
+        ),
+        click.option("--all", "is_all", is_flag=True, help="All dead letters of the crawl."),
+        click.argument("urls", metavar="[URL]...", nargs=-1),
+        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
+    ):
+        function = add(function)
+    return function
+
+
+@command.command("list", cls=CrawlCommand, epilog=_EPILOG, short_help="The present dead letters.")
+@crawl_place
+@_filters
+@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="At most this many rows.")
+def list_(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    limit: int | None,
+    as_json: bool,
+    **wanted: Any,
+) -> int:
+    """List the dead letters of the crawl in DIR, which may be running."""
+    from lycosa.inspect.dead_letters import dead_letters
+
+    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+        found = dead_letters(reader, _filter(reader, _Wanted(urls=(), **wanted)))
+        shown = islice(found, limit)
+        if as_json:
+            emit_json({"dead_letters": [_facts(each) for each in shown]})
+            return ExitCode.FINISHED
+        rows = (
+            (human_time(each.date_us / 1e6), each.reason.label, each.tries, each.url, each.detail)
+            for each in shown
+        )
+        emit_table(("failed", "reason", "tries", "url", "detail"), rows)
+    return ExitCode.FINISHED
+
+
+@command.command("retry", epilog=_EPILOG, short_help="Queue URLs that failed, with new tries.")
+@_decision_options
+def retry(folder: Path, **options: Any) -> int:
+    """Queue dead letters of the crawl in DIR again, with a fresh retry count.
+
+    Give URLs, filters, or --all. The crawl must not be running.
+    """
+    return _decide(folder, "retry", **options)
+
+
+@command.command("drop", epilog=_EPILOG, short_help="Take URLs off the list of dead letters.")
+@_decision_options
+def drop(folder: Path, **options: Any) -> int:
+    """Take dead letters of the crawl in DIR off the list. The URLs remain known and failed.
+
+    Give URLs, filters, or --all. The crawl must not be running.
+    """
+    return _decide(folder, "drop", **options)
+
+
+def _decide(
+    folder: Path, action: str, is_all: bool, dry_run: bool, by: str, as_json: bool, **given: Any
+) -> int:
+    wanted = _Wanted(**given)
+    if is_all == any(wanted):
+        raise click.UsageError(
+            "--all means every dead letter: leave out URLs and filters"
+            if is_all
+            else "give URLs, --host, --reason, --since or --until, or --all"
+        )
+    letters = _select(folder, wanted)
+    count = len(letters) if dry_run else _carry_out(folder, letters, action, by[:_MOST_BY])
+    if as_json:
+        facts = [_facts(each) for each in letters]
+        emit_json({"action": action, "dry_run": dry_run, "urls": count, "dead_letters": facts})
+    else:
+        for line in _lines(folder, letters, action, dry_run, count):
+            emit(clean(line))
+    return ExitCode.FINISHED
+
+
+def _select(folder: Path, wanted: _Wanted) -> list[ListedLetter]:
+    from lycosa.inspect.dead_letters import dead_letters
+    from lycosa.inspect.reader import read_folder
+
+    reader = read_folder(folder)
+    kept = _filter(reader, wanted)
+    letters = list(dead_letters(reader, kept))
+    if missing := sorted(kept.urls - {each.url for each in letters}):
+        raise click.UsageError(
+            f"{missing[0]} is no dead letter"
+            + (f", and {len(missing) - 1} more are none" if len(missing) > 1 else "")
+            + "; `lycosa explain DIR URL` tells its state, and nothing was changed"
+        )
+    return letters
+
+
+def _carry_out(folder: Path, letters: list[ListedLetter], action: str, by: str) -> int:
+    from lycosa.model.dead_letter import LetterAction
+    from lycosa.processes.dead_letter_run import decide_letters
+
+    if not letters:
+        return 0
+    by = by or f"{getpass.getuser()}@{socket.gethostname()}"
+    return asyncio.run(decide_letters(folder, letters, LetterAction(action), by))
+
+
+def _lines(
+    folder: Path, letters: list[ListedLetter], action: str, dry_run: bool, count: int
+) -> Iterator[str]:
+    if not letters:
+        yield "no dead letter matches; nothing was changed"
+        return
+    if dry_run:
+        for each in letters[:_SHOWN]:
+            yield f"{each.reason.label}  {each.url}"
+        if len(letters) > _SHOWN:
+            yield f"... and {counted(len(letters) - _SHOWN, 'more URL')}"
+        done = "would be queued again" if action == "retry" else "would be dropped"
+        yield f"{counted(count, 'URL')} {done}; nothing was changed"
+    elif action == "retry":
+        yield f"{counted(count, 'URL')} queued again; `lycosa crawl --dir {folder}` fetches them"
+    else:
+        yield f"{counted(count, 'URL')} dropped from the dead letters"
+
+
+def _facts(letter: ListedLetter) -> dict[str, Any]:
+    return {
+        "url": letter.url,
+        "host": letter.host,
+        "reason": letter.reason.label,
+        "detail": letter.detail,
+        "tries": letter.tries,
+        "failed": human_time(letter.date_us / 1e6) or None,
+        "date_us": letter.date_us or None,
+    }
+
+
+def _filter(reader: CrawlReader, wanted: _Wanted) -> LetterFilter:
+    from lycosa.inspect.dead_letters import LetterFilter
+
+    return LetterFilter(
+        urls=frozenset(_canonical(reader, wanted.urls)),
+        hosts=frozenset(host.lower() for host in wanted.hosts),
+        reasons=frozenset(map(_reason, wanted.reasons)),
+        since=_moment("--since", wanted.since),
+        until=_moment("--until", wanted.until),
+    )
+
+
+def _canonical(reader: CrawlReader, urls: tuple[str, ...]) -> list[str]:
+    if not urls:
+        return []
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    canonicalizer = load_saved_settings(reader).canonicalizer
+    return [canonicalizer.canonical(url) for url in urls]
+
+
+def _reason(text: str) -> Any:
+    from lycosa.config.near_names import near_name
+    from lycosa.reasons import Reason
+
+    labels = {each.label: each for each in Reason if each}
+    if (found := labels.get(text.lower())) is None:
+        near = near_name(text.lower(), labels)
+        raise click.UsageError(
+            f"--reason {text} is no reason code" + (f"; did you mean {near}?" if near else "")
+        )
+    return found
+
+
+def _moment(option: str, text: str) -> int:
+    """Microseconds since 1970 of a time or a duration before now; 0 for an empty text."""
+    from lycosa.config.units import read_seconds
+
+    if not text:
+        return 0
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return int((time.time() - read_seconds(text)) * 1_000_000)
+        except ValueError:
+            raise click.UsageError(
+                f"{option} {text} is no time; write 2026-01-31T12:00:00 (UTC) or 2h"
+            ) from None
+    stamp = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(stamp.timestamp() * 1_000_000)

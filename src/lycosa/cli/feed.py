@@ -1,0 +1,187 @@
+"""``lycosa feed``: every capture, or every dead letter, of a crawl folder as JSON lines, once."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import click
+
+from lycosa.cli.output import ExitCode, emit_json
+
+if TYPE_CHECKING:
+    from lycosa.project import FolderFeed
+
+_POLL_S = 0.5
+_SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
+_BATCH_ROWS = 2000
+
+_EPILOG = """
+\b
+Examples:
+  lycosa feed pages crawls/example.org                            what was captured so far
+  lycosa feed pages crawls/example.org --follow | my-indexer      captures as they are committed
+  lycosa feed pages crawls/example.org --output pages.jsonl       append what is new, each row once
+  lycosa feed dlq crawls/example.org --follow --output dlq.jsonl
+  lycosa feed pages crawls/example.org --positions --after "$(cat position)"
+  lycosa feed schema pages                                        the JSON Schema of a row
+
+The rows are those of the topics pages and dlq of a cluster; docs/formats.md has the fields. The
+crawl may be running. It does no work for this command, so a slow reader does not slow it down.
+
+Each row is given once. With --output FILE this holds whenever the command is killed: the file
+FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe
+uses --positions: each row has its position, to be stored together with what the program made of the
+row. After a restart --after POSITION gives exactly the rows behind it.
+"""
+
+
+class FeedOptions(NamedTuple):
+    """The options of ``lycosa feed pages`` and ``lycosa feed dlq``."""
+
+    follow: bool = False
+    after: str = ""
+    positions: bool = False
+    output: str = "-"
+
+
+@click.group("feed", epilog=_EPILOG, short_help="Captures or dead letters as JSON lines, once.")
+def command() -> None:
+    """Every capture, or every URL that failed for good, as JSON lines, each once."""
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for add in (
+        click.option(
+            "--output",
+            "-o",
+            metavar="FILE|-",
+            default="-",
+            help="File to append to; - is standard output.",
+        ),
+        click.option(
+            "--positions", is_flag=True, help="Add the field position to each row, for --after."
+        ),
+        click.option(
+            "--after", metavar="POSITION", default="", help="Only rows behind this position."
+        ),
+        click.option(
+            "--follow/--once",
+            help="Wait for new rows until Ctrl-C, or end when all were given [--once].",
+        ),
+        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
+    ):
+        function = add(function)
+    return function
+
+
+@command.command("pages", epilog=_EPILOG, short_help="Every capture of a crawl.")
+@_options
+def pages(folder: Path, **options: Any) -> int:
+    """Write a row for each capture of the crawl in DIR: the journal's line without text and links.
+
+    A page is identified by url8 and fetch_number.
+    """
+    return run("pages", folder, FeedOptions(**options))
+
+
+@command.command("dlq", epilog=_EPILOG, short_help="Every URL that failed for good.")
+@_options
+def dlq(folder: Path, **options: Any) -> int:
+    """Write a row for each time that a URL of the crawl in DIR failed for good.
+
+    `lycosa dlq list` has the present dead letters instead.
+    """
+    return run("dlq", folder, FeedOptions(**options))
+
+
+@command.command("schema", short_help="The JSON Schema of a row.")
+@click.argument("feed", metavar="pages|dlq", type=click.Choice(["pages", "dlq"]))
+def schema(feed: str) -> int:
+    """Print the JSON Schema of the rows of a feed, in files and in the topics of a cluster."""
+    from lycosa.store.feed_rows import feed_schema
+
+    emit_json(feed_schema(feed))
+    return ExitCode.FINISHED
+
+
+def run(kind: str, folder: Path, options: FeedOptions) -> int:
+    """Write the rows; returns the exit code."""
+    from lycosa.project import BadPosition, FeedFileError
+
+    try:
+        with _target(options) as target:
+            _give(_feed(kind, folder, target.position), target, options)
+    except (BadPosition, FeedFileError) as error:
+        raise click.UsageError(str(error)) from error
+    return ExitCode.FINISHED
+
+
+def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
+    from lycosa.project import DeadLetterFeed, PageFeed
+
+    return PageFeed(folder, after) if kind == "pages" else DeadLetterFeed(folder, after)
+
+
+def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
+    """Append rows to the target, until the end or for ever."""
+    began = time.monotonic()
+    while True:
+        batch: list[bytes] = []
+        for row in feed.new_rows():
+            batch.append(_with_position(row, feed.position) if options.positions else row)
+            if len(batch) >= _BATCH_ROWS:
+                target.append(batch, feed.position)
+                batch = []
+        if batch:
+            target.append(batch, feed.position)
+        is_over = not feed.is_behind or time.monotonic() - began > _SETTLE_S
+        if is_over and not options.follow:
+            return
+        if not batch:
+            time.sleep(_POLL_S)
+
+
+def _with_position(row: bytes, position: str) -> bytes:
+    return row[:-1] + b',"position":"' + position.encode() + b'"}'
+
+
+class _Stream:
+    """Standard output, or a pipe by its path. What arrived there is known to its reader alone."""
+
+    def __init__(self, file: BinaryIO, position: str) -> None:
+        self._file, self.position = file, position
+
+    def append(self, rows: list[bytes], position: str) -> None:
+        self._file.write(b"".join(row + b"\n" for row in rows))
+        self._file.flush()
+
+
+@contextmanager
+def _target(options: FeedOptions) -> Iterator[Any]:
+    if options.output == "-":
+        yield _Stream(sys.stdout.buffer, options.after)
+    elif _is_pipe(options.output):
+        with Path(options.output).open("wb") as file:
+            yield _Stream(file, options.after)
+    else:
+        if options.after:
+            raise click.UsageError(
+                f"--after is for pipes: {options.output}.position says how far the file goes"
+            )
+        from lycosa.project import FeedFile
+
+        with FeedFile(Path(options.output)) as file:
+            yield file
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return not stat.S_ISREG(Path(path).stat().st_mode)
+    except FileNotFoundError:
+        return False
