@@ -136,6 +136,18 @@ def test_a_query_is_answered_the_same(asking: Asking) -> None:
     assert cluster == folder
 
 
+def test_dead_letters_are_listed_the_same(both: Both, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = ["--cluster", str(both.file), "--cache", str(both.cache)]
+    found = []
+    for place in ([str(both.folder)], cluster):
+        capsys.readouterr()
+        assert main(["dlq", "list", *place, "--json"]) == 0, capsys.readouterr().err
+        found.append(json.loads(capsys.readouterr().out)["dead_letters"])
+    assert sorted(map(str, found[0])) == sorted(map(str, found[1]))
+    assert found[0] or both.is_killed
+    assert all(letter["date_us"] for letter in found[1])
+
+
 def test_every_url_is_explained_the_same_with_its_shard(asking: Asking, both: Both) -> None:
     asked = [*list(WEB)[::3], f"http://{HOSTS[2]}/never", "http://elsewhere.org/", "not a url"]
     shards = set()
