@@ -228,3 +228,21 @@ def outputs(folder: Path) -> dict[str, bytes]:
     return {
         name: data for name, data in file_bytes(folder).items() if name.split("/")[0] in OUTPUTS
     }
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_failed_urls_of_an_older_folder_are_listed_and_retried(
+    name: str, older: Older, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = printed(capsys, "feed", "pages", older.folder).splitlines()
+    fetched = lines(capsys, older, "fetches")
+    assert len(rows) == len(fetched) > 0
+    # they were not numbered then
+    assert printed(capsys, "feed", "dlq", older.folder) == ""
+    failed = {row["url"] for row in lines(capsys, older, "urls") if row["state"] == "failed"}
+    listed = json.loads(printed(capsys, "dlq", "list", older.folder, "--json"))["dead_letters"]
+    assert {letter["url"] for letter in listed} == failed
+    assert not any(letter["failed"] for letter in listed)
+    printed(capsys, "dlq", "retry", older.folder, "--all")
+    assert printed(capsys, "dlq", "list", older.folder, "--urls") == ""
+    is_clean(older.folder)

@@ -75,6 +75,8 @@ def test_the_list_has_each_failed_url_with_reason_tries_and_time(
     for row in rows:
         assert (row["reason"], row["tries"]) == ("http_client_error", 1)
         assert row["failed"].startswith("2025-06-15T")
+    assert main(["dlq", "list", str(finished), "--urls"]) == 0
+    assert sorted(capsys.readouterr().out.split()) == BROKEN
     assert main(["dlq", "list", str(finished)]) == 0
     assert f"{A}/gone" in capsys.readouterr().out
 
@@ -102,6 +104,7 @@ def test_the_list_is_filtered_by_host_reason_time_and_length(
         (["retry", "DIR", "--all", f"{A}/gone"], "leave out URLs and filters"),
         (["retry", "DIR", f"{A}/fine"], f"{A}/fine is no dead letter"),
         (["drop", "DIR", f"{A}/gone", f"{A}/fine", f"{A}/x"], "and 1 more are none"),
+        (["retry", "--cluster", "c.toml", "--all"], "lycosa dlq list --cluster c.toml --urls |"),
         (["drop", "DIR", "no url", "--dry-run"], "give an absolute http or https URL"),
     ],
 )

@@ -38,8 +38,8 @@ Examples:
 A dead letter is a URL that failed for good. retry queues it with a fresh retry count, and the next
 `lycosa crawl --dir DIR` fetches it. drop takes it off the list; the URL remains known and failed,
 so it is not fetched when a page links to it. Both are commits of the crawl, which must not be
-running; `lycosa explain DIR URL` shows who decided and when. On a cluster, give URLs as seeds to
-retry them: lycosa crawl URL... --cluster FILE.
+running; `lycosa explain DIR URL` shows who decided and when. On a cluster, give the URLs as seeds
+to retry them: lycosa dlq list --cluster FILE --urls | lycosa crawl - --cluster FILE
 """
 
 
@@ -97,6 +97,7 @@ def _decision_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--dry-run", is_flag=True, help="Tell what would be done, and change nothing."
         ),
         click.option("--all", "is_all", is_flag=True, help="All dead letters of the crawl."),
+        click.option("--cluster", hidden=True),
         click.argument("urls", metavar="[URL]...", nargs=-1),
         click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
     ):
@@ -107,12 +108,14 @@ def _decision_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("list", cls=CrawlCommand, epilog=_EPILOG, short_help="The present dead letters.")
 @crawl_place
 @_filters
+@click.option("--urls", "only_urls", is_flag=True, help="Print only the URLs, one a line.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="At most this many rows.")
 def list_(
     folder: Path,
     cluster: Path | None,
     cache: Path | None,
     limit: int | None,
+    only_urls: bool,
     as_json: bool,
     **wanted: Any,
 ) -> int:
@@ -125,6 +128,10 @@ def list_(
         if as_json:
             emit_json({"dead_letters": [_facts(each) for each in shown]})
             return ExitCode.FINISHED
+        if only_urls:
+            for each in shown:
+                emit(each.url)
+            return ExitCode.FINISHED
         rows = (
             (human_time(each.date_us / 1e6), each.reason.label, each.tries, each.url, each.detail)
             for each in shown
@@ -133,7 +140,9 @@ def list_(
     return ExitCode.FINISHED
 
 
-@command.command("retry", epilog=_EPILOG, short_help="Queue URLs that failed, with new tries.")
+@command.command(
+    "retry", cls=CrawlCommand, epilog=_EPILOG, short_help="Queue URLs that failed, with new tries."
+)
 @_decision_options
 def retry(folder: Path, **options: Any) -> int:
     """Queue dead letters of the crawl in DIR again, with a fresh retry count.
@@ -143,7 +152,9 @@ def retry(folder: Path, **options: Any) -> int:
     return _decide(folder, "retry", **options)
 
 
-@command.command("drop", epilog=_EPILOG, short_help="Take URLs off the list of dead letters.")
+@command.command(
+    "drop", cls=CrawlCommand, epilog=_EPILOG, short_help="Take URLs off the list of dead letters."
+)
 @_decision_options
 def drop(folder: Path, **options: Any) -> int:
     """Take dead letters of the crawl in DIR off the list. The URLs remain known and failed.
@@ -156,6 +167,12 @@ def drop(folder: Path, **options: Any) -> int:
 def _decide(
     folder: Path, action: str, is_all: bool, dry_run: bool, by: str, as_json: bool, **given: Any
 ) -> int:
+    if cluster := given.pop("cluster"):
+        raise click.UsageError(
+            f"{action} needs the folder of a crawl on one machine; on a cluster, seeds that failed"
+            f" are queued again: lycosa dlq list --cluster {cluster} --urls | lycosa crawl -"
+            f" --cluster {cluster}"
+        )
     wanted = _Wanted(**given)
     if is_all == any(wanted):
         raise click.UsageError(
