@@ -67,10 +67,10 @@ def test_a_coordinator_that_starts_without_a_broker_waits_and_says_so(
 ) -> None:
     broker.kill()
     serving = cluster.run("serve", "--cluster", "cluster.toml")
-    serving.await_line("waiting: claiming")
+    serving.await_line("waiting: reading")
     asking = cluster.run("cluster", "status", "cluster.toml")
     assert asking.wait() == 1
-    assert "the coordinator does not have the crawl yet: claiming" in str(asking)
+    assert "the coordinator does not have the crawl yet: reading" in str(asking)
     broker.start()
     serving.await_line("coordinator 1 of the crawl")
     assert cluster.status()["coordinator"] == 1
@@ -81,7 +81,7 @@ def test_a_coordinator_that_waits_for_a_broker_ends_when_it_is_told_to(
 ) -> None:
     broker.kill()
     serving = cluster.run("serve", "--cluster", "cluster.toml")
-    serving.await_line("waiting: claiming")
+    serving.await_line("waiting: reading")
     serving.process.send_signal(signal.SIGTERM)
     assert serving.wait(20) == 0, str(serving)
     broker.start()
@@ -93,7 +93,7 @@ def test_of_two_that_wait_for_a_broker_one_has_the_crawl(
     first = cluster.serve()
     broker.kill()
     second = cluster.run("serve", "--cluster", "cluster.toml", "--listen", "127.0.0.1:0")
-    second.await_line("waiting: claiming")
+    second.await_line("waiting: reading")
     broker.start()
     second.await_line("coordinator 2 of the crawl")
     assert first.wait(60) == 0

@@ -151,7 +151,7 @@ def test_an_append_waits_for_a_broker_that_is_away_says_so_and_goes_on(
     log.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_owner_regains_its_log_when_kafka_was_away_longer_than_a_transaction_may_last(
     broker: Broker, topics: Topics, background: ThreadPoolExecutor
 ) -> None:
@@ -172,7 +172,7 @@ def test_an_owner_regains_its_log_when_kafka_was_away_longer_than_a_transaction_
     log.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_owner_that_kafka_was_away_for_loses_its_log_to_one_that_claims_it(
     broker: Broker, topics: Topics, background: ThreadPoolExecutor
 ) -> None:
@@ -340,7 +340,7 @@ async def test_a_post_says_that_kafka_is_away_and_writes_nothing_twice(
     await inbound.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_three_brokers_any_may_be_killed(background: ThreadPoolExecutor) -> None:
     with started(3) as three:
         topics = three.topics()
