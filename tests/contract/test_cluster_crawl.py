@@ -73,6 +73,7 @@ def test_two_nodes_crawl_what_one_machine_crawls_and_can_continue(
         assert serving.wait() == 0
 
 
+@pytest.mark.long
 def test_a_shard_that_cannot_continue_fails_alone_and_a_stop_ends_the_crawl(
     tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_shard_that_cannot_continue_fails_alone_and_a_stop_ends_the_crawl(
         assert crawling.wait() == 4
 
 
+@pytest.mark.long
 def test_machines_prove_themselves_by_token_and_certificate(
     tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
 ) -> None:

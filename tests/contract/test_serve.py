@@ -338,5 +338,5 @@ def test_an_address_that_is_in_use_is_named(cluster: RealCluster) -> None:
     cluster.serve()
     taken = addresses(cluster)[0]
     found = said(cluster.run("serve", "--cluster", "cluster.toml", "--listen", taken), 2)
-    assert f"no address to listen at: {taken}" in found and "in use" in found
+    assert f"cannot listen at {taken}" in found and "in use" in found
     assert cluster.status()["coordinator"] == 1, "it did not claim the crawl"

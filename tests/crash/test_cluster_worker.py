@@ -132,6 +132,7 @@ async def test_a_killed_worker_continues_at_once_here_and_after_the_hold_elsewhe
         assert shortest >= bed.config.politeness.delay_s
 
 
+@pytest.mark.long
 async def test_a_stopped_owner_that_wakes_after_its_shard_moved_sends_nothing_and_says_why_it_ends(
     tmp_path: Path, kafka: Broker
 ) -> None:

@@ -100,6 +100,7 @@ def test_of_two_that_wait_for_a_broker_one_has_the_crawl(
     assert "another coordinator has taken over" in str(first)
 
 
+@pytest.mark.long
 def test_records_that_were_acknowledged_survive_brokers_that_are_killed(broker: Broker) -> None:
     broker.start()
     topics = broker.topics()

@@ -200,6 +200,7 @@ def test_an_owner_that_kafka_was_away_for_loses_its_log_to_one_that_claims_it(
     assert [each.term for each in after.read()] == [1] * claim.latest.sequence + [2]
 
 
+@pytest.mark.long
 def test_a_claim_and_a_read_wait_for_a_broker_that_is_away(
     broker: Broker, topics: Topics, background: ThreadPoolExecutor
 ) -> None:
@@ -247,7 +248,7 @@ def test_an_append_that_is_given_up_has_an_unknown_outcome_which_the_next_claim_
     after.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_acknowledged_is_there_although_the_broker_is_killed_at_once(
     broker: Broker, topics: Topics
 ) -> None:
@@ -261,7 +262,7 @@ def test_what_was_acknowledged_is_there_although_the_broker_is_killed_at_once(
         assert found == list(range(1, sequence + 1))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_whatever_is_killed_each_commit_is_in_the_log_once_and_in_order(
     broker: Broker, topics: Topics, background: ThreadPoolExecutor
 ) -> None:
