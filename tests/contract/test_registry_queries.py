@@ -37,6 +37,8 @@ def registry(
     )
     crawl_folder(folder, web, ["https://www.example.org/"])
     source = FolderSource(folder)
+    # a test that another process hands over makes the fixture again, in the same server
+    postgres.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
     made = Registry(postgres.dsn, SCHEMA, source.origin)
     Projector(source, made, lambda report: None, lambda seconds: True).follow(is_once=True)
     yield postgres

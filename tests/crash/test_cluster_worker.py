@@ -102,6 +102,7 @@ async def test_a_worker_crawls_from_an_empty_topic_and_an_empty_store_to_the_end
         assert captures(bed) == found, "an orderly end leaves nothing to do"
 
 
+@pytest.mark.long
 async def test_a_killed_worker_continues_at_once_here_and_after_the_hold_elsewhere(
     tmp_path: Path, kafka: Broker
 ) -> None:
