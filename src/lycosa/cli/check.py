@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
+from lycosa.cli.setting_options import config_option, set_option
 
 _EPILOG = """
 \b
@@ -51,19 +52,8 @@ Examples:
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that decide scope and canonical form, as `lycosa crawl` has them."""
     options = (
-        click.option(
-            "--config",
-            "config_file",
-            type=click.Path(path_type=Path),
-            help="Settings file in TOML.",
-        ),
-        click.option(
-            "--set",
-            "pairs",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="One setting; may be repeated. See `lycosa config`.",
-        ),
+        config_option,
+        set_option,
         click.option(
             "--scope",
             type=click.Choice(["host", "site", "prefix", "any"]),
@@ -156,16 +146,8 @@ def scope_command(
 )
 @click.option("--fetch", is_flag=True, help="Fetch robots.txt from the server.")
 @click.option("--agent", metavar="TOKEN", help="Product token to check for [the crawl's, lycosa].")
-@click.option(
-    "--config", "config_file", type=click.Path(path_type=Path), help="Settings file in TOML."
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="One setting; may be repeated. See `lycosa config`.",
-)
+@config_option
+@set_option
 @click.option(
     "--resolve",
     multiple=True,

@@ -19,6 +19,7 @@ from lycosa.cli.cluster_parts import (
     topics_of,
 )
 from lycosa.cli.output import ExitCode, emit, emit_json, human_bytes
+from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
@@ -59,19 +60,8 @@ def command() -> None:
 
 @command.command("init", short_help="Create missing topics and the crawl, then check.")
 @click.argument("file", type=CLUSTER_FILE)
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings file in TOML; see `lycosa config`.",
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="One setting; may be repeated. See `lycosa config`.",
-)
+@config_option
+@set_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: bool) -> int:
     """Create the missing topics, and the crawl that FILE (cluster.toml) describes.

@@ -15,6 +15,7 @@ import click
 from lycosa.cli import crawl_cluster
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
 from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
+from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
     from lycosa.cli.crawl_display import Display
@@ -68,19 +69,8 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     type=click.Path(path_type=Path, dir_okay=False),
     help="Give the seeds to the crawl of this cluster.toml; see `lycosa cluster`.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings file in TOML; see `lycosa config`.",
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="One setting; may be repeated. See `lycosa config`.",
-)
+@config_option
+@set_option
 @click.option(
     "--scope",
     type=click.Choice(["host", "site", "prefix", "any"]),

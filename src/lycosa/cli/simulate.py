@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lycosa.cli.output import ExitCode, emit_json, emit_table, human_duration
+from lycosa.cli.setting_options import config_option
 
 if TYPE_CHECKING:
     from lycosa.simulate.report import SimulationReport
@@ -101,12 +102,7 @@ What binds:
     type=click.Path(path_type=Path, file_okay=False),
     help="Cost of a page, measured in a past crawl's folder.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings file in TOML; see `lycosa config`.",
-)
+@config_option
 @click.option(
     "--set",
     "settings",
