@@ -28,7 +28,6 @@ from lycosa.cluster.messages import (
     CALLER,
     CONTROL,
     Ask,
-    Assignments,
     ChangeSettings,
     ClusterStatus,
     Drain,
@@ -369,21 +368,7 @@ class Coordinator:
 
     def _tell_list(self, node: NodeView) -> None:
         node.told = node.version
-        upon = node.report.serial if node.report is not None else 0
-        assigned = self._placement.assignments_of(node.name)
-        self._send(
-            node.name,
-            Assignments(
-                self.number,
-                node.version,
-                upon,
-                assigned,
-                self._end.end,
-                self._end.at_once,
-                self.is_over,
-                self._placement.refusal(node),
-            ),
-        )
+        self._send(node.name, self._placement.list_for(node, self._end))
 
     def _relay(self, shard: int, message: ToldWorker) -> None:
         owner = self._seats.owner(shard)

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 
-from lycosa.cluster.messages import NodeReport, ShardReport, ShardState
+from lycosa.cluster.control import EndSaved
+from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
 from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.rules import ClusterRules
 
@@ -306,13 +307,23 @@ class Placement:
         for node in self.nodes.values():
             self._change(node)
 
-    def assignments_of(self, name: str) -> dict[int, int]:
-        """The assignments of a node, by shard."""
-        return {
+    def list_for(self, node: NodeView, end: EndSaved) -> Assignments:
+        """Everything that the node should run, and how the crawl ends."""
+        shards = {
             shard: place.assignment
             for shard, place in enumerate(self.places)
-            if place.node == name and not place.leaving
+            if place.node == node.name and not place.leaving
         }
+        return Assignments(
+            self._number,
+            node.version,
+            node.report.serial if node.report is not None else 0,
+            shards,
+            end.end,
+            end.at_once,
+            self.are_over,
+            self.refusal(node),
+        )
 
 
 def _is_other_owner(before: ShardReport | None, after: ShardReport) -> bool:
