@@ -102,14 +102,14 @@ class _WatchedOpening:
             await asyncio.gather(listening, telling, return_exceptions=True)
 
     async def _listen(self) -> None:
-        """Returns when the node is gone, or has stopped an opening that nobody needs any more."""
+        """Returns when the node is gone, or has stopped an opening that is not needed any more."""
         while (frame := await self._stream.receive()) is not None:
             message = decode_to_worker(frame)
             if isinstance(message, Memory):
                 continue  # there is nothing yet that could be given back
             self.early.append(message)
             # A claim without a commit makes the next owner hold all hosts. So an opening that is
-            # past its claim and waits for nobody is finished, and the worker then ends in order.
+            # past its claim and waits for no service is finished, and the worker then ends in order.
             is_useless = not self._opening.is_claimed or self._services.is_waiting
             if isinstance(message, Stop) and (message.at_once or is_useless):
                 self._is_stopped = True

@@ -10,13 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.folder.manifest import NotACrawl, has_manifest
 from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES
-from lycosa.kv.rocks import opener_within
-from lycosa.processes.session import memory_plan, open_session, saved_settings
-from lycosa.worker.assembly import assemble
-from lycosa.worker.real_ports import cache_of, real_ports
+from lycosa.processes.idle_run import idle_worker
 from lycosa.worker.reparser import Reparsed
 from lycosa.worker.worker import Worker
 
@@ -42,50 +37,25 @@ async def reparse(
     ``with_killed`` includes documents that killed the parser or exceeded its time. Raises the
     errors of ``Session``, and ``ManifestError`` when the folder is not a crawl.
     """
-    config = settings_of(folder)
-    plan = memory_plan(msgspec.structs.replace(config, workers=1))
-    with open_session(folder, config) as session:
-        job = session.job(0, tuple(range(config.frontier.partitions)), plan)
-        ports = real_ports(job, opener_within(cache_of(plan)))
-        assembled = assemble(job, ports)
-        try:
-            worker, reparsing = assembled.worker, assembled.worker.reparsing
-            reasons = INTERNAL_FAILURES | PARSER_FAILURES if with_killed else INTERNAL_FAILURES
-            before = _discovered(worker)
+    async with idle_worker(folder) as assembled:
+        worker, reparsing = assembled.worker, assembled.worker.reparsing
+        reasons = INTERNAL_FAILURES | PARSER_FAILURES if with_killed else INTERNAL_FAILURES
+        before = _discovered(worker)
 
-            async def may_go_on() -> bool:
-                # The worker's loop does not run here, so commits are started in its place.
-                worker.committer.raise_failure()
-                worker.committer.start_when_due(ports.clock.monotonic())
-                while worker.committer.is_behind:
-                    await ports.clock.sleep(_WAIT_S)
-                on_progress(reparsing.done)
-                return True
+        async def may_go_on() -> bool:
+            # The worker's loop does not run here, so commits are started in its place.
+            worker.committer.raise_failure()
+            worker.committer.start_when_due(assembled.clock.monotonic())
+            while worker.committer.is_behind:
+                await assembled.clock.sleep(_WAIT_S)
+            on_progress(reparsing.done)
+            return True
 
-            await reparsing.run(may_go_on, reasons)
-            await worker.committer.finish()
-            return ReparseReport(
-                reparsing.done, reparsing.waiting(reasons), _discovered(worker) - before
-            )
-        finally:
-            await ports.parser.close()
-            await assembled.sender.close()
-            assembled.close()
-
-
-def settings_of(folder: Path) -> Config:
-    """The settings of a crawl's last run, for a run that fetches nothing.
-
-    Raises ``ManifestError`` when the folder is not a crawl.
-    """
-    config = saved_settings(folder)
-    if config is None:
-        raise NotACrawl(
-            f"{folder} is not a crawl"
-            if not has_manifest(folder)
-            else f"{folder} has no settings.json; start the crawl again first"
+        await reparsing.run(may_go_on, reasons)
+        await worker.committer.finish()
+        return ReparseReport(
+            reparsing.done, reparsing.waiting(reasons), _discovered(worker) - before
         )
-    return config
 
 
 def _discovered(worker: Worker) -> int:
