@@ -109,7 +109,8 @@ class _WatchedOpening:
                 continue  # there is nothing yet that could be given back
             self.early.append(message)
             # A claim without a commit makes the next owner hold all hosts. So an opening that is
-            # past its claim and waits for no service is finished, and the worker then ends in order.
+            # past its claim and waits for no service is finished, and the worker then ends in
+            # order.
             is_useless = not self._opening.is_claimed or self._services.is_waiting
             if isinstance(message, Stop) and (message.at_once or is_useless):
                 self._is_stopped = True
