@@ -29,7 +29,7 @@ LAYERS = [
     TOOLS,
     STAGES,
     ["folder"],
-    ["shard", "cluster"],
+    ["shard", "cluster", "redis"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["cli"],
@@ -233,6 +233,7 @@ _ALWAYS_HEAVY = {
     "tomllib",
     "confluent_kafka",
     "psycopg",
+    "redis",
 }
 _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli", "isal.igzip_lib"}
 

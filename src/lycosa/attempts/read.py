@@ -223,7 +223,7 @@ class _Reader:
         return (head.monotonic if same_boot else self._last[0]), head.wall
 
     def _begin(self, fields: list[str]) -> None:
-        _, number, monotonic, wall, kind, address, host, url = fields
+        _, number, monotonic, wall, kind, address, host, url, *slot = fields
         self._last = started, started_wall = _s(monotonic), _s(wall)
         self._open[int(number)] = Attempt(
             worker=self._worker,
@@ -236,6 +236,7 @@ class _Reader:
             host=host,
             address=address,
             url=url,
+            slot=slot[0] if slot else "",
             started=started,
             started_wall=started_wall,
             ended=started,

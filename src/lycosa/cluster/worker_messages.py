@@ -17,6 +17,7 @@ import msgspec
 
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
+from lycosa.politeness.address_pool import PoolState, PoolUse
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
@@ -178,7 +179,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     its first commit nothing else is known. ``parser`` is the parser's health; for several workers
     it has the sums, and the first reason why one is away. ``unparsed`` stored
     bodies wait to be parsed again; ``reparsed`` were parsed again in this run. ``longest_turn_s``
-    is the maximum processor time of one turn of a worker's loop in this run.
+    is the maximum processor time of one turn of a worker's loop in this run. ``pool`` says how
+    addresses are shared with other machines, where Redis is configured for it.
     """
 
     discovered: int = 0
@@ -215,6 +217,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     waits_for: str = ""
     longest_turn_s: float = 0.0
     uploads: UploadState | None = None
+    pool: PoolUse | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -294,7 +297,18 @@ def total(reports: list[Progress]) -> Progress:
         waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
         longest_turn_s=max(report.longest_turn_s for report in reports),
         parser=_health([report.parser for report in reports]),
+        pool=_pool_use([report.pool for report in reports if report.pool is not None]),
     )
+
+
+def _pool_use(uses: list[PoolUse]) -> PoolUse | None:
+    """The use of the address pool by several workers: the worst, since the first of them has it."""
+    for state in (PoolState.AWAY, PoolState.DIVIDED, PoolState.SHARED):
+        if found := [use for use in uses if use.state is state]:
+            why = next((use.why for use in found if use.why), "")
+            of = f" ({len(found)} of {len(uses)} workers)" if len(found) < len(uses) else ""
+            return PoolUse(state, min(use.since for use in found), why + of)
+    return None
 
 
 def _health(parsers: list[ParserHealth]) -> ParserHealth:

@@ -37,6 +37,7 @@ import xxhash
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.byte_locks import ByteLocks
+from lycosa.ports import SlotNote
 from lycosa.system.durable import named
 
 _MAGIC = 0x4C59434144445232  # "LYCADDR2"
@@ -61,6 +62,10 @@ _NEVER = 0.0  # no start yet
 _EARLIEST = 1e-9
 MACHINE_ENTRIES, MACHINE_SLOTS = 16384, _MAX_CELLS
 """The layout of a table that crawls with different settings share."""
+OWN_SLOT = SlotNote(0.001)
+"""What holds for a slot of a table in memory. A request that starts later could be too close to
+the next one, of another worker that took its slot in the meantime.
+"""
 
 
 class AddressTable:
@@ -149,6 +154,25 @@ class AddressTable:
             return self._enter(address, key, _HEADER_WORDS + bucket * self._bucket_words, now)
         finally:
             self._locks.release(lock)
+
+    def wait_s(self, address: str, now: float) -> float:
+        """The seconds that ``take_slot`` would return, as far as can be seen without a lock."""
+        key = xxhash.xxh3_64_intdigest(address.encode()) or 1
+        base = _HEADER_WORDS + key % self._buckets * self._bucket_words
+        keys = self._words[base : base + _ENTRIES].tolist()
+        if key not in keys:
+            return 0.0
+        entry = keys.index(key)
+        wait_s = self._times[base + _ENTRIES + 1 + entry] + self._delay_s - now
+        if 0 < wait_s <= self._delay_s:
+            return wait_s
+        # Slots of processes that died are found by ``take_slot`` only.
+        return 0.0
+
+    def set_limits(self, delay_s: float, slots: int) -> None:
+        """Change the limits that this process applies from now on."""
+        self._delay_s, self._slots = delay_s, min(slots, self._cells)
+        self._times[_LONGEST] = max(self._times[_LONGEST], delay_s)
 
     def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
         """Move the start of the request that ``take_slot`` allowed to ``at``, when it really left.

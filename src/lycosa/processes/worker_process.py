@@ -100,7 +100,7 @@ class WorkerProcess:
         """Run the worker over its open shard to its end."""
         job, ports = place.job, place.ports
         assert job.plan is not None
-        self._ports = ports
+        self._ports, self._pool_use = ports, place.pool_use
 
         # The link to the coordinator needs the worker, and the worker asks for permits by the link,
         # so one of them gets the other later.
@@ -174,7 +174,9 @@ class WorkerProcess:
             await self._stream.send(
                 encode_worker_message(
                     msgspec.structs.replace(
-                        report.make_report(), relief=self._reliever.relief.meaning
+                        report.make_report(),
+                        relief=self._reliever.relief.meaning,
+                        pool=self._pool_use(),
                     )
                 )
             )

@@ -17,7 +17,7 @@ import msgspec
 from lycosa.attempts import AttemptLog
 from lycosa.commit import ShardLease
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
-from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver
+from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver, SlotNote
 from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of, name_of
 
@@ -34,7 +34,6 @@ _LONGEST_REST_S = (
     60.0  # before a second attempt in the same visit; after a longer rest the URL is retried later
 )
 _NO_LEASE_S = 1.0  # until a host has its turn again
-_LATE_S = 0.001  # maximum time from taking a slot to the request
 
 
 class Slot:
@@ -67,8 +66,13 @@ class Slot:
             return _NO_LEASE_S
         wait = await self._addresses.take_slot(self.address, now)
         if wait <= 0:
-            self._taken_at, self.is_held = now, True
+            # where several machines share the addresses, an answer was waited for
+            self._taken_at, self.is_held = self._clock.monotonic(), True
         return wait
+
+    def note(self, at: float) -> SlotNote:
+        """What holds for this slot when its request starts at ``at``."""
+        return self._addresses.describe_slot(self.address, at)
 
     async def begin(self) -> float | None:
         """The start of the request, which is now; ``None`` when the lease has expired.
@@ -77,7 +81,7 @@ class Slot:
         processes), it takes a slot again. Another worker may have taken the next slot meanwhile,
         and its request would follow ours too closely.
         """
-        while (now := self._clock.monotonic()) - self._taken_at > _LATE_S:
+        while (now := self._clock.monotonic()) - self._taken_at > self.note(now).late_s:
             await self.give_back()
             while (wait := await self.take()) > 0:
                 if not self._lease.holds(self._clock.monotonic()):
@@ -184,7 +188,13 @@ class RequestSender:
                 )
                 return unsent, self._ended(unsent, request, rest)
             number = self._attempts.begin_attempt(
-                host_of(request.url), slot.address, request.url, request.kind, begun, clock.wall()
+                host_of(request.url),
+                slot.address,
+                request.url,
+                request.kind,
+                begun,
+                clock.wall(),
+                slot.note(begun).text,
             )
             self.in_flight += 1
             try:
