@@ -49,13 +49,16 @@ SETTINGS = {
 class Program:
     """One running command, with the lines that it has printed."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.arguments = arguments
         self.lines: list[str] = []
         self._news: queue.Queue[str | None] = queue.Queue()
         self.process = subprocess.Popen(
             [*LYCOSA, *arguments],
             cwd=folder,
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -156,8 +159,8 @@ class RealCluster:
         done = self.run("cluster", "init", "cluster.toml", *pairs)
         assert done.wait() == 0, str(done)
 
-    def run(self, *arguments: str) -> Program:
-        program = Program(self.folder, *arguments)
+    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Program:
+        program = Program(self.folder, *arguments, environment=environment)
         self.programs.append(program)
         return program
 
@@ -168,6 +171,17 @@ class RealCluster:
 
     def node(self, name: str, *options: str) -> Program:
         program = self.run("node", "--cluster", "cluster.toml", "--name", name, *options)
+        program.await_line(f"node of {self.name}")
+        return program
+
+    def machine(self, name: str) -> Program:
+        """A node with an address table of its own, as one on a machine of its own."""
+        runtime = self.folder / f"runtime-{name}"
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        program = self.run(
+            *("node", "--cluster", "cluster.toml", "--name", name),
+            environment={"LYCOSA_RUNTIME_DIR": str(runtime)},
+        )
         program.await_line(f"node of {self.name}")
         return program
 

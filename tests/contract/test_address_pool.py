@@ -156,9 +156,7 @@ async def test_a_server_that_stands_still_is_away_within_the_limit(
     assert (await pool.exchange(PoolCall(_member()))).server == server
 
 
-async def test_everything_expires_when_it_is_not_used(
-    pool: RedisPool, redis: RedisServers
-) -> None:
+async def test_everything_expires_when_it_is_not_used(pool: RedisPool, redis: RedisServers) -> None:
     await pool.exchange(PoolCall(_member(settle_s=1.0), [PoolTake(A, "a")]))
     for key in ("present", "state", "crawls", f"address:{A}"):
         assert 0 < int(redis.ask("PTTL", f"{{lycosa}}:{key}")) < 3000

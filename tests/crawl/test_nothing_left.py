@@ -98,6 +98,7 @@ class _Waiting:
         self.table = AddressTable(None, CONFIG.politeness)
         self._inner = MachineAddresses(self.table)
         self.record_start, self.close = self._inner.record_start, self._inner.close
+        self.describe_slot = self._inner.describe_slot
 
     async def take_slot(self, address: str, now: float) -> float:
         await asyncio.sleep(0)

@@ -40,7 +40,7 @@ class PoolServer:
     """One server of the pool. ``clock_us`` is its clock, ``name`` the name of its life."""
 
     def __init__(self, name: str, clock_us: Callable[[], int]) -> None:
-        self.name, self._clock_us = name, clock_us
+        self.name, self.clock_us = name, clock_us
         self._server, self._since, self._last = "", 0, 0
         self._present: dict[str, int] = {}  # until when, by member
         # by crawl: number of shards, settling time, when it called last
@@ -49,11 +49,11 @@ class PoolServer:
 
     def empty(self) -> None:
         """Lose everything, as ``FLUSHALL`` does."""
-        self.__init__(self.name, self._clock_us)  # type: ignore[misc]  # the same server, new data
+        self.__init__(self.name, self.clock_us)  # type: ignore[misc]  # the same server, new data
 
     def answer(self, call: PoolCall, deadline_us: int) -> PoolAnswer:
         """Perform a call, as the script does."""
-        now = self._clock_us()
+        now = self.clock_us()
         if now > deadline_us:
             return PoolAnswer(self.name, now, is_late=True)
         unsettled, expected = self._enter(call, now)

@@ -83,7 +83,7 @@ class PooledAddresses:
         self._counted = {} if worker.is_first else {"": now + ABSENT_S}
         self._is_shared = self._answers = self._is_new = self._leaves = False
         self._rests_until = now + self._divided.address_delay_s
-        self.use = PoolUse(PoolState.AWAY, clock.wall(), "it was not asked yet")
+        self.use = PoolUse(PoolState.DIVIDED, clock.wall(), "it was not asked yet")
         local.set_limits(self._divided.address_delay_s, self._divided.address_slots)
         self._running = asyncio.get_running_loop().create_task(self._run())
         self._running.add_done_callback(self._fail_asked)
@@ -228,8 +228,10 @@ class PooledAddresses:
             await self._exchange()
             if not self._asked and not self._leaves:
                 self._wake.clear()
+                # not wait_for, which ignores a cancellation that comes together with the event
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), _CALL_S)
+                    async with asyncio.timeout(_CALL_S):
+                        await self._wake.wait()
         if self._answers:
             await self._exchange()
 
