@@ -8,7 +8,7 @@ last of its file. Lines are text, with fields separated by tabs and times in who
     R  version  boot  run  wall  monotonic  term  place
         head of each file
     B  number  monotonic  wall  kind  address  host  url  [slot]
-        a request begins; ``slot`` says how its address's slot was given, in a cluster with Redis
+        a request begins; ``slot`` (``PoolTime``) says how its address's slot was given, with Redis
     E  number  monotonic  wall  outcome  status  duration  delay
         the request ended; the host then rests for this delay
     S  monotonic  wall

@@ -28,6 +28,7 @@ from typing import Protocol
 
 import msgspec
 
+from lycosa.model.pool_time import PoolTime
 from lycosa.politeness.address_pool import (
     ABSENT_S,
     ANSWER_S,
@@ -144,19 +145,14 @@ class PooledAddresses:
             self._send(PoolFree(address, slot.name, slot.has_started))
 
     def describe_slot(self, address: str, at: float) -> SlotNote:
-        """What holds for a slot of ``address`` whose request starts at ``at``.
-
-        The text is ``shared`` or ``divided``, the server, its time in microseconds and the width of
-        the interval before it in which the start was.
-        """
+        """What holds for a slot of ``address`` whose request starts at ``at`` (``PoolTime``)."""
         slot = next((each for each in self._held[address] if not each.has_started), None)
         note = self._local.describe_slot(address, at)
         if slot is None or not slot.is_recorded:
             return note
-        how = PoolState.SHARED if slot.is_shared else PoolState.DIVIDED
-        times = f"{self._times.latest_us(at)}:{self._times.width_us}"
+        times = self._times.latest_us(at), self._times.width_us
         late_s = START_S if slot.is_shared else note.late_s
-        return SlotNote(late_s, f"{how.value}:{self._server[:12]}:{times}")
+        return SlotNote(late_s, PoolTime(slot.is_shared, self._server[:12], *times).text())
 
     def close(self) -> None:
         """Free all slots. The pool frees its own when their time is over."""

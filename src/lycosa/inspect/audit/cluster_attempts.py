@@ -4,15 +4,14 @@ Requests of a host come from the owners of its shard, one after the other, so ea
 by itself, its owners in the order of their terms. Between requests of one machine the monotonic
 clock decides. Between two machines wall clocks do: a node is refused when its clock differs by more
 than some seconds from the coordinator's, so two of them may differ by twice as much. Each node has
-a table of addresses of its own, so addresses are judged for each of them.
+a table of addresses of its own, so addresses are judged for each of them. Requests that got their
+slots from Redis are judged over all nodes as well, by the clock of Redis, which each of them names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-
-import msgspec
 
 from lycosa.attempts import Attempt
 from lycosa.attempts.coverage import UnprovenTime, read_logged_file, unproven_times
@@ -22,6 +21,7 @@ from lycosa.cluster.rules import ClusterRules
 from lycosa.config.sections import PolitenessSection
 from lycosa.inspect.audit.politeness import PolitenessChecks
 from lycosa.inspect.audit.report import OnAuditProgress
+from lycosa.politeness.address_pool import divided
 
 NODE_CLOCKS_S = 2 * ClusterRules().clock_off_s
 """By how much the clocks of two nodes may differ."""
@@ -41,12 +41,8 @@ class ClusterPoliteness:
         want_hosts: bool,
         progress: OnAuditProgress,
     ) -> None:
-        divided = msgspec.structs.replace(
-            section,
-            address_delay_s=section.address_delay_s * nodes,
-            address_slots=max(section.address_slots // nodes, 1),
-        )
-        self.checks = PolitenessChecks(divided, want_hosts, progress)
+        self.checks = PolitenessChecks(divided(section, nodes), want_hosts, progress)
+        self.checks.shared = section
         self.checks.clock_tolerance_s = NODE_CLOCKS_S
         self.unproven: list[UnprovenTime] = []
 

@@ -32,7 +32,7 @@ class PolitenessChecks:
     Memory is 16 bytes an attempt, and one attempt a host. For a running crawl, ``until`` limits the
     checks to requests that began before that wall time (seconds). The logs of its workers are read
     one after the other, so a request that is open in one may have ended before the last request of
-    another began.
+    another began. ``shared`` are the limits for slots that the address pool gave.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class PolitenessChecks:
             "addresses: time between two starts and simultaneous requests, against the settings",
         )
         self.paces: dict[str, HostPace] = {}
-        self._section = section
+        self._section = self.shared = section
         self._want_hosts = want_hosts
         self._progress, self._until = progress, until
-        self._read = 0
+        self._read = self._pooled = 0
         self._second_addresses = 0
         self._damaged: dict[str, int] = {}
         self.clock_tolerance_s = 0.0
@@ -72,11 +72,14 @@ class PolitenessChecks:
 
     def check_attempts(self, attempts: Iterable[Attempt]) -> None:
         """Check all attempts, those of each host in the order of their ends."""
-        uses = address_use(self._each(attempts))
-        for use in uses:
+        for use in address_use(self._each(attempts)):
             place = f" from {use.place}" if use.place else ""
+            if use.server:
+                place = f" from all machines, by Redis {use.server}"
+                self._pooled += use.requests
             told = f"{use.address}, {use.requests} requests{place}"
-            delay, slots = self._section.address_delay_s, self._section.address_slots
+            section = self.shared if use.is_shared else self._section
+            delay, slots = section.address_delay_s, section.address_slots
             self.addresses.expect(
                 use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
                 f"{told}: two starts {use.least_gap_s:.6f} s apart; the setting is {delay:g} s",
@@ -88,6 +91,11 @@ class PolitenessChecks:
         self._tell()
 
     def _tell(self) -> None:
+        if self._pooled:
+            self.addresses.add_note(
+                f"{self._pooled} requests got their slots from Redis, and are compared over all"
+                " machines by its clock"
+            )
         if self._second_addresses:
             self.hosts.add_note(
                 f"{self._second_addresses} requests went to a second address of a host without a"
