@@ -13,14 +13,14 @@ import pytest
 from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.address_pool import (
     MICRO,
+    FreedSlot,
     PoolAway,
     PoolCall,
-    PoolFree,
     PoolMember,
     PoolRequest,
-    PoolStart,
-    PoolTake,
     PoolWorker,
+    StartedSlot,
+    WantedSlot,
 )
 from lycosa.politeness.memory_pool import PoolServer
 from lycosa.redis import RedisPool, check_redis
@@ -88,12 +88,12 @@ def _request(chance: random.Random, slots: list[tuple[str, str]], name: str) -> 
     if kind == 0 or not slots:
         address = f"192.0.2.{chance.randrange(4)}"
         slots.append((address, name))
-        return PoolTake(address, name)
+        return WantedSlot(address, name)
     address, slot = chance.choice(slots)
     if kind == 1:
-        return PoolStart(address, slot, chance.randrange(3000))
+        return StartedSlot(address, slot, chance.randrange(3000))
     slots.remove((address, slot))
-    return PoolFree(address, slot, chance.random() < 0.7)
+    return FreedSlot(address, slot, chance.random() < 0.7)
 
 
 async def test_a_call_after_its_deadline_has_no_effect(pool: RedisPool) -> None:
@@ -145,7 +145,7 @@ async def test_a_server_that_stands_still_is_away_within_the_limit(
     try:
         began = time.monotonic()
         with pytest.raises(PoolAway, match="no answer in time") as away:
-            await pool.exchange(PoolCall(_member(), [PoolTake(A, "a")]))
+            await pool.exchange(PoolCall(_member(), [WantedSlot(A, "a")]))
         assert away.value.server == server
         with pytest.raises(PoolAway, match="no answer in time") as away:
             await pool.exchange(PoolCall(_member()))
@@ -157,7 +157,7 @@ async def test_a_server_that_stands_still_is_away_within_the_limit(
 
 
 async def test_everything_expires_when_it_is_not_used(pool: RedisPool, redis: RedisServers) -> None:
-    await pool.exchange(PoolCall(_member(settle_s=1.0), [PoolTake(A, "a")]))
+    await pool.exchange(PoolCall(_member(settle_s=1.0), [WantedSlot(A, "a")]))
     for key in ("present", "state", "crawls", f"address:{A}"):
         assert 0 < int(redis.ask("PTTL", f"{{lycosa}}:{key}")) < 3000
     await pool.close()

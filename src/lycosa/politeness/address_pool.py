@@ -16,7 +16,7 @@ any event by which it may have missed some (another server answers, its data are
 absent, a worker sent requests without it), workers use the divided limits and record their requests
 in the pool, until the longest request has ended (``PoolMember.settle_us``).
 
-A slot that was granted and not reported as started counts as starting ``LATE_S`` later: an answer
+A slot that was granted and not reported as started counts as starting ``GRANT_S`` later: an answer
 may take so long, and a request that does not start within it needs a new slot. All times of the
 pool are microseconds on its own clock; a call that arrives after its ``deadline_us`` has no effect.
 """
@@ -35,13 +35,13 @@ ANSWER_S = 0.25
 """How long a worker waits for the pool's answer."""
 START_S = 0.1
 """How long after the worker has its answer the request may start."""
-LATE_S = ANSWER_S + START_S
+GRANT_S = ANSWER_S + START_S
 """How long after its grant a request may start."""
 PRESENT_S = 4.0
 """How long after its last call a worker counts as present."""
-STEP_S = 1.0
+SET_BACK_S = 1.0
 """A clock of the pool that goes back by more than this is noticed by the pool itself."""
-ABSENT_S = PRESENT_S + 2 * ANSWER_S + STEP_S
+ABSENT_S = PRESENT_S + 2 * ANSWER_S + SET_BACK_S
 """How long after a worker has sent a call the pool may still count it as present.
 
 A call takes effect at most two answers after it was sent, because its deadline is computed from the
@@ -68,14 +68,14 @@ class PoolUse(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class PoolTake(msgspec.Struct, frozen=True):
+class WantedSlot(msgspec.Struct, frozen=True):
     """Asks for a slot of ``address``, which will be named ``slot``."""
 
     address: str
     slot: str
 
 
-class PoolStart(msgspec.Struct, frozen=True):
+class StartedSlot(msgspec.Struct, frozen=True):
     """The request of the slot started ``age_us`` before the call was sent."""
 
     address: str
@@ -83,7 +83,7 @@ class PoolStart(msgspec.Struct, frozen=True):
     age_us: int
 
 
-class PoolFree(msgspec.Struct, frozen=True):
+class FreedSlot(msgspec.Struct, frozen=True):
     """The request of the slot has ended; ``was_sent`` says that there was one.
 
     If there was none, the start before it counts again.
@@ -94,7 +94,7 @@ class PoolFree(msgspec.Struct, frozen=True):
     was_sent: bool
 
 
-PoolRequest = PoolTake | PoolStart | PoolFree
+PoolRequest = WantedSlot | StartedSlot | FreedSlot
 
 
 class PoolMember(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ class PoolAnswer(msgspec.Struct, frozen=True):
     """The pool's answer.
 
     ``server`` names the life of the server that answered, ``now_us`` is its time. ``waits_us`` has
-    an entry for each ``PoolTake``: 0 when the slot is taken, else the time to wait. ``is_late``:
+    an entry for each ``WantedSlot``: 0 when the slot is taken, else the time to wait. ``is_late``:
     the call arrived after its deadline and had no effect. ``present`` of ``expected`` workers are
     present; the pool knows all requests ``unsettled_us`` from now.
     """
@@ -238,7 +238,7 @@ class PoolWorker(msgspec.Struct, frozen=True):
 
     def member(self) -> PoolMember:
         """The worker as the pool knows it."""
-        slot_s = self.total_s + LATE_S + ABSENT_S
+        slot_s = self.total_s + GRANT_S + ABSENT_S
         settle_s = max(slot_s, divided(self.section, self.nodes).address_delay_s)
         return PoolMember(
             self.crawl,
@@ -264,5 +264,5 @@ def wait_for_start_us(now_us: int, start_us: int, is_reported: bool, delay_us: i
     due_us = start_us + delay_us
     if is_reported or due_us > now_us:
         return max(due_us - now_us, 0)
-    last_us = due_us + int(LATE_S * MICRO) - now_us
+    last_us = due_us + int(GRANT_S * MICRO) - now_us
     return max(min(last_us, int(_UNREPORTED_S * MICRO)), 0)

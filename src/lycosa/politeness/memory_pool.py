@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lycosa.politeness.address_pool import (
-    LATE_S,
+    GRANT_S,
     MICRO,
     PRESENT_S,
-    STEP_S,
+    SET_BACK_S,
+    FreedSlot,
     PoolAnswer,
     PoolCall,
-    PoolFree,
     PoolMember,
-    PoolStart,
-    PoolTake,
+    StartedSlot,
+    WantedSlot,
     wait_for_slot_us,
     wait_for_start_us,
 )
@@ -62,9 +62,9 @@ class PoolServer:
         waits = []
         for request in call.requests:
             address = self._addresses.setdefault(request.address, _PooledAddress())
-            if isinstance(request, PoolTake):
+            if isinstance(request, WantedSlot):
                 waits.append(_take(address, request, call.member, now, is_shared))
-            elif isinstance(request, PoolStart):
+            elif isinstance(request, StartedSlot):
                 _start(address, request, now)
             else:
                 _free(address, request)
@@ -83,7 +83,7 @@ class PoolServer:
     def _enter(self, call: PoolCall, now: int) -> tuple[int, int]:
         """Note that the caller is present; returns when all is known, and how many are expected."""
         member = call.member
-        if self._server != self.name or now + int(STEP_S * MICRO) < self._last:
+        if self._server != self.name or now + int(SET_BACK_S * MICRO) < self._last:
             self._present.clear()
             self._crawls.clear()
             self._server, self._since = self.name, now
@@ -111,7 +111,7 @@ def _name(member: PoolMember) -> str:
 
 
 def _take(
-    address: _PooledAddress, request: PoolTake, member: PoolMember, now: int, is_shared: bool
+    address: _PooledAddress, request: WantedSlot, member: PoolMember, now: int, is_shared: bool
 ) -> int:
     for slot, until in list(address.slots.items()):
         if until <= now:
@@ -129,20 +129,20 @@ def _take(
             return wait
     address.before = start
     if start is not None and address.granted:
-        address.before = min(start + int(LATE_S * MICRO), now)
+        address.before = min(start + int(GRANT_S * MICRO), now)
     address.start, address.granted = now, request.slot
     address.slots[request.slot] = now + member.slot_us
     return 0
 
 
-def _start(address: _PooledAddress, request: PoolStart, now: int) -> None:
+def _start(address: _PooledAddress, request: StartedSlot, now: int) -> None:
     at = now - request.age_us
     address.start = at if address.start is None else max(address.start, at)
     if address.granted == request.slot:
         address.granted, address.before = "", None
 
 
-def _free(address: _PooledAddress, request: PoolFree) -> None:
+def _free(address: _PooledAddress, request: FreedSlot) -> None:
     address.slots.pop(request.slot, None)
     if address.granted == request.slot and not request.was_sent:
         address.start, address.before, address.granted = address.before, None, ""

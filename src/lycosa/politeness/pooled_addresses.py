@@ -35,17 +35,17 @@ from lycosa.politeness.address_pool import (
     MICRO,
     START_S,
     AddressPool,
+    FreedSlot,
     PoolAnswer,
     PoolAway,
     PoolCall,
     PoolClock,
-    PoolFree,
     PoolRequest,
-    PoolStart,
     PoolState,
-    PoolTake,
     PoolUse,
     PoolWorker,
+    StartedSlot,
+    WantedSlot,
     divided,
 )
 from lycosa.ports import Addresses, Clock, SlotNote
@@ -103,19 +103,19 @@ class PooledAddresses:
         self._numbers += 1
         slot = _Held(f"{self._name}{self._numbers}", self._answers)
         if slot.is_recorded:
-            given = await self._ask(PoolTake(address, slot.name))
+            given = await self._ask(WantedSlot(address, slot.name))
             if given is None or given.wait_us:
                 return _AGAIN_S if given is None else given.wait_us / MICRO
             slot.is_shared = given.is_shared
             is_late = self._clock.monotonic() - given.sent > ANSWER_S
             if is_late or given.is_shared is not self._is_shared:
-                self._send(PoolFree(address, slot.name, was_sent=False))
+                self._send(FreedSlot(address, slot.name, was_sent=False))
                 return _AGAIN_S
         now = self._clock.monotonic()
         wait_s = self._rest_s(now) or await self._local.take_slot(address, now)
         if wait_s > 0:
             if slot.is_recorded:
-                self._send(PoolFree(address, slot.name, was_sent=False))
+                self._send(FreedSlot(address, slot.name, was_sent=False))
             return wait_s
         self._is_new = self._is_new or not slot.is_recorded
         self._held.setdefault(address, []).append(slot)
@@ -142,7 +142,7 @@ class PooledAddresses:
         if not held:
             del self._held[address]
         if slot.is_recorded and self._answers:
-            self._send(PoolFree(address, slot.name, slot.has_started))
+            self._send(FreedSlot(address, slot.name, slot.has_started))
 
     def describe_slot(self, address: str, at: float) -> SlotNote:
         """What holds for a slot of ``address`` whose request starts at ``at`` (``PoolTime``)."""
@@ -199,7 +199,7 @@ class PooledAddresses:
 
     # -- the loop
 
-    async def _ask(self, request: PoolTake) -> _Given | None:
+    async def _ask(self, request: WantedSlot) -> _Given | None:
         """What the pool gives; ``None`` when there is no answer."""
         if self._running.done():
             self._running.result()
@@ -212,10 +212,10 @@ class PooledAddresses:
         except asyncio.CancelledError:
             # It may be on its way; a slot that was not taken is freed without effect.
             self._asked = [each for each in self._asked if each[1] is not given]
-            self._send(PoolFree(request.address, request.slot, was_sent=False))
+            self._send(FreedSlot(request.address, request.slot, was_sent=False))
             raise
 
-    def _send(self, request: PoolFree | _Started) -> None:
+    def _send(self, request: FreedSlot | _Started) -> None:
         self._asked.append((request, None))
         self._wake.set()
 
@@ -312,7 +312,7 @@ class _Started(msgspec.Struct, frozen=True):
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """The answer to a ``PoolTake``, in a call that was sent at the moment ``sent``."""
+    """The answer to a ``WantedSlot``, in a call that was sent at the moment ``sent``."""
 
     wait_us: int
     is_shared: bool
@@ -326,7 +326,7 @@ def _aged(request: _Asked, sent: float) -> PoolRequest:
     if not isinstance(request, _Started):
         return request
     age_us = max(int((sent - request.at) * MICRO), 0)
-    return PoolStart(request.address, request.slot, age_us)
+    return StartedSlot(request.address, request.slot, age_us)
 
 
 def _tell(
@@ -337,7 +337,7 @@ def _tell(
     """Give the takes of a call their answers."""
     waits = iter(answer.waits_us if answer is not None else ())
     for request, future in asked:
-        if isinstance(request, PoolTake):
+        if isinstance(request, WantedSlot):
             wait = next(waits, None)
             if future is not None and not future.done():
                 is_shared = answer is not None and answer.is_shared

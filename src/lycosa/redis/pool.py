@@ -26,17 +26,17 @@ from lycosa.config.cluster_file import RedisSection
 from lycosa.network import split_address
 from lycosa.politeness.address_pool import (
     ANSWER_S,
-    LATE_S,
+    GRANT_S,
     MICRO,
     PRESENT_S,
-    STEP_S,
+    SET_BACK_S,
     PoolAnswer,
     PoolAway,
     PoolCall,
     PoolClock,
     PoolRequest,
-    PoolStart,
-    PoolTake,
+    StartedSlot,
+    WantedSlot,
 )
 from lycosa.ports import Clock
 
@@ -184,15 +184,15 @@ def _heads(call: PoolCall) -> Sequence[Any]:
         int(call.is_new),
         int(call.leaves),
         int(PRESENT_S * MICRO),
-        int(STEP_S * MICRO),
-        int(LATE_S * MICRO),
+        int(SET_BACK_S * MICRO),
+        int(GRANT_S * MICRO),
     )
 
 
 def _parts(request: PoolRequest) -> Sequence[Any]:
-    if isinstance(request, PoolTake):
+    if isinstance(request, WantedSlot):
         return "T", request.slot, ""
-    if isinstance(request, PoolStart):
+    if isinstance(request, StartedSlot):
         return "S", request.slot, request.age_us
     return "F", request.slot, int(request.was_sent)
 
