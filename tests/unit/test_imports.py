@@ -29,7 +29,7 @@ LAYERS = [
     TOOLS,
     STAGES,
     ["folder"],
-    ["shard", "cluster"],
+    ["shard", "cluster", "calls"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["cli"],
