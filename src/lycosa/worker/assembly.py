@@ -165,7 +165,7 @@ def assemble(
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
     since = shard.last.settings if shard.last else 0
-    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing)
+    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing, stages.capturing)
     calls = _call_desk(owned, stages, worker)
 
     def close() -> None:
