@@ -121,9 +121,7 @@ class CrawlService(Protocol):
         """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
         ...
 
-    async def lease(
-        self, holder: str, most: int, lease_s: float, wait_s: float
-    ) -> list[LeasedUrl]:
+    async def lease(self, holder: str, most: int, lease_s: float, wait_s: float) -> list[LeasedUrl]:
         """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one."""
         ...
 
