@@ -161,9 +161,9 @@ class CrawlService:
         for each in found:
             if each.total_bytes >= 0:
                 return each
-        for each in replies:
-            if isinstance(each, OwnerSilent):
-                raise each
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
         return found[0] if found else ContentFound(b"{}")
 
     async def dead_letters(self, query: DeadLettersQuery) -> Listing:
@@ -198,9 +198,9 @@ class CrawlService:
         replies = await self._gathered(
             lambda partition: self._told(partition, decision, DecisionAnswer), partitions
         )
-        for each in replies:
-            if isinstance(each, OwnerSilent):
-                raise each
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
         return DecisionAnswer(
             sum(each.changed for each in replies if isinstance(each, DecisionAnswer))
         )
