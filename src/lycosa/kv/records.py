@@ -31,6 +31,8 @@ are sorted:
     ``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
     ``Z number6``               a dead letter, in the order of their numbers; ``z host8 url8`` has
                                 the operators' decisions (module ``frontier.dead_letters``)
+    ``K number6``               a decision of an operator (module ``frontier.decision_log``)
+    ``E host8 url8``            the lease of an outside fetcher (module ``frontier.outside_leases``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================
@@ -253,6 +255,14 @@ def letter_key(number: int) -> bytes:
 
 def decision_key(host8: bytes, url8: bytes) -> bytes:
     return b"z" + host8 + url8
+
+
+def action_key(number: int) -> bytes:
+    return b"K" + number.to_bytes(SEQ_BYTES, "big")
+
+
+def outside_key(host8: bytes, url8: bytes) -> bytes:
+    return b"E" + host8 + url8
 
 
 def sitemap_key(url8: bytes) -> bytes:

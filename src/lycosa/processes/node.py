@@ -62,7 +62,10 @@ class Listener(Protocol):
 class Node:
     """The workers of one run over a crawl folder, on this machine."""
 
-    def __init__(self, session: Session, plan: MemoryPlan, listener: Listener) -> None:
+    def __init__(
+        self, session: Session, plan: MemoryPlan, listener: Listener, is_called: bool = False
+    ) -> None:
+        """With ``is_called`` a worker that is alone listens too, for callers."""
         self._session = session
         self._memory = plan
         self._listener = listener
@@ -74,7 +77,7 @@ class Node:
             self.workers.handles[number] = WorkerHandle(
                 number, owned, session.lock_filenos, self._hear_worker
             )
-        self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
+        self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 or is_called else None
         self._plugins = registered()
 
     def __repr__(self) -> str:
