@@ -32,6 +32,7 @@ LAYERS = [
     ["shard", "cluster", "calls"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
+    ["api"],
     ["cli"],
 ]
 LAYERS += [["__main__"]]
