@@ -21,7 +21,7 @@ class AppliedSettings:
     """One per worker.
 
     ``config`` is the configuration of the start, ``committed`` the version that the shard's last
-    commit names.
+    commit names. The attribute ``config`` is the present configuration.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class AppliedSettings:
     ) -> None:
         self._config, self._committed = config, committed
         self._worker, self._frontier, self._pacing = worker, frontier, pacing
-        self.version = 0
+        self.config, self.version = config, 0
         worker.committer.settings = committed
 
     def __repr__(self) -> str:
@@ -53,6 +53,7 @@ class AppliedSettings:
             self._frontier.longest_wait_s, longest_wait(config.politeness)
         )
         self._worker.use_slots(config.fetch.slots)
+        self.config = config
         self.version = version
         self._worker.committer.settings = max(version, self._committed)
         self._worker.lacks_settings = version < self._committed
