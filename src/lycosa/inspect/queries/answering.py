@@ -8,7 +8,7 @@ one piece is read, and where the budget ends, the answer says so and how to go o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ from lycosa.calls import (
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.queries.captures import capture_at, captures_of, content_of
+from lycosa.inspect.queries.decisions import decisions_about, decisions_behind
 from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders
 from lycosa.inspect.queries.host_rows import last_fetches, state_named, whole_host
 from lycosa.inspect.queries.hosts import HostLister
@@ -107,7 +108,7 @@ class StateAnswers:
             case DeadLettersQuery():
                 return asked.letters(question)
             case ActionsQuery():
-                return asked.found([])
+                return asked.actions(question)
 
     def _hosts(self, asked: _Asked, query: HostsQuery) -> CallReply:
         if query.sort not in ("name", *HOST_ORDERS):
@@ -137,6 +138,10 @@ class StateAnswers:
             for number, asked_at in self._wanted.items()
             if now - asked_at < _WANTED_S and self._orders[number].is_stale(now)
         ]
+
+    def is_new(self, partitions: Sequence[int]) -> bool:
+        """Whether the hosts of one of these were never read to the end, so somebody waits."""
+        return any(not self._orders[number].is_complete for number in partitions)
 
     def read_orders(self, source: CrawlView, partition: int, budget: TimeBudget) -> None:
         """Continue reading the hosts of a partition for its orders."""
@@ -179,11 +184,12 @@ class _Asked(msgspec.Struct, frozen=True):
             return self.found([])
         entry = HostEntry(self.view.number, host8, record)
         row = whole_host(self.reader, self.view, entry, self.saved, self.now)
-        is_partial = False
+        row["decisions"], row["fetches"], is_partial = [], [], False
         try:
+            row["decisions"] = decisions_about(self.view, name)
             row["fetches"] = last_fetches(self.reader, self.view, entry)
         except OutOfTime:
-            row["fetches"], is_partial = [], True
+            is_partial = True
         return self.found([row], is_partial=is_partial)
 
     def host_urls(self, query: HostUrlsQuery) -> Found:
@@ -278,6 +284,19 @@ class _Asked(msgspec.Struct, frozen=True):
                     return self.found(rows, lister.position)
         except OutOfTime:
             return self.found(rows, lister.position, is_partial=True)
+        return self.found(rows)
+
+    def actions(self, query: ActionsQuery) -> Found:
+        rows: list[dict[str, Any]] = []
+        cursor = query.after
+        try:
+            for row in decisions_behind(self.view, query.after):
+                rows.append(row)
+                cursor = row["cursor"]
+                if len(rows) >= min(query.most, MOST_ROWS):
+                    return self.found(rows, cursor)
+        except OutOfTime:
+            return self.found(rows, cursor, is_partial=True)
         return self.found(rows)
 
 

@@ -73,6 +73,9 @@ def whole_host(
         address=record.address,
         importance=round(record.importance, 4),
         refused={Reason(number).label: times for number, times in record.refused.items()},
+        pause={"by": record.pause.by, "at": record.pause.date_us / 1e6, "why": record.pause.why}
+        if record.pause
+        else None,
         errands=len(record.errands),
         questions=len(record.questions),
     )
