@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lycosa.kafka.log_reader import KafkaInboxReader, KafkaLogReader
     from lycosa.kafka.new_log import FirstCommit, NewLogTaken, begin_log
     from lycosa.kafka.post import KafkaPost
-    from lycosa.kafka.topics import Topics
+    from lycosa.kafka.topics import Topics, crawl_topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
 else:
     __getattr__ = late_names(
@@ -31,7 +31,7 @@ else:
             "log_reader": "KafkaInboxReader KafkaLogReader",
             "new_log": "FirstCommit NewLogTaken begin_log",
             "post": "KafkaPost",
-            "topics": "Topics",
+            "topics": "Topics crawl_topics",
             "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
         },
     )
@@ -56,6 +56,7 @@ __all__ = [
     "Topics",
     "begin_log",
     "check_topics",
+    "crawl_topics",
     "make_topics",
     "missing_topics",
 ]

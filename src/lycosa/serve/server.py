@@ -68,7 +68,10 @@ def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
 
 
 class CoordinatorServer:
-    """The port of one coordinator. A caller that left may come back for ``left_s``."""
+    """The port of one coordinator. A caller that left may come back for ``left_s``.
+
+    Nodes that were started for another ``generation`` of the crawl are refused.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,9 @@ class CoordinatorServer:
         read_limits: ReadLimits,
         tell: TellOperator,
         left_s: float = _LEFT_S,
+        generation: str = "",
     ) -> None:
+        self._generation = generation
         self._given, self._runner = given, runner
         self._read_limits, self._tell, self._left_s = read_limits, tell, left_s
         self._tasks: set[asyncio.Task[None]] = set()
@@ -181,6 +186,11 @@ class CoordinatorServer:
             return (
                 f"this coordinator uses protocol {PROTOCOL}, not {hello.protocol}: install the same"
                 " version of lycosa on all machines"
+            )
+        if hello.role == "node" and hello.generation != self._generation:
+            return (
+                "the crawl was imported into other shards after this node or this coordinator was"
+                " started; start the older one again, with the same shards in cluster.toml"
             )
         if hello.role == "node":
             return self._runner.nodes.refusal(hello.name)
