@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lycosa.kafka.inbound import KafkaInbound
     from lycosa.kafka.log import KafkaLog
     from lycosa.kafka.log_reader import KafkaInboxReader, KafkaLogReader
+    from lycosa.kafka.new_log import FirstCommit, NewLogTaken, begin_log
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.topics import Topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
@@ -28,6 +29,7 @@ else:
             "inbound": "KafkaInbound",
             "log": "KafkaLog",
             "log_reader": "KafkaInboxReader KafkaLogReader",
+            "new_log": "FirstCommit NewLogTaken begin_log",
             "post": "KafkaPost",
             "topics": "Topics",
             "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
@@ -40,6 +42,7 @@ __all__ = [
     "ControlDamaged",
     "ControlState",
     "Finding",
+    "FirstCommit",
     "KafkaAway",
     "KafkaClient",
     "KafkaControl",
@@ -49,7 +52,9 @@ __all__ = [
     "KafkaLogReader",
     "KafkaPost",
     "KafkaSettings",
+    "NewLogTaken",
     "Topics",
+    "begin_log",
     "check_topics",
     "make_topics",
     "missing_topics",
