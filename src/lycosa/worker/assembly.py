@@ -104,6 +104,7 @@ class Assembled(msgspec.Struct, frozen=True):
     robots: Robots
     clock: CrawlClock
     live: AppliedSettings
+    stages: Stages
     close: Callable[[], None]
 
 
@@ -169,7 +170,18 @@ def assemble(
 
     intake, store, robots = stages.intake, stages.store, stages.robots
     return Assembled(
-        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, live, close
+        worker,
+        intake,
+        pipeline,
+        sender,
+        store,
+        delivery,
+        permits,
+        robots,
+        clock,
+        live,
+        stages,
+        close,
     )
 
 
