@@ -243,7 +243,7 @@ def _row(found: RescuedShard) -> tuple[object, ...]:
 def _remarks(found: RescuedShard) -> Iterator[str]:
     shard = f"shard {found.shard}"
     if found.snapshot is None:
-        yield f"{shard}: it has no snapshot that is complete, so it was made from its captures alone"
+        yield f"{shard}: it has no complete snapshot, so it was made from its captures alone"
     elif found.newest is not None and found.newest != found.snapshot:
         yield (
             f"{shard}: its newest snapshot (term {found.newest.term}, commit"

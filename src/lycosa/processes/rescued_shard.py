@@ -117,9 +117,8 @@ class ShardRescue:
             closed: list[str] = []
             if not is_dry:
                 closed = self._segments.close_left(lengths, partial(find_alike, data.table.get))
-                save_first_snapshot(
-                    self._place.snapshots(self._shard), self._shard, data, self._mark
-                )
+        if not is_dry:
+            self._save()
         return RescuedShard(
             self._shard,
             self._remains.snapshot,
@@ -151,6 +150,14 @@ class ShardRescue:
         new = self._places - self._remains.places
         table.write({joined_key(url): b"" for url in new})
         return sum(len(rows) for rows in self._remains.numbers.waiting.values())
+
+    def _save(self) -> None:
+        place = self._place.snapshots(self._shard)
+        data = place.open_partition(self._shard)
+        try:
+            save_first_snapshot(place, self._shard, data, self._mark)
+        finally:
+            data.close()
 
     # -- captures
 
