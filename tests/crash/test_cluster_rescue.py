@@ -7,7 +7,6 @@ socket whose own log says what was requested.
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import time
