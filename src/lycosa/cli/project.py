@@ -111,9 +111,9 @@ def run(place: CrawlPlace, options: ProjectOptions) -> int:
 def _follow(source: ProjectorSource, options: ProjectOptions) -> int:
     import msgspec
 
-    from lycosa.project import Projector, Registry
+    from lycosa.project import PostgresPlace, Projector, Registry
 
-    registry = Registry(options.dsn, options.schema, source.origin)
+    registry = Registry(PostgresPlace(options.dsn, options.schema), source.origin)
     shown = _Shown(registry.place)
     tell = shown.print_json if options.as_json and not options.is_once else shown.show
     try:
