@@ -1,6 +1,6 @@
 """Copies of what a crawl commits, kept up to date: URL state in databases, rows as feeds.
 
-``postgres_tables`` needs the extra ``lycosa[postgres]``, ``cassandra_tables`` ``lycosa[cassandra]``
+``postgres_tables`` needs the extra ``lycosa[postgres]``, ``cassandra_place`` ``lycosa[cassandra]``
 and ``cluster_source`` ``lycosa[cluster]``, so the names are imported when they are used.
 """
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lycosa.system.late_names import late_names
 
 if TYPE_CHECKING:
-    from lycosa.project.cassandra_tables import CassandraPlace
+    from lycosa.project.cassandra_place import CassandraPlace
     from lycosa.project.cluster_source import ClusterSource
     from lycosa.project.feed_file import FeedFile, FeedFileError
     from lycosa.project.feed_position import BadPosition
@@ -24,7 +24,7 @@ else:
     __getattr__ = late_names(
         __name__,
         {
-            "cassandra_tables": "CassandraPlace",
+            "cassandra_place": "CassandraPlace",
             "cluster_source": "ClusterSource",
             "feed_file": "FeedFile FeedFileError",
             "feed_position": "BadPosition",
