@@ -33,14 +33,16 @@ from lycosa.project.cassandra_tables import CassandraTables
 from lycosa.project.tables import REGISTRY_FORMAT, RegistryError, check_owner
 from lycosa.shard.view import CrawlOrigin
 
-URL_BUCKETS = 16
-"""Parts of each host's URLs in a new registry: a part of ten million URLs has 100 MB."""
+_BUCKETS = 16
 
 
 class CassandraPlace:
-    """A keyspace as a ``RegistryPlace``. Raises ``RegistryError``."""
+    """A keyspace as a ``RegistryPlace``. Raises ``RegistryError``.
 
-    def __init__(self, dsn: str, keyspace: str, buckets: int = URL_BUCKETS) -> None:
+    A new registry stores the URLs of a host in ``buckets`` parts.
+    """
+
+    def __init__(self, dsn: str, keyspace: str, buckets: int = _BUCKETS) -> None:
         self._address, self._keyspace = parsed_address(dsn), checked_keyspace(keyspace)
         self._buckets = buckets
 
