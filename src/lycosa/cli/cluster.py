@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli import cluster_control, cluster_status
+from lycosa.cli import cluster_control, cluster_rescue, cluster_status
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
@@ -77,9 +77,10 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
     from lycosa.kafka import check_topics, make_topics
 
     config = _config(given, store, config_file, pairs)
-    made = make_topics(client, topics_of(given))
+    topics = topics_of(given, store)
+    made = make_topics(client, topics)
     findings: list[Finding | RedisFinding] = [
-        *check_topics(client, topics_of(given)),
+        *check_topics(client, topics),
         *redis_findings(given),
     ]
     return _report(given, made, findings, _store(given, store, config), as_json)
@@ -99,7 +100,7 @@ def check(file: Path, as_json: bool) -> int:
     from lycosa.kafka import check_topics
 
     findings: list[Finding | RedisFinding] = [
-        *check_topics(client, topics_of(given)),
+        *check_topics(client, topics_of(given, store)),
         *_crawl_findings(given, store),
         *redis_findings(given),
     ]
@@ -107,6 +108,7 @@ def check(file: Path, as_json: bool) -> int:
 
 
 command.add_command(cluster_status.status)
+command.add_command(cluster_rescue.rescue)
 for _each in cluster_control.COMMANDS:
     command.add_command(_each)
 
