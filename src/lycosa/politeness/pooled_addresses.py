@@ -11,8 +11,9 @@ two holds is decided by the pool's last answer; ``address_pool`` says why that i
     anything           no              nothing is sent until the pool counts this worker as absent;
                                        then the table's by divided limits
 
-After a change to the divided limits every address waits one divided delay, because other machines
-may have just requested it. So the crawl is never stopped by the pool, and slowed at the change.
+After each change every address waits one divided delay. Otherwise starts by one kind of limits
+would come on top of those by the other kind: machines that divide the limits may all have started
+just now. So the crawl is never stopped by the pool, and slowed at the change.
 
 All calls of a worker go through one loop, which sends what has come together in the meantime, and
 at least one call a second to show that the worker is there.
@@ -32,6 +33,7 @@ from lycosa.model.pool_time import PoolTime
 from lycosa.politeness.address_pool import (
     ABSENT_S,
     ANSWER_S,
+    GRANT_S,
     MICRO,
     START_S,
     AddressPool,
@@ -106,7 +108,7 @@ class PooledAddresses:
             given = await self._ask(WantedSlot(address, slot.name))
             if given is None or given.wait_us:
                 return _AGAIN_S if given is None else given.wait_us / MICRO
-            slot.is_shared = given.is_shared
+            slot.is_shared, slot.sent = given.is_shared, given.sent
             is_late = self._clock.monotonic() - given.sent > ANSWER_S
             if is_late or given.is_shared is not self._is_shared:
                 self._send(FreedSlot(address, slot.name, was_sent=False))
@@ -152,6 +154,8 @@ class PooledAddresses:
             return note
         times = self._times.latest_us(at), self._times.width_us
         late_s = START_S if slot.is_shared else note.late_s
+        if at - slot.sent > GRANT_S:
+            late_s = 0.0  # the process stood still: the pool counts on an earlier start
         return SlotNote(late_s, PoolTime(slot.is_shared, self._server[:12], *times).text())
 
     def close(self) -> None:
@@ -172,7 +176,7 @@ class PooledAddresses:
     def _rest_s(self, now: float) -> float:
         """The seconds for which no request may start whatever its address, 0 when one may."""
         if self._answers and self._is_shared:
-            return 0.0
+            return max(self._rests_until - now, 0.0)
         counted = max(
             (
                 until
@@ -193,8 +197,9 @@ class PooledAddresses:
         self._rests_until = now + delay_s
         self._local.set_limits(delay_s, self._divided.address_slots)
 
-    def _share(self) -> None:
+    def _share(self, now: float) -> None:
         self._is_shared = True
+        self._rests_until = now + self._divided.address_delay_s
         self._local.set_limits(self._shared.address_delay_s, self._shared.address_slots)
 
     # -- the loop
@@ -270,7 +275,7 @@ class PooledAddresses:
         self._note_counted(answer.server, received)
         self._answers = True
         if answer.is_shared and not self._is_shared:
-            self._share()
+            self._share(received)
         elif not answer.is_shared and self._is_shared:
             self._divide(received)
         self._note_use(*_use_of(answer))
@@ -296,11 +301,12 @@ class PooledAddresses:
 class _Held:
     """A slot for one request. ``is_recorded``: the pool knows it; ``is_shared``: it gave it."""
 
-    __slots__ = ("has_started", "is_recorded", "is_shared", "name")
+    __slots__ = ("has_started", "is_recorded", "is_shared", "name", "sent")
 
     def __init__(self, name: str, is_recorded: bool) -> None:
         self.name, self.is_recorded = name, is_recorded
         self.is_shared = self.has_started = False
+        self.sent = 0.0  # when it was asked for
 
 
 class _Started(msgspec.Struct, frozen=True):

@@ -81,7 +81,7 @@ class Slot:
         processes), it takes a slot again. Another worker may have taken the next slot meanwhile,
         and its request would follow ours too closely.
         """
-        while (now := self._clock.monotonic()) - self._taken_at > self.note(now).late_s:
+        while (now := self._clock.monotonic()) - self._taken_at >= self.note(now).late_s:
             await self.give_back()
             while (wait := await self.take()) > 0:
                 if not self._lease.holds(self._clock.monotonic()):
