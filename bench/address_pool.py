@@ -57,13 +57,13 @@ class Server:
 async def _page(addresses: Addresses, number: int, took: list[float]) -> None:
     address = f"192.0.{number % ADDRESSES // 250}.{number % 250}"
     began = time.monotonic()
-    while (wait_s := await addresses.take_slot(address, time.monotonic())) > 0:  # noqa: ASYNC110 (as a worker)
+    while (wait_s := await addresses.take_slot(address, time.monotonic(), number)) > 0:  # noqa: ASYNC110 (as a worker)
         await asyncio.sleep(wait_s)
     took.append(time.monotonic() - began)
-    await addresses.record_start(address, time.monotonic())
+    await addresses.record_start(address, time.monotonic(), 0.0, number)
     await asyncio.sleep(0)
-    await addresses.record_start(address, time.monotonic())
-    await addresses.release_slot(address, time.monotonic())
+    await addresses.record_start(address, time.monotonic(), 0.0, number)
+    await addresses.release_slot(address, time.monotonic(), number)
 
 
 async def _pages(addresses: Addresses, pages: int, at_once: int) -> tuple[list[float], float]:

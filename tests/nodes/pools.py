@@ -96,14 +96,14 @@ class GatedAddresses:
         self.record_start, self.release_slot = pooled.record_start, pooled.release_slot
         self.close = pooled.close
 
-    async def take_slot(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float:
         await self._process.gate()
-        wait_s = await self._pooled.take_slot(address, now)
+        wait_s = await self._pooled.take_slot(address, now, holder)
         await self._process.gate()
         return wait_s
 
-    def describe_slot(self, address: str, at: float) -> SlotNote:
-        note = self._pooled.describe_slot(address, at)
+    def describe_slot(self, address: str, at: float, holder: object = None) -> SlotNote:
+        note = self._pooled.describe_slot(address, at, holder)
         world = self._process.machine.world
         assert isinstance(world, PoolWorld)
         world.shared += note.text.startswith(PoolState.SHARED.value)

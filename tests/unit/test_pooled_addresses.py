@@ -76,7 +76,7 @@ class Cluster:
     """Workers of one crawl, each on a machine of its own."""
 
     def __init__(self, count: int, nodes: int = 2, crawl: str = "x") -> None:
-        self.offset_us = 0
+        self.offset_us = self.holders = 0
         self.server = PoolServer("one", self.clock_us)
         self.links = [Link(self.server) for _ in range(count)]
         self.workers = [
@@ -99,15 +99,18 @@ class Cluster:
         """Take a slot of the address, wait as it says, and start; gives the start."""
         loop = asyncio.get_running_loop()
         end = loop.time() + longest_s
-        while (wait := await self.workers[number].take_slot(A, loop.time())) > 0:
+        self.holders += 1
+        holder = self.holders
+        while (wait := await self.workers[number].take_slot(A, loop.time(), holder)) > 0:
             assert loop.time() < end, f"no slot within {longest_s} s: {self.workers[number]!r}"
             await asyncio.sleep(wait)
         at = loop.time()
-        await self.workers[number].record_start(A, at)
+        await self.workers[number].record_start(A, at, 0.0, holder)
         return at
 
-    async def end(self, number: int) -> None:
-        await self.workers[number].release_slot(A, asyncio.get_running_loop().time())
+    async def end(self, number: int, holder: object = None) -> None:
+        now = asyncio.get_running_loop().time()
+        await self.workers[number].release_slot(A, now, holder)
 
     async def close(self) -> None:
         for worker in self.workers:
@@ -119,7 +122,7 @@ async def _starts(cluster: Cluster, numbers: Sequence[int]) -> list[float]:
     found = []
     for number in numbers:
         found.append(await cluster.request(number))
-        await cluster.end(number)
+        await cluster.end(number, cluster.holders)
     return found
 
 
@@ -147,8 +150,7 @@ def test_a_worker_that_reaches_no_pool_waits_until_the_others_divide_the_limits(
     async def live() -> None:
         cluster = Cluster(2)
         await asyncio.sleep(SETTLED_S)
-        before = await cluster.request(0)
-        await cluster.end(0)
+        [before] = await _starts(cluster, [0])
         cluster.links[0].server = None
         lost = asyncio.get_running_loop().time()
         alone = await cluster.request(0)

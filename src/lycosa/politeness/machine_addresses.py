@@ -21,19 +21,21 @@ class MachineAddresses:
     def __init__(self, table: AddressTable) -> None:
         self._table = table
 
-    async def take_slot(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float:
         """0.0 when the request may start now, otherwise the seconds to wait."""
         return self._table.take_slot(address, now)
 
-    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
+    async def record_start(
+        self, address: str, at: float, answered: float = 0.0, holder: object = None
+    ) -> None:
         """Record that the request left at ``at`` and its response began at ``answered``."""
         self._table.record_start(address, at, answered)
 
-    async def release_slot(self, address: str, now: float) -> None:
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None:
         """Free the slot of a request that has ended."""
         self._table.release_slot(address, now)
 
-    def describe_slot(self, address: str, at: float) -> SlotNote:
+    def describe_slot(self, address: str, at: float, holder: object = None) -> SlotNote:
         """A slot of this table is for a request that starts at once."""
         return OWN_SLOT
 

@@ -56,7 +56,7 @@ class WorkerAddresses:
         )
         self._held: dict[str, int] = {}
 
-    async def take_slot(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float:
         """0.0 when the request may start now, otherwise the seconds to wait."""
         if (wait_s := self.wait_s(address, now)) > 0:
             return wait_s
@@ -65,7 +65,9 @@ class WorkerAddresses:
         self._held[address] = self._held.get(address, 0) + 1
         return 0.0
 
-    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
+    async def record_start(
+        self, address: str, at: float, answered: float = 0.0, holder: object = None
+    ) -> None:
         """Record that the request left at ``at`` and its response began at ``answered``.
 
         Up to half a delay is added for a server that read it late.
@@ -75,11 +77,11 @@ class WorkerAddresses:
         known = self._known[address]
         known.last = max(known.last, at, min(answered, at + self._delay_s * _SEEN_SHARE))
 
-    async def release_slot(self, address: str, now: float) -> None:
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None:
         """Free the slot of a request that has ended."""
         self._give_back(address, 1)
 
-    def describe_slot(self, address: str, at: float) -> SlotNote:
+    def describe_slot(self, address: str, at: float, holder: object = None) -> SlotNote:
         """A slot of a node is for a request that starts at once."""
         return OWN_SLOT
 

@@ -75,7 +75,7 @@ class PooledAddresses:
         self._local, self._pool, self._clock = local, pool, clock
         self._name, self._numbers, self._member = worker.name, 0, worker.member()
         self._shared, self._divided = worker.section, divided(worker.section, worker.nodes)
-        self._held: dict[str, list[_Held]] = {}
+        self._held: dict[tuple[str, object], _Held] = {}  # by address and holder
         self._asked: list[tuple[_Asked, asyncio.Future[_Given | None] | None]] = []
         self._wake = asyncio.Event()
         self._times = PoolClock()
@@ -92,12 +92,12 @@ class PooledAddresses:
         self._running.add_done_callback(self._fail_asked)
 
     def __repr__(self) -> str:
-        held = sum(map(len, self._held.values()))
+        held = len(self._held)
         return f"<PooledAddresses {self.use.state.value} {held} slots held {self._local!r}>"
 
     # -- the port
 
-    async def take_slot(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float:
         """0.0 when the request may start now, otherwise the seconds to wait."""
         wait_s = self._rest_s(now) or self._local.wait_s(address, now)
         if wait_s > 0:
@@ -120,37 +120,32 @@ class PooledAddresses:
                 self._send(FreedSlot(address, slot.name, was_sent=False))
             return wait_s
         self._is_new = self._is_new or not slot.is_recorded
-        self._held.setdefault(address, []).append(slot)
+        self._held[address, holder] = slot
         return 0.0
 
-    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
+    async def record_start(
+        self, address: str, at: float, answered: float = 0.0, holder: object = None
+    ) -> None:
         """Record that the request left at ``at`` and its response began at ``answered``."""
+        slot = self._held[address, holder]
         await self._local.record_start(address, at, answered)
-        held = self._held[address]
-        slot = next((each for each in held if not each.has_started), held[-1])
         slot.has_started = True
         if slot.is_recorded and self._answers:
             delay_s = self._shared.address_delay_s
             seen = max(at, min(answered, at + delay_s * _SEEN_SHARE))
             self._send(_Started(address, slot.name, seen))
 
-    async def release_slot(self, address: str, now: float) -> None:
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None:
         """Free the slot of a request that has ended."""
+        slot = self._held.pop((address, holder))
         await self._local.release_slot(address, now)
-        held = self._held[address]
-        # One that has not started keeps its place in the pool: another request may hold it.
-        slot = next((each for each in held if each.has_started), held[-1])
-        held.remove(slot)
-        if not held:
-            del self._held[address]
         if slot.is_recorded and self._answers:
             self._send(FreedSlot(address, slot.name, slot.has_started))
 
-    def describe_slot(self, address: str, at: float) -> SlotNote:
+    def describe_slot(self, address: str, at: float, holder: object = None) -> SlotNote:
         """What holds for a slot of ``address`` whose request starts at ``at`` (``PoolTime``)."""
-        slot = next((each for each in self._held[address] if not each.has_started), None)
-        note = self._local.describe_slot(address, at)
-        if slot is None or not slot.is_recorded:
+        slot, note = self._held[address, holder], self._local.describe_slot(address, at)
+        if not slot.is_recorded:
             return note
         times = self._times.latest_us(at), self._times.width_us
         late_s = START_S if slot.is_shared else note.late_s

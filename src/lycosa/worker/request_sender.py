@@ -64,7 +64,7 @@ class Slot:
         now = self._clock.monotonic()
         if not self._lease.holds(now):
             return _NO_LEASE_S
-        wait = await self._addresses.take_slot(self.address, now)
+        wait = await self._addresses.take_slot(self.address, now, self)
         if wait <= 0:
             # where several machines share the addresses, an answer was waited for
             self._taken_at, self.is_held = self._clock.monotonic(), True
@@ -72,7 +72,11 @@ class Slot:
 
     def note(self, at: float) -> SlotNote:
         """What holds for this slot when its request starts at ``at``."""
-        return self._addresses.describe_slot(self.address, at)
+        return self._addresses.describe_slot(self.address, at, self)
+
+    async def record_start(self, at: float, answered: float = 0.0) -> None:
+        """Record that the request left at ``at`` and its response began at ``answered``."""
+        await self._addresses.record_start(self.address, at, answered, self)
 
     async def begin(self) -> float | None:
         """The start of the request, which is now; ``None`` when the lease has expired.
@@ -93,7 +97,7 @@ class Slot:
         """Give back the slot: the request has ended, or none was sent."""
         if self.is_held:
             self.is_held = False
-            await self._addresses.release_slot(self.address, self._clock.monotonic())
+            await self._addresses.release_slot(self.address, self._clock.monotonic(), self)
 
     async def __aenter__(self) -> Slot:
         return self
@@ -198,7 +202,7 @@ class RequestSender:
             )
             self.in_flight += 1
             try:
-                fetched = await self._exchange(request, begun)
+                fetched = await self._exchange(request, slot, begun)
             except BaseException:
                 # Cancelled, because the worker stops at once. The line in the log shows that we
                 # ended the request, so it is not taken for a crash. The host did get a request,
@@ -217,16 +221,16 @@ class RequestSender:
         self.has_answer = self.has_answer or fetched.status > 0
         return fetched, self._ended(fetched, request, rest, number)
 
-    async def _exchange(self, request: FetchRequest, begun: float) -> Fetched:
+    async def _exchange(self, request: FetchRequest, slot: Slot, begun: float) -> Fetched:
         """Send the request and read its answer.
 
         The table of addresses is given the time at which the request really began.
         """
-        await self._addresses.record_start(request.address, begun)
+        await slot.record_start(begun)
         fetched = await self._fetcher.fetch(request)
         began = self._clock.monotonic() - fetched.duration_s
         answered = began + fetched.first_byte_s
-        await self._addresses.record_start(request.address, began + fetched.sent_s, answered)
+        await slot.record_start(began + fetched.sent_s, answered)
         return fetched
 
     def _ended(
