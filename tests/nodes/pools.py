@@ -9,14 +9,10 @@ and while they share them the same follows from the delay.
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from lycosa.politeness.address_pool import (
     ANSWER_S,
@@ -33,19 +29,11 @@ from lycosa.politeness.pooled_addresses import PooledAddresses
 from lycosa.ports import Addresses, Clock, SlotNote
 from lycosa.synthetic import SyntheticResolver
 from lycosa.synthetic.clock import VirtualClock
-from nodes.history import TROUBLE_S, Lived, NodesHistory
+from nodes.history import TROUBLE_S, NodesHistory
 from nodes.machine import Machine, Process
 from nodes.world import World
 
 DELAY_S, SLOTS, HOSTS_OF_ADDRESS = 1.0, 5, 10.0
-POOL_PLANTS = {
-    "absent worker": "the pool is shared although workers are absent",
-    "no settling": "the pool is shared before it can know all requests",
-    "no wait": "a worker that gets no answer uses the divided limits at once",
-    "no deadline": "a call that arrives late has its effect",
-    "same server": "a server that continues another's data is taken for the same",
-}
-"""Bugs that these histories must find; a few seeds find each."""
 _TINY_S = 1e-6
 
 
@@ -168,11 +156,6 @@ class PoolHistory(NodesHistory):
         )
         self.config = msgspec.structs.replace(self.config, politeness=politeness)
 
-    def live(self) -> Lived:
-        with _planted(self.plant):
-            self.plant = ""
-            return super().live()
-
     async def _seed(self) -> None:
         self.world.spawn(self._pool_trouble())
         await super()._seed()
@@ -246,59 +229,3 @@ class PoolHistory(NodesHistory):
             for first, last in zip(starts, starts[nodes:], strict=False):
                 assert last - first >= nodes * DELAY_S - _TINY_S, (address, first, last)
         assert self._pool().shared > len(log) // 20, "the pool was hardly used"
-
-
-@contextmanager
-def _planted(plant: str) -> Iterator[None]:
-    """The bug is there while this lasts; without a name, nothing is changed."""
-    with pytest.MonkeyPatch.context() as patched:
-        if plant:
-            _BUGS[plant](patched)
-        yield
-
-
-def _absent_worker(patched: pytest.MonkeyPatch) -> None:
-    right = PoolServer._enter
-
-    def enter(self: PoolServer, call: PoolCall, now: int) -> tuple[int, int]:
-        return right(self, call, now)[0], 1
-
-    patched.setattr(PoolServer, "_enter", enter)
-
-
-def _no_settling(patched: pytest.MonkeyPatch) -> None:
-    right = PoolServer._enter
-
-    def enter(self: PoolServer, call: PoolCall, now: int) -> tuple[int, int]:
-        return 0, right(self, call, now)[1]
-
-    patched.setattr(PoolServer, "_enter", enter)
-
-
-def _no_wait(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(PooledAddresses, "_note_counted", lambda self, server, now: None)
-
-
-def _no_deadline(patched: pytest.MonkeyPatch) -> None:
-    right = PoolServer.answer
-    patched.setattr(PoolServer, "answer", lambda self, call, _: right(self, call, sys.maxsize))
-
-
-def _same_server(patched: pytest.MonkeyPatch) -> None:
-    """All servers have one name, and a replica has what the primary had long ago."""
-    right = PoolServer.__init__
-
-    def init(self: PoolServer, name: str, clock_us: Callable[[], int]) -> None:
-        right(self, "the server", clock_us)
-
-    patched.setattr(PoolServer, "__init__", init)
-
-
-_BUGS = {
-    "absent worker": _absent_worker,
-    "no settling": _no_settling,
-    "no wait": _no_wait,
-    "no deadline": _no_deadline,
-    "same server": _same_server,
-}
-assert _BUGS.keys() == POOL_PLANTS.keys()
