@@ -38,6 +38,7 @@ from lycosa.shard.opening import Shard
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
 from lycosa.system.memory_plan import MemoryPlan
+from lycosa.system.meter import Meter
 from lycosa.urls.identity import Canonicalizer, surt
 from lycosa.worker.admission import Admission
 from lycosa.worker.capture_builder import CaptureBuilder
@@ -52,6 +53,7 @@ from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.measures import measured_worker
 from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.outgoing_parcels import OutgoingParcels
 from lycosa.worker.owned import Owned, open_owned
@@ -104,6 +106,7 @@ class Assembled(msgspec.Struct, frozen=True):
     robots: Robots
     clock: CrawlClock
     live: AppliedSettings
+    meter: Meter
     close: Callable[[], None]
 
 
@@ -140,11 +143,11 @@ def assemble(
     clock = owned.clock
     addresses = (ports.addresses or _addresses)(job)
     sender = _sender(owned, ports, addresses)
-
-    def fail(error: BaseException) -> None:
-        worker.fail(error)  # the worker is made later
-
-    departures = _departures(owned, ports, fail)
+    departures = _departures(
+        owned,
+        ports,
+        lambda error: worker.fail(error),  # noqa: PLW0108 (the worker is made later)
+    )
     settling = StoringMark(attempts_folder(job.folder), job.number)
     stages = _stages(owned, ports, sender, departures, Slices(clock, settling), extensions)
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
@@ -159,18 +162,36 @@ def assemble(
     delivery.arrivals.take_own_parcels(departures.outboxes)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
-    since = shard.last.settings if shard.last else 0
-    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing)
+    return Assembled(
+        worker,
+        stages.intake,
+        pipeline,
+        sender,
+        stages.store,
+        delivery,
+        permits,
+        stages.robots,
+        clock,
+        _live(owned, worker, stages),
+        measured_worker(worker, pipeline, stages, departures, clock),
+        _closed_in_turn(settling.close, addresses.close, shard.close),
+    )
+
+
+def _live(owned: Owned, worker: Worker, stages: Stages) -> AppliedSettings:
+    """The live settings, from those that the last commit names."""
+    since = owned.shard.last.settings if owned.shard.last else 0
+    return AppliedSettings(owned.job.config, since, worker, owned.frontier, stages.pacing)
+
+
+def _closed_in_turn(*closes: Callable[[], None]) -> Callable[[], None]:
+    """One function that closes parts in this order."""
 
     def close() -> None:
-        settling.close()
-        addresses.close()
-        shard.close()
+        for each in closes:
+            each()
 
-    intake, store, robots = stages.intake, stages.store, stages.robots
-    return Assembled(
-        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, live, close
-    )
+    return close
 
 
 def _departures(
