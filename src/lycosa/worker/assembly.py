@@ -137,19 +137,15 @@ def assemble(
     A crawl folder must have been through ``recover_crawl``. A worker among several is given
     ``want_permits``, by which it asks its coordinator for permits.
     """
-    config, extensions = job.config, extensions or Extensions()
-    shard = shard or open_folder_shard(job, ports.open_table)
+    config, shard = job.config, shard or open_folder_shard(job, ports.open_table)
     owned = open_owned(job, CrawlClock(ports.clock, job.time_base), shard)
     clock = owned.clock
     addresses = (ports.addresses or _addresses)(job)
     sender = _sender(owned, ports, addresses)
-    departures = _departures(
-        owned,
-        ports,
-        lambda error: worker.fail(error),  # noqa: PLW0108 (the worker is made later)
-    )
+    departures = _departures(owned, ports, lambda e: worker.fail(e))  # noqa: PLW0108 (made later)
     settling = StoringMark(attempts_folder(job.folder), job.number)
-    stages = _stages(owned, ports, sender, departures, Slices(clock, settling), extensions)
+    slices = Slices(clock, settling)
+    stages = _stages(owned, ports, sender, departures, slices, extensions or Extensions())
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, permits, owned.crashes.suspicion_of)
     books = _books(owned, ports, stages.store)
