@@ -61,6 +61,7 @@ from lycosa.cluster.worker_messages import (
 )
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
+from lycosa.system.meter import Number
 
 
 class Coordinator:
@@ -125,6 +126,11 @@ class Coordinator:
         return self._placement.places[shard].node if self._seats.owner(shard) is not None else ""
 
     @property
+    def rates(self) -> dict[str, dict[str, Number]]:
+        """The rates of the crawl by metric and window (``CrawlRates``)."""
+        return self._seats.rates()
+
+    @property
     def settings(self) -> SettingsSaved:
         """The live settings and their version."""
         return self._settings
@@ -151,6 +157,7 @@ class Coordinator:
         if self.superseded_by:
             return []
         self._placement.tick(now)
+        self._seats.note_rates(now)
         self._update_routes(now)
         for shard in range(len(self._seats)):
             self._tell_requests(shard, now)
@@ -253,7 +260,7 @@ class Coordinator:
         elif seat.owner != owner:
             return
         elif isinstance(message, Progress):
-            seat.progress = message
+            seat.heard.hear(message)
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
             self._rounds.record_answer(said.shard, owner, message)

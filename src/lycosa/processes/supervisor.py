@@ -268,7 +268,7 @@ class Supervisor:
 
     def show_progress(self) -> None:
         """See ``Listener``."""
-        progress = self._node.workers.total()
+        progress = self._node.workers.total().with_numbers({}, self._coordinator.rates)
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         if not self._start[0] and (captured := self._captured(progress)) > 0:

@@ -23,6 +23,8 @@ AGES = (60.0, 600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86_400.0, 7 * 86_400.0)
 
 URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
 """The labels of ``UrlState``."""
+WINDOWS = ("minute", "run", "peak")
+"""The last minute, the run, and the highest minute of it."""
 BANDS = tuple(str(band) for band in range(64))
 """Bands of the frontier; ``frontier.bands`` says how many there are."""
 
@@ -87,20 +89,35 @@ _CRAWL = (
         _G,
         "Captures a second: over the last minute, over this run, and the highest minute of it.",
         "window",
-        ("minute", "run", "peak"),
+        WINDOWS,
+    ),
+    Metric("lycosa_received_bytes_per_second", _G, "Bytes of bodies a second.", "window", WINDOWS),
+    Metric("lycosa_urls_discovered_per_second", _G, "URLs found a second.", "window", WINDOWS),
+    Metric(
+        "lycosa_urls_settled_per_second",
+        _G,
+        "URLs that left the queue a second, by a fetch or without one.",
+        "window",
+        WINDOWS,
+    ),
+    Metric(
+        "lycosa_captures_limit",
+        _G,
+        "The limit on captures (--max-pages); 0 if there is none.",
+        is_greatest=True,
     ),
     Metric("lycosa_commits_total", _C, "Commits of all workers.", is_stored=True),
     Metric(
         "lycosa_commit_seconds", _H, "Time from the cut of a commit to its end.", bounds=SECONDS
     ),
     Metric("lycosa_workers", _G, "Workers by whether they have work.", "state", ("busy", "idle")),
-    Metric("lycosa_worker_deaths_total", _C, "Worker processes that died in this run."),
+    Metric("lycosa_worker_starts_total", _C, "Worker processes that were started in this run."),
     Metric(
         "lycosa_remaining_seconds",
         _G,
-        "Forecast of the time that the known URLs need: at least, and at the present rate.",
+        "Forecast of the time that remains: at least, while many URLs are still found, or about.",
         "estimate",
-        ("at_least", "at_rate"),
+        ("at_least", "about"),
     ),
 )
 _FRONTIER = (

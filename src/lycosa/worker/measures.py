@@ -36,6 +36,7 @@ def measured_worker(
 ) -> Meter:
     """A meter that reads all parts of a worker."""
     meter = Meter()
+    meter.set("lycosa_worker_starts_total", 1)
     partitions = list(worker.frontier.partitions.values())
     measure_sender(meter, stages.sender)
     _measure_parser(meter, pipeline, stages)
