@@ -35,16 +35,21 @@ class Display:
     """Progress on standard error, from entering the context to leaving it.
 
     ``where`` names the crawl; ``opening`` are lines to begin with, and a ``tip`` is one more that
-    matters less. ``more`` has further rows of the table, which the caller keeps current.
+    matters less. ``more`` has further rows of the table, and ``state`` is what the crawl does; the
+    caller keeps both current. Without a terminal there is a line every ``every_s`` seconds, and
+    with 0 at each report.
     """
 
-    def __init__(self, where: str, opening: Sequence[str], tip: str = "") -> None:
+    def __init__(
+        self, where: str, opening: Sequence[str], tip: str = "", every_s: float = _LINE_S
+    ) -> None:
         self._where, self._opening, self._tip = where, opening, tip
         self.more: list[tuple[str, str]] = []
         self._live = _live_lines()
-        self._next_line = 0.0
+        # A crawl's first line comes after a while; a command that watches one shows it at once.
+        self._every_s, self._next_line = every_s, 0.0 if every_s else -1.0
         self._began = time.monotonic()
-        self._state = "crawling"
+        self.state = "crawling"
 
     def __enter__(self) -> Display:
         first, *others = self._opening
@@ -78,8 +83,8 @@ class Display:
 
     def show_stopping(self) -> None:
         """Say that the run is stopping, after Ctrl-C."""
-        if self._state == "crawling":
-            self._state = "stopping"
+        if self.state == "crawling":
+            self.state = "stopping"
             self.show_line("finishing requests in flight; press Ctrl-C again to abort them")
         else:
             self.show_line("aborting")
@@ -92,12 +97,12 @@ class Display:
         elif now >= self._next_line:
             if self._next_line:
                 print(self._line(progress, now), file=sys.stderr, flush=True)
-            self._next_line = now + _LINE_S
+            self._next_line = now + self._every_s
 
     def _line(self, progress: Progress, now: float) -> str:
         pages_per_s, _ = rates_of(progress)
         parts = [
-            human_duration(now - self._began),
+            human_duration(round(now - self._began)),
             f"{human_count(progress.captures)} captured ({pages_per_s:.1f}/s)",
             human_bytes(progress.body_bytes),
             f"{human_count(progress.states.get('queued', 0))} queued",
@@ -121,7 +126,7 @@ class Display:
         ]
         links = sum(progress.rule_refusals.values())
         rows: list[tuple[str, str]] = [
-            (self._state, f"{self._where}  {human_duration(now - self._began)}"),
+            (self.state, f"{self._where}  {human_duration(round(now - self._began))}"),
             ("captured", f"{human_count(progress.captures)}  {pages_per_s:.1f}/s"),
             ("received", f"{human_bytes(progress.body_bytes)}  {human_bytes(bytes_per_s)}/s"),
             (

@@ -10,6 +10,7 @@ import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, age_of, crawl_place, reading_crawl
 from lycosa.cli.output import (
+    ExitCode,
     clean,
     counted,
     emit,
@@ -39,6 +40,8 @@ Examples:
   lycosa status crawls/example.org --hosts --by wait   the hosts whose next request is latest
   lycosa status crawls/example.org --sites             sites: pages, budget, linking sites
   lycosa status crawls/example.org --json | jq .states
+  lycosa status crawls/example.org --watch             a live table, until the crawl ends
+  lycosa status crawls/example.org --metrics > FILE    for Prometheus' textfile collector
   lycosa status --cluster cluster.toml                 by the last commits; see also cluster status
 """
 
@@ -80,6 +83,16 @@ _MOST_LACKING = 10
         " next request [queue]."
     ),
 )
+@click.option(
+    "--watch",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600),
+    is_flag=False,
+    flag_value=2,
+    default=0,
+    help="Show the progress of the running crawl every SECONDS, until it ends or Ctrl-C [2].",
+)
+@click.option("--metrics", is_flag=True, help="Print the metrics as Prometheus reads them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     folder: Path,
@@ -88,11 +101,19 @@ def command(
     hosts: int,
     sites: int,
     by: str,
+    watch: float,
+    metrics: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Show the progress of the crawl in DIR. It may be running: nothing is locked or written."""
-    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+    place = CrawlPlace(folder, cluster, cache)
+    if watch or metrics:
+        from lycosa.cli.status_watch import print_metrics, watch_crawl
+
+        return watch_crawl(place, watch, as_json) if watch else print_metrics(place)
+    with reading_crawl(place) as reader:
         run(reader, hosts, sites, by, as_json)
+    return ExitCode.FINISHED
 
 
 def run(reader: CrawlReader, hosts: int, sites: int, by: str, as_json: bool) -> None:

@@ -15,8 +15,11 @@ import msgspec
 from lycosa.cluster.progress import Progress
 from lycosa.folder.names import status_path
 from lycosa.system.memory_relief import ReliefStep
+from lycosa.system.wire import UNREADABLE
 
 _EVERY_S = 1.0
+FRESH_S = 15.0
+"""An older file is not used."""
 _AT_ONCE_S = 1.0  # maximum age of a report
 
 
@@ -63,6 +66,23 @@ class StatusFile:
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text(json.dumps(status))
         temporary.replace(self._path)
+
+
+class LiveStatus(msgspec.Struct, frozen=True):
+    """What a running crawl wrote a moment ago."""
+
+    state: str
+    updated: float
+    progress: Progress
+
+
+def read_live(folder: Path, now: float) -> LiveStatus | None:
+    """What the running crawl wrote; ``None`` without a file, or when it is outdated at ``now``."""
+    try:
+        live = msgspec.json.decode(status_path(folder).read_bytes(), type=LiveStatus)
+    except (OSError, *UNREADABLE):
+        return None
+    return live if abs(now - live.updated) < FRESH_S else None
 
 
 def waiting_for(progress: Progress) -> str:
