@@ -18,7 +18,7 @@ from lycosa.system.memory_relief import ReliefStep
 from lycosa.system.wire import UNREADABLE
 
 _EVERY_S = 1.0
-FRESH_S = 15.0
+LIVE_S = 15.0
 """An older file is not used."""
 _AT_ONCE_S = 1.0  # maximum age of a report
 
@@ -82,7 +82,7 @@ def read_live(folder: Path, now: float) -> LiveStatus | None:
         live = msgspec.json.decode(status_path(folder).read_bytes(), type=LiveStatus)
     except (OSError, *UNREADABLE):
         return None
-    return live if abs(now - live.updated) < FRESH_S else None
+    return live if abs(now - live.updated) < LIVE_S else None
 
 
 def waiting_for(progress: Progress) -> str:

@@ -47,6 +47,8 @@ def measured_worker(
         _set_counters(meter, [each.counters for each in partitions])
         _set_frontier(meter, worker.frontier, clock.monotonic())
         meter.set("lycosa_captures_committed", worker.committer.captures)
+        if worker.free_bytes:
+            meter.set("lycosa_disk_free_bytes", worker.free_bytes)
         meter.set("lycosa_commits_total", worker.committer.commits)
         meter.set("lycosa_fetches_in_progress", worker.running)
         is_idle = worker.is_idle

@@ -41,6 +41,7 @@ class ProgressReport:
         self._clock = assembled.clock
         self._politeness, self._host_pages = config.politeness, config.budgets.host_pages
         self._most_captures = config.limits.max_pages
+        self._needed_bytes = config.store.min_free_bytes
         self._no_jitter = random.Random(0)
         self._parser_pid = parser_pid
         self._loop = loop
@@ -63,6 +64,7 @@ class ProgressReport:
         meter.set("lycosa_wait_seconds_total", self._waited_s)
         meter.set("lycosa_memory_held_bytes", sum(each.own_bytes for each in memory))
         meter.set("lycosa_captures_limit", self._most_captures)
+        meter.set("lycosa_disk_needed_bytes", self._needed_bytes)
         if self._loop is not None:
             meter.set("lycosa_loop_turn_seconds_max", self._loop.longest_turn_s)
         return Progress(
