@@ -51,8 +51,8 @@ class Metric(msgspec.Struct, frozen=True):
     ``label`` is the name of its label, empty if it has none, and ``values`` are the possible
     values of that label; an empty tuple stands for the processes or outputs of one machine, which
     are few. ``bounds`` are the upper bounds of a histogram's buckets. ``merge`` says what becomes
-    of it over several workers. With ``is_stored`` a counter is part of the crawl's state and continues
-    after a restart; others begin with their process.
+    of it over several workers. With ``is_stored`` a counter is part of the crawl's state and
+    continues after a restart; others begin with their process.
     """
 
     name: str
