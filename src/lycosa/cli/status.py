@@ -22,6 +22,7 @@ from lycosa.cli.output import (
     human_duration,
     human_time,
 )
+from lycosa.cli.status_lists import print_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +146,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
                 (title, "count", "whose", "meaning"),
                 ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines),
             )
-    _print_lists(status)
+    print_lists(status)
     _print_shards(status, now)
     emit("")
     emit_table(
@@ -181,6 +182,8 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("pages/s", live.get("pages_per_s") if live else None),
             ("memory", _memory(live.get("memory", {}))),
             ("waiting for", status.waits_for),
+            ("paused", _paused(status)),
+            ("leased", _leased(status)),
             ("uploads", _uploads(status)),
             ("estimate", estimated),
             ("clock", _clock(status)),
@@ -190,6 +193,16 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("received", human_bytes(status.body_bytes)),
         )
     )
+
+
+def _paused(status: CrawlStatus) -> str:
+    if not status.hosts_paused:
+        return ""
+    return f"{counted(status.hosts_paused, 'host')} by operators; their URLs wait, the end does not"
+
+
+def _leased(status: CrawlStatus) -> str:
+    return f"{counted(status.leased, 'URL')} to outside fetchers" if status.leased else ""
 
 
 def _name(status: CrawlStatus) -> str:
@@ -309,67 +322,6 @@ def _memory(memory: dict[str, Any]) -> str | None:
         f"{human_bytes(memory['held_bytes'])} of {human_bytes(memory['bound_bytes'])}{relief} "
         f"({parts}; with at most {human_bytes(mapped)} of mapped files)"
     )
-
-
-def _print_lists(status: CrawlStatus) -> None:
-    if status.hosts:
-        _print_hosts(status)
-    if status.sites:
-        _print_sites(status)
-
-
-def _print_hosts(status: CrawlStatus) -> None:
-    emit("")
-    rows = (
-        (
-            x.host,
-            x.state,
-            human_count(x.waiting),
-            human_count(x.parked),
-            human_count(x.captures),
-            human_count(x.errors),
-            human_duration(x.wait_s),
-            human_duration(x.needs_s),
-            x.reason or x.last_error,
-        )
-        for x in status.hosts
-    )
-    emit_table(
-        ("host", "state", "waiting", "parked", "captures", "errors", "next in", "needs", "why"),
-        rows,
-    )
-
-
-def _print_sites(status: CrawlStatus) -> None:
-    emit("")
-    site_rows = (
-        (
-            x.site,
-            human_count(x.hosts),
-            human_count(x.hosts_parked),
-            human_count(x.waiting),
-            human_count(x.parked),
-            human_count(x.captures),
-            human_count(x.most_captures) if x.most_captures else "no limit",
-            human_count(x.linking_sites),
-            human_count(x.errors),
-            human_duration(x.wait_s),
-        )
-        for x in status.sites
-    )
-    names = (
-        "site",
-        "hosts",
-        "of them parked",
-        "waiting",
-        "parked",
-        "captures",
-        "of",
-        "linking sites",
-        "errors",
-        "next in",
-    )
-    emit_table(names, site_rows)
 
 
 def _state(status: CrawlStatus, now: float) -> str:

@@ -175,6 +175,16 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
         return self.meter.whole("lycosa_hosts", "retired")
 
     @property
+    def hosts_paused(self) -> int:
+        """Hosts that an operator paused."""
+        return self.meter.whole("lycosa_hosts", "paused")
+
+    @property
+    def leased(self) -> int:
+        """URLs that are with outside fetchers."""
+        return self.meter.whole("lycosa_leases_outside")
+
+    @property
     def hosts_benched(self) -> int:
         """Hosts on the workbench."""
         return self.meter.whole("lycosa_hosts_benched")

@@ -134,7 +134,7 @@ _FRONTIER = (
         _G,
         "Hosts by what they do now.",
         "state",
-        ("fetching", "ready", "front", "snoozed", "parked", "retired", "resting"),
+        ("fetching", "ready", "front", "snoozed", "parked", "retired", "paused", "resting"),
     ),
     Metric("lycosa_hosts_known", _G, "Hosts that have or had URLs in the crawl."),
     Metric("lycosa_hosts_benched", _G, "Hosts on the workbench, which is in memory."),
@@ -213,7 +213,7 @@ _FETCH = (
         "result",
         ("answered", "unreachable"),
     ),
-    Metric("lycosa_leases_outside", _G, "Leases that outside fetchers hold."),
+    Metric("lycosa_leases_outside", _G, "URLs that are leased to outside fetchers."),
 )
 _PARSE = (
     Metric(

@@ -17,6 +17,7 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
 from lycosa.attempts.shipping import AttemptShipper
+from lycosa.calls import DeadLetterDecision, GiveUrls, HostDecision
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -41,6 +42,7 @@ from lycosa.system.memory_plan import MemoryPlan
 from lycosa.system.meter import Meter
 from lycosa.urls.identity import Canonicalizer, surt
 from lycosa.worker.admission import Admission
+from lycosa.worker.call_desk import CallDesk, CallHandler
 from lycosa.worker.capture_builder import CaptureBuilder
 from lycosa.worker.committer import WorkerFiles
 from lycosa.worker.delivery import Delivery
@@ -55,6 +57,7 @@ from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.measures import measured_worker
 from lycosa.worker.near_duplicates import NearDuplicates
+from lycosa.worker.operator_desk import OperatorDesk
 from lycosa.worker.outgoing_parcels import OutgoingParcels
 from lycosa.worker.owned import Owned, open_owned
 from lycosa.worker.owners import Addressing
@@ -67,6 +70,7 @@ from lycosa.worker.robots import Robots
 from lycosa.worker.robots_reader import RobotsReader
 from lycosa.worker.slicing import Slices
 from lycosa.worker.stages import Stages
+from lycosa.worker.url_submission import UrlSubmission
 from lycosa.worker.worker import Worker
 
 
@@ -107,6 +111,8 @@ class Assembled(msgspec.Struct, frozen=True):
     clock: CrawlClock
     live: AppliedSettings
     meter: Meter
+    calls: CallDesk
+    stages: Stages
     close: Callable[[], None]
 
 
@@ -170,6 +176,8 @@ def assemble(
         clock,
         _live(owned, worker, stages),
         measured_worker(worker, pipeline, stages, departures, clock),
+        _call_desk(owned, stages, worker),
+        stages,
         _closed_in_turn(settling.close, addresses.close, shard.close),
     )
 
@@ -177,7 +185,9 @@ def assemble(
 def _live(owned: Owned, worker: Worker, stages: Stages) -> AppliedSettings:
     """The live settings, from those that the last commit names."""
     since = owned.shard.last.settings if owned.shard.last else 0
-    return AppliedSettings(owned.job.config, since, worker, owned.frontier, stages.pacing)
+    return AppliedSettings(
+        owned.job.config, since, worker, owned.frontier, stages.pacing, stages.capturing
+    )
 
 
 def _closed_in_turn(*closes: Callable[[], None]) -> Callable[[], None]:
@@ -188,6 +198,18 @@ def _closed_in_turn(*closes: Callable[[], None]) -> Callable[[], None]:
             each()
 
     return close
+
+
+def _call_desk(owned: Owned, stages: Stages, worker: Worker) -> CallDesk:
+    operators = OperatorDesk(owned.frontier, stages.intake, owned.clock)
+    handlers: dict[type, CallHandler] = {
+        GiveUrls: UrlSubmission(stages.intake, owned.clock).take_urls,
+        HostDecision: operators.decide_host,
+        DeadLetterDecision: operators.decide_letters,
+    }
+    desk = CallDesk(owned.partitions, handlers, worker.next_commit, worker.wake)
+    worker.is_called = lambda: desk.open_calls > 0
+    return desk
 
 
 def _departures(

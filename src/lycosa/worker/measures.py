@@ -120,6 +120,7 @@ def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
     discovered = captures = pages = requests = size = hosts = parked = retired = 0
+    paused = leased = 0
     for each in totals:
         discovered += each.discovered
         captures += each.captures
@@ -129,6 +130,8 @@ def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
         hosts += each.hosts
         parked += each.hosts_parked
         retired += each.hosts_retired
+        paused += each.hosts_paused
+        leased += each.leased
         for state, number in each.states.items():
             label = UrlState(state).label
             states[label] = states.get(label, 0) + number
@@ -147,6 +150,8 @@ def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
     meter.set("lycosa_hosts_known", hosts)
     meter.set("lycosa_hosts", parked, "parked")
     meter.set("lycosa_hosts", retired, "retired")
+    meter.set("lycosa_hosts", paused, "paused")
+    meter.set("lycosa_leases_outside", leased)
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
