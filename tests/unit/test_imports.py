@@ -22,7 +22,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "config", "urls", "model", "ports"]
-TOOLS = ["system", "network", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
+TOOLS = ["system", "network", "logs", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 LAYERS = [
     VALUES,

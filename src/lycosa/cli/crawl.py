@@ -14,6 +14,7 @@ import click
 
 from lycosa.cli import crawl_cluster
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
+from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
 from lycosa.cli.setting_options import config_option, set_option
 
@@ -140,6 +141,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
 )
+@log_options
 def command(
     seeds: tuple[str, ...],
     seed_file: str | None,

@@ -17,6 +17,7 @@ from lycosa.cli.cluster_parts import (
     object_store,
     tell_line,
 )
+from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ Exit codes: 0 ended by a signal, or another coordinator took over
     help="Address for nodes and callers [the first of coordinator.addresses that is free here].",
 )
 @health_option
+@log_options
 def command(file: Path, listen: str | None, health_file: Path | None) -> int:
     """Run the coordinator of the crawl that cluster.toml describes.
 

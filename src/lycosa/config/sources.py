@@ -20,7 +20,8 @@ from lycosa.config.sections import Config
 
 PREFIX = "LYCOSA_"
 # of the tests; where the machine's address table is
-_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")
+# of tests, of the folder of sockets, and of the log
+_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR", f"{PREFIX}LOG")
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 
