@@ -14,6 +14,7 @@ import numpy as np
 
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit.captures import CaptureIndex, place_key
+from lycosa.inspect.audit.host_names import check_host_names
 from lycosa.inspect.audit.report import Check, OnAuditProgress
 from lycosa.inspect.reader import TableView
 from lycosa.kv.records import (
