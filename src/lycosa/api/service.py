@@ -205,9 +205,15 @@ class CrawlService:
             sum(each.changed for each in replies if isinstance(each, DecisionAnswer))
         )
 
-    async def seed(self, urls: list[str], by: str) -> list[GivenVerdict]:
-        """Give seeds; returns a verdict for each, after the commits."""
-        refused = dict(await self.watch.seed(urls, WRITE_S))
+    async def seed(
+        self, urls: list[str], by: str, priority: float | None = None
+    ) -> list[GivenVerdict]:
+        """Give seeds; returns a verdict for each, after the commits.
+
+        A crawl that had ended begins again.
+        """
+        importance = 1.0 if priority is None else priority
+        refused = dict(await self.watch.seed(urls, importance, WRITE_S))
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused
