@@ -64,6 +64,7 @@ class LeaseDesk:
         """Ask the owners one after the other until enough is leased."""
         loop, leased = asyncio.get_running_loop(), list[LeasedUrl]()
         silent: OwnerSilent | None = None
+        began = loop.time()
         for step in range(self._partitions):
             partition = (self._next + step) % self._partitions
             if loop.time() < self._empty_until.get(partition, 0.0):
@@ -82,7 +83,7 @@ class LeaseDesk:
             else:
                 wait = reply.next_in_s if reply.next_in_s >= 0 else _NOTHING_S
                 self._empty_until[partition] = loop.time() + min(wait, _NOTHING_S)
-            if len(leased) >= most:
+            if len(leased) >= most or (leased and loop.time() - began > _LOOK_S):
                 self._next = (partition + 1) % self._partitions
                 break
         return leased, silent

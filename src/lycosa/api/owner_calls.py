@@ -53,7 +53,8 @@ class OwnerCalls:
         try:
             async with asyncio.timeout(deadline_s):
                 async with turns:
-                    reply = decode_reply(await self._place.call_owner(partition, encode_call(call)))
+                    body = await self._place.call_owner(partition, encode_call(call))
+                    reply: CallReply = decode_reply(body)
         except TimeoutError:
             self._silent_until[shard] = loop.time() + _REST_S
             raise OwnerSilent(partition, f"no answer within {deadline_s:.0f} s") from None

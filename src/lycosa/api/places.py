@@ -20,6 +20,7 @@ from lycosa.network import Credentials, NetworkInquiry, credentials_of
 from lycosa.objects.opening import open_store
 from lycosa.processes.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.processes.idle_run import settings_of
+from lycosa.reasons import Reason
 from lycosa.serve.caller import CoordinatorPlace
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, host_of, partition_of
 
@@ -43,7 +44,7 @@ class Addressing:
     def host(self, text: str) -> str:
         """The host that an operator means, with its port if it has one. Raises ``InvalidUrl``."""
         if "/" in text or "@" in text:
-            raise InvalidUrl(text, "a host has no path and no user")
+            raise InvalidUrl(Reason.UNPARSABLE, text, "a host has no path and no user")
         return host_of(self.canonical(f"http://{text}/"))
 
     def of_host(self, host: str) -> int:

@@ -161,9 +161,9 @@ class CrawlService:
         for each in found:
             if each.total_bytes >= 0:
                 return each
-        for each in replies:
-            if isinstance(each, OwnerSilent):
-                raise each
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
         return found[0] if found else ContentFound(b"{}")
 
     async def dead_letters(self, query: DeadLettersQuery) -> Listing:
@@ -198,16 +198,22 @@ class CrawlService:
         replies = await self._gathered(
             lambda partition: self._told(partition, decision, DecisionAnswer), partitions
         )
-        for each in replies:
-            if isinstance(each, OwnerSilent):
-                raise each
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
         return DecisionAnswer(
             sum(each.changed for each in replies if isinstance(each, DecisionAnswer))
         )
 
-    async def seed(self, urls: list[str], by: str) -> list[GivenVerdict]:
-        """Give seeds; returns a verdict for each, after the commits."""
-        refused = dict(await self.watch.seed(urls, WRITE_S))
+    async def seed(
+        self, urls: list[str], by: str, priority: float | None = None
+    ) -> list[GivenVerdict]:
+        """Give seeds; returns a verdict for each, after the commits.
+
+        A crawl that had ended begins again.
+        """
+        importance = 1.0 if priority is None else priority
+        refused = dict(await self.watch.seed(urls, importance, WRITE_S))
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused

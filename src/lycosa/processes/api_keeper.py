@@ -108,12 +108,7 @@ class ApiKeeper:
         """Run one process to its end; how it ended. It is killed when this is cancelled."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(theirs.fileno())],
-                pass_fds=[theirs.fileno(), self._listener.socket.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            process = self._spawn(theirs)
             theirs.close()
             self.pid = process.pid
             try:
@@ -132,6 +127,14 @@ class ApiKeeper:
                 self.pid = 0
             code = process.returncode or 0
             return why or (f"died by signal {-code}" if code < 0 else f"ended with code {code}")
+
+    def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", _MODULE, str(theirs.fileno())],
+            pass_fds=[theirs.fileno(), self._listener.socket.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     async def _listen(self, ours: socket.socket) -> str:
         """Wait for the end of the process; empty text, or why it is killed."""

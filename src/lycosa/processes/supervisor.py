@@ -131,7 +131,7 @@ class Supervisor:
         self._waiting: deque[OutgoingMessage | ToCoordinator] = deque()
         self._is_handling = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._status = StatusFile(session.folder)
+        self._status = StatusFile(session.folder, hosting.sockets if hosting is not None else None)
         self._refused: list[tuple[str, str]] = []
         self._batches = 0
         self._own_calls: set[str] = set()
