@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
-from lycosa.cluster.worker_messages import Progress
+from lycosa.cluster.progress import Progress
 from lycosa.config.checks import is_contact
 from lycosa.config.sections import Config
 from lycosa.model.uploads import UploadState

@@ -47,6 +47,7 @@ from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.overview import Decisions, cluster_status
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
@@ -54,7 +55,6 @@ from lycosa.cluster.seats import Seats, lacking
 from lycosa.cluster.worker_messages import (
     LiveSettings,
     ProbeAnswer,
-    Progress,
     SeedsTaken,
     ToldWorker,
     WorkerStatus,

@@ -17,8 +17,8 @@ from lycosa.cluster.messages import (
     StopCrawl,
 )
 from lycosa.cluster.placement import Placement
+from lycosa.cluster.progress import total
 from lycosa.cluster.seats import Seats
-from lycosa.cluster.worker_messages import total
 from lycosa.config.live import check_live
 from lycosa.config.sources import SettingsError
 from lycosa.model.end import End

@@ -8,12 +8,12 @@ import msgspec
 
 from lycosa.cluster.control import PermitSaved
 from lycosa.cluster.placement import Placement
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.requests import Owner
 from lycosa.cluster.worker_messages import (
     LiveSettings,
     NoMoreCalls,
     Permit,
-    Progress,
     Routes,
     ToldWorker,
     WorkerStatus,
@@ -114,8 +114,8 @@ class Seats:
             seat.progress
             if self.owner(shard) is not None
             else msgspec.structs.replace(
-                seat.progress, running=0, waits_for="", undelivered="", relief=""
-            )
+                seat.progress, waits_for="", undelivered="", relief=""
+            ).with_numbers({"lycosa_fetches_in_progress": 0})
             for shard, seat in enumerate(self._seats)
         ]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.cluster.worker_messages import Progress
+from lycosa.cluster.progress import Progress
 from lycosa.folder.names import status_path
 from lycosa.system.memory_relief import ReliefStep
 

@@ -38,8 +38,9 @@ from lycosa.cluster.messages import (
     Superseded,
     ToCoordinator,
 )
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.cluster.worker_messages import Progress, Seeds
+from lycosa.cluster.worker_messages import Seeds
 from lycosa.folder.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node

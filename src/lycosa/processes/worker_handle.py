@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
     FromWorker,
-    Progress,
     ToWorker,
     decode_from_worker,
     encode_worker_message,
