@@ -185,7 +185,7 @@ def run(
     from lycosa.cli.crawl_display import folder_display
     from lycosa.processes.session import memory_plan, open_session
 
-    settings = _settings(folder, options)
+    settings = crawl_settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
     if settings.config.upload.url:
@@ -338,7 +338,7 @@ _SETTING_OF_FLAG = {
 }
 
 
-def _settings(folder: Path, options: dict[str, Any]) -> Settings:
+def crawl_settings(folder: Path, options: dict[str, Any]) -> Settings:
     """Settings of this run: from the last run, the file, the environment, --set and options."""
     import os
 
