@@ -272,11 +272,11 @@ async def _supervise(
     api: tuple[ApiSettings, ApiListener] | None,
 ) -> CrawlOutcome:
     from lycosa.processes.called_crawl import CalledCrawl, CallSockets
-    from lycosa.processes.supervisor import Hosting, Supervisor
+    from lycosa.processes.supervisor import RunRules, Supervisor
     from lycosa.processes.uploads import begin_uploads
 
     with ExitStack() as stack:
-        hosting = Hosting(stack.enter_context(CallSockets()).path) if api else None
+        hosting = RunRules(stack.enter_context(CallSockets()).path) if api else None
         uploads = begin_uploads(session, display.show_line)
         supervisor = Supervisor(
             session, plan, seeds, display.show_progress, display.show_line, uploads, hosting

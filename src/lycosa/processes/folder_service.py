@@ -30,7 +30,7 @@ from lycosa.config.sections import Config
 from lycosa.model.end import End
 from lycosa.processes.called_crawl import CallSockets
 from lycosa.processes.session import Session, memory_plan, open_session
-from lycosa.processes.supervisor import CrawlOutcome, Hosting, SeedFeed, Supervisor
+from lycosa.processes.supervisor import CrawlOutcome, RunRules, SeedFeed, Supervisor
 from lycosa.processes.uploads import begin_uploads
 from lycosa.serve.links import PeerLink
 
@@ -49,7 +49,7 @@ class NoSeeds:
 
 
 class FolderService:
-    """Serves one crawl folder; implements ``CallerRunner``.
+    """Serves one crawl folder; implements ``CalledCoordinator``.
 
     ``seeds`` are given in the first run. ``tell`` gets lines for the operator.
     """
@@ -132,7 +132,7 @@ class FolderService:
             seeds,
             on_note=self._tell,
             uploads=uploads,
-            hosting=Hosting(sockets, is_endless=True),
+            hosting=RunRules(sockets, is_endless=True),
         )
         supervisor.callers = self.callers
         self.crawl, self._supervisor = session.manifest.crawl, supervisor
@@ -161,11 +161,11 @@ class FolderService:
 
     @property
     def is_over(self) -> bool:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         return self._is_leaving and self._supervisor is None
 
     def status(self) -> ClusterStatus:
-        """See ``CallerRunner``: between two runs the state at the end of the last one."""
+        """See ``CalledCoordinator``: between two runs the state at the end of the last one."""
         if self._supervisor is not None:
             return self._supervisor.status()
         assert self._last is not None, "callers are served from the first run on"
@@ -173,7 +173,7 @@ class FolderService:
         return msgspec.structs.replace(self._last, shards=shards)
 
     def objection(self, message: CallerMessage) -> Refused | None:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         if self._is_leaving:
             return Refused("the service ends", is_final=False)
         if self._supervisor is not None:
@@ -185,7 +185,7 @@ class FolderService:
         return None
 
     async def hear(self, sender: str, message: ToCoordinator) -> None:
-        """See ``CallerRunner``: ``MoreAsks`` begins a run and returns when it has begun."""
+        """See ``CalledCoordinator``: ``MoreAsks`` begins a run and returns when it has begun."""
         if self._supervisor is not None:
             await self._supervisor.hear(sender, message)
         elif isinstance(message, MoreAsks):
