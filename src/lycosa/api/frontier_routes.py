@@ -149,7 +149,7 @@ def _result(given: FetchResult) -> OutsideResult:
     return OutsideResult(
         lease=given.lease_id,
         status=given.status,
-        headers=given.headers,
+        headers=[(name, value) for name, value in given.headers],
         body=_decoded(given.body, given.lease_id),
         warc=_decoded(given.warc, given.lease_id),
         error=given.error,

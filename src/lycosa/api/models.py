@@ -21,7 +21,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Asked(BaseModel):
     """A request: an unknown field is an error, because it may be a misspelt one."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class ProblemAnswer(BaseModel):
@@ -103,7 +103,9 @@ class FetchResult(Asked):
 
     lease_id: str = Field(min_length=1, max_length=300)
     status: int = Field(0, ge=0, le=599, description="The status code; 0 with warc or error")
-    headers: list[tuple[str, str]] = Field([], max_length=500)
+    headers: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
+        [], max_length=500, description="Names with values"
+    )
     body: str = Field("", description="The body as received, in base64")
     warc: str = Field("", description="A response record of WARC 1.1, in base64")
     error: str = Field("", max_length=500)

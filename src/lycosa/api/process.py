@@ -8,6 +8,7 @@ be killed at any time.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import ssl
@@ -68,6 +69,7 @@ async def _run(supervisor: socket.socket, extend: Extend) -> None:
             return
         line += piece
     job = decode_api_job(line)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # lines about requests that are none
     raise_file_limit(job.settings.limits.connections)
     yield_to_crawl()
     place = await asyncio.to_thread(reach_crawl, job)

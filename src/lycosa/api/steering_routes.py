@@ -30,6 +30,10 @@ from lycosa.calls import (
     DeadLettersQuery,
 )
 
+_EVENT = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+}
 steering_router = APIRouter(tags=["crawl"])
 
 
@@ -114,7 +118,7 @@ async def change_settings(request: Request, body: SettingsRequest) -> StateAnswe
     responses={
         200: {
             "description": "Server-sent events: `stats` about once a second, `state` changes",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": {"schema": _EVENT}},
         }
     },
 )
