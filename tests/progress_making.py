@@ -18,6 +18,7 @@ _NUMBERS = {
     "hosts_benched": "lycosa_hosts_benched",
     "memory_bytes": "lycosa_memory_held_bytes",
     "memory_bound": "lycosa_memory_bound_bytes",
+    "leased": "lycosa_leases_outside",
     "commits": "lycosa_commits_total",
     "unparsed": "lycosa_unparsed_bodies",
     "reparsed": "lycosa_reparsed_total",

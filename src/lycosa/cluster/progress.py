@@ -13,8 +13,9 @@ import msgspec
 
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
-from lycosa.system.meter import MeterSnapshot, Number, merged_snapshot
+from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
+_FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
 MOST_SLOWEST = 5
 """Number of hosts that a report names."""
 
@@ -58,12 +59,14 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     worker has not taken for long; both are for messages. ``waits_for`` says what the worker waits
     for outside itself (Kafka, object storage), or how much of a snapshot it has restored; before
     its first commit nothing else is known. ``parser`` is the parser's health; for several workers
-    it has the sums, and the first reason why one is away.
+    it has the sums, and the first reason why one is away. ``needs`` counts hosts by the time that
+    they still need (``forecast.need_bucket``).
     """
 
     meter: MeterSnapshot = MeterSnapshot()
     next_in_s: float = -1.0
     slowest: list[HostNote] = []
+    needs: dict[int, int] = {}
     memory: list[ProcessMemory] = []
     relief: str = ""
     is_idle: bool = False
@@ -172,6 +175,16 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
         return self.meter.whole("lycosa_hosts", "retired")
 
     @property
+    def hosts_paused(self) -> int:
+        """Hosts that an operator paused."""
+        return self.meter.whole("lycosa_hosts", "paused")
+
+    @property
+    def leased(self) -> int:
+        """URLs that are with outside fetchers."""
+        return self.meter.whole("lycosa_leases_outside")
+
+    @property
     def hosts_benched(self) -> int:
         """Hosts on the workbench."""
         return self.meter.whole("lycosa_hosts_benched")
@@ -210,6 +223,38 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
         return float(self.meter.number("lycosa_loop_turn_seconds_max"))
 
 
+class ContinuedProgress:
+    """The progress of one worker over its processes, of which one follows another.
+
+    What a process counts begins at zero. Here it continues from its predecessor's last report, so
+    the numbers of the crawl never fall. Between two processes the last report stays.
+    """
+
+    __slots__ = ("_ended", "latest")
+
+    def __init__(self) -> None:
+        self._ended = MeterSnapshot()
+        self.latest = Progress()
+
+    def __repr__(self) -> str:
+        return f"<ContinuedProgress captures={self.latest.captures}>"
+
+    def begin_process(self) -> None:
+        """From now on another process reports."""
+        self._ended = carried(self.latest.meter)
+
+    def hear(self, progress: Progress) -> None:
+        """Take a report."""
+        meter = progress.meter
+        if _FIRST not in meter.numbers:
+            # The process is opening its shard: it knows its memory, and no counts yet.
+            known = self.latest.meter
+            meter = MeterSnapshot({**known.numbers, **meter.numbers}, known.distributions)
+        elif self._ended.numbers or self._ended.distributions:
+            meter = merged_snapshot((self._ended, meter))
+        self.latest = msgspec.structs.replace(progress, meter=meter)
+
+
 def total(reports: list[Progress]) -> Progress:
     """The sums over several workers."""
     if len(reports) == 1:
@@ -222,6 +267,7 @@ def total(reports: list[Progress]) -> Progress:
         meter=merged_snapshot(report.meter for report in reports),
         next_in_s=min(waits, default=-1.0),
         slowest=slowest[:MOST_SLOWEST],
+        needs=_added_needs([report.needs for report in reports]),
         is_idle=all(report.is_idle for report in reports),
         lacks_room=any(report.lacks_room for report in reports),
         relief=next((report.relief for report in reports if report.relief), ""),
@@ -229,6 +275,14 @@ def total(reports: list[Progress]) -> Progress:
         waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
         parser=_health([report.parser for report in reports]),
     )
+
+
+def _added_needs(tables: list[dict[int, int]]) -> dict[int, int]:
+    needs: dict[int, int] = {}
+    for table in tables:
+        for bucket, number in table.items():
+            needs[bucket] = needs.get(bucket, 0) + number
+    return needs
 
 
 def _health(parsers: list[ParserHealth]) -> ParserHealth:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from lycosa.cluster.control import CrawlAction
 from lycosa.cluster.progress import Progress
 
 
@@ -57,10 +58,16 @@ class Permit(msgspec.Struct, frozen=True, tag=True):
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings by name that change while the crawl runs (``config.live``), and their version."""
+    """Settings by name that change while the crawl runs (``config.live``), and their version.
+
+    While the crawl ``is_paused`` nothing is requested. ``actions`` are the latest ones of operators
+    on the whole crawl, oldest first.
+    """
 
     version: int
     values: dict[str, str]
+    is_paused: bool = False
+    actions: list[CrawlAction] = []
 
 
 class Routes(msgspec.Struct, frozen=True, tag=True):

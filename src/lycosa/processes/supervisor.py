@@ -293,9 +293,7 @@ class Supervisor:
 
     def show_progress(self) -> None:
         """See ``Listener``."""
-        progress = self._node.workers.total()
-        if self._uploads is not None:
-            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
+        progress = self._progress()
         if not self._start[0] and (captured := self._captured(progress)) > 0:
             self._start = captured, sum(each.cpu_s for each in progress.memory)
         state = "stopping" if self._coordinator.crawl_end else "crawling"
@@ -303,6 +301,13 @@ class Supervisor:
         self._on_progress(progress)
         self._node.workers.tell_memory(progress)
         self._node.workers.tell_stalled(progress)
+
+    def _progress(self) -> Progress:
+        """The sum of the workers, with what only the supervisor knows."""
+        progress = self._node.workers.total().with_numbers({}, self._coordinator.rates)
+        if self._uploads is not None:
+            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
+        return progress
 
     def _captured(self, progress: Progress) -> int:
         """Captures of this run; negative before every worker has reported."""
@@ -350,10 +355,7 @@ class Supervisor:
     def status(self) -> ClusterStatus:
         """See ``CalledCoordinator``."""
         status = self._coordinator.status(self._session.manifest.crawl, time.monotonic())
-        progress = self._node.workers.total()
-        if self._uploads is not None:
-            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
-        return msgspec.structs.replace(status, progress=progress)
+        return msgspec.structs.replace(status, progress=self._progress())
 
     def objection(self, message: CallerMessage) -> Refused | None:
         """See ``CalledCoordinator``: a run that ends takes nothing new."""

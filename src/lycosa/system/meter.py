@@ -3,8 +3,8 @@
 A worker has one ``Meter``. The hot path only adds to objects that it was given once (``histogram``,
 ``counter``), which costs a fraction of a microsecond. Numbers that a part counts anyway are not
 counted a second time: a reader that the part registers (``watch``) sets them when a snapshot is
-taken. A ``MeterSnapshot`` is a value. Snapshots of several workers are merged by addition, and
-the greatest counts where a sum makes no sense (``metric_catalogue``).
+taken. A ``MeterSnapshot`` is a value. Snapshots of several workers are merged by addition; the few
+numbers whose sum makes no sense have the greatest or the smallest (``metric_catalogue``).
 
 A counter of a process begins at zero with each process. ``carried`` keeps what ended processes
 counted, so that the sum of a crawl never falls.
@@ -12,14 +12,20 @@ counted, so that the sum of a crawl never falls.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from lycosa.system.metric_catalogue import METRICS, Metric, MetricKind
+from lycosa.system.metric_catalogue import METRICS, Merge, Metric, MetricKind
 
 Number = int | float
+_MERGES: dict[Merge, Callable[[Number, Number], Number]] = {
+    Merge.SUM: operator.add,
+    Merge.GREATEST: max,
+    Merge.SMALLEST: min,
+}
 
 
 class Distribution(msgspec.Struct):
@@ -163,10 +169,9 @@ def merged_snapshot(snapshots: Iterable[MeterSnapshot]) -> MeterSnapshot:
     for snapshot in snapshots:
         for name, table in snapshot.numbers.items():
             metric, sums = METRICS.get(name), numbers.setdefault(name, {})
-            is_greatest = metric is not None and metric.is_greatest
+            merge = _MERGES[metric.merge if metric is not None else Merge.SUM]
             for value, number in table.items():
-                before = sums.get(value, 0)
-                sums[value] = max(before, number) if is_greatest else before + number
+                sums[value] = merge(sums[value], number) if value in sums else number
         for name, found in snapshot.distributions.items():
             whole = distributions.setdefault(name, {})
             for value, each in found.items():

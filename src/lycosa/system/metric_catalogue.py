@@ -23,6 +23,8 @@ AGES = (60.0, 600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86_400.0, 7 * 86_400.0)
 
 URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
 """The labels of ``UrlState``."""
+WINDOWS = ("minute", "run", "peak")
+"""The last minute, the run, and the highest minute of it."""
 BANDS = tuple(str(band) for band in range(64))
 """Bands of the frontier; ``frontier.bands`` says how many there are."""
 
@@ -35,14 +37,22 @@ class MetricKind(Enum):
     HISTOGRAM = "histogram"
 
 
+class Merge(Enum):
+    """What becomes of a metric over several workers."""
+
+    SUM = "sum"
+    GREATEST = "greatest"
+    SMALLEST = "smallest"
+
+
 class Metric(msgspec.Struct, frozen=True):
     """One metric.
 
     ``label`` is the name of its label, empty if it has none, and ``values`` are the possible
     values of that label; an empty tuple stands for the processes or outputs of one machine, which
-    are few. ``bounds`` are the upper bounds of a histogram's buckets. Over several workers a metric
-    is added, or with ``is_greatest`` the greatest value counts. With ``is_stored`` a counter is
-    part of the crawl's state and continues after a restart; others begin with their process.
+    are few. ``bounds`` are the upper bounds of a histogram's buckets. ``merge`` says what becomes
+    of it over several workers. With ``is_stored`` a counter is part of the crawl's state and
+    continues after a restart; others begin with their process.
     """
 
     name: str
@@ -51,7 +61,7 @@ class Metric(msgspec.Struct, frozen=True):
     label: str = ""
     values: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
-    is_greatest: bool = False
+    merge: Merge = Merge.SUM
     is_stored: bool = False
 
 
@@ -87,20 +97,35 @@ _CRAWL = (
         _G,
         "Captures a second: over the last minute, over this run, and the highest minute of it.",
         "window",
-        ("minute", "run", "peak"),
+        WINDOWS,
+    ),
+    Metric("lycosa_received_bytes_per_second", _G, "Bytes of bodies a second.", "window", WINDOWS),
+    Metric("lycosa_urls_discovered_per_second", _G, "URLs found a second.", "window", WINDOWS),
+    Metric(
+        "lycosa_urls_settled_per_second",
+        _G,
+        "URLs that left the queue a second, by a fetch or without one.",
+        "window",
+        WINDOWS,
+    ),
+    Metric(
+        "lycosa_captures_limit",
+        _G,
+        "The limit on captures (--max-pages); 0 if there is none.",
+        merge=Merge.GREATEST,
     ),
     Metric("lycosa_commits_total", _C, "Commits of all workers.", is_stored=True),
     Metric(
         "lycosa_commit_seconds", _H, "Time from the cut of a commit to its end.", bounds=SECONDS
     ),
     Metric("lycosa_workers", _G, "Workers by whether they have work.", "state", ("busy", "idle")),
-    Metric("lycosa_worker_deaths_total", _C, "Worker processes that died in this run."),
+    Metric("lycosa_worker_starts_total", _C, "Worker processes that were started in this run."),
     Metric(
         "lycosa_remaining_seconds",
         _G,
-        "Forecast of the time that the known URLs need: at least, and at the present rate.",
+        "Forecast of the time that remains: at least, while many URLs are still found, or about.",
         "estimate",
-        ("at_least", "at_rate"),
+        ("at_least", "about"),
     ),
 )
 _FRONTIER = (
@@ -109,7 +134,7 @@ _FRONTIER = (
         _G,
         "Hosts by what they do now.",
         "state",
-        ("fetching", "ready", "front", "snoozed", "parked", "retired", "resting"),
+        ("fetching", "ready", "front", "snoozed", "parked", "retired", "paused", "resting"),
     ),
     Metric("lycosa_hosts_known", _G, "Hosts that have or had URLs in the crawl."),
     Metric("lycosa_hosts_benched", _G, "Hosts on the workbench, which is in memory."),
@@ -130,7 +155,7 @@ _FRONTIER = (
         "lycosa_url_seen_error_ratio",
         _G,
         "Share of new URLs that URL-seen takes for known, the greatest of all partitions.",
-        is_greatest=True,
+        merge=Merge.GREATEST,
     ),
     Metric(
         "lycosa_contents_total",
@@ -188,7 +213,7 @@ _FETCH = (
         "result",
         ("answered", "unreachable"),
     ),
-    Metric("lycosa_leases_outside", _G, "Leases that outside fetchers hold."),
+    Metric("lycosa_leases_outside", _G, "URLs that are leased to outside fetchers."),
 )
 _PARSE = (
     Metric(
@@ -209,7 +234,7 @@ _PARSE = (
         "lycosa_parser_away_seconds",
         _G,
         "Seconds without a parse child; 0 with one.",
-        is_greatest=True,
+        merge=Merge.GREATEST,
     ),
     Metric("lycosa_parser_deaths_total", _C, "Parse children that died or were killed."),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
@@ -225,7 +250,7 @@ _RESOURCES = (
         "lycosa_parcel_lag_seconds",
         _G,
         "Time since the first try of the oldest parcel that is not taken.",
-        is_greatest=True,
+        merge=Merge.GREATEST,
     ),
     Metric(
         "lycosa_wait_seconds_total",
@@ -243,14 +268,24 @@ _RESOURCES = (
         "lycosa_loop_turn_seconds_max",
         _G,
         "Longest turn of an event loop, processor time.",
-        is_greatest=True,
+        merge=Merge.GREATEST,
     ),
     Metric("lycosa_memory_held_bytes", _G, "Memory of all processes that counts to the bound."),
     Metric("lycosa_memory_bound_bytes", _G, "The bound of memory; 0 if it is unknown."),
     Metric("lycosa_process_memory_bytes", _G, "Private memory of a process.", "process"),
     Metric("lycosa_process_cpu_seconds_total", _C, "Processor time of a process.", "process"),
-    Metric("lycosa_disk_free_bytes", _G, "Free space of the disk with the crawl."),
-    Metric("lycosa_disk_least_bytes", _G, "Free space below which no fetch starts."),
+    Metric(
+        "lycosa_disk_free_bytes",
+        _G,
+        "Free space of the disk with the crawl, the smallest of all machines.",
+        merge=Merge.SMALLEST,
+    ),
+    Metric(
+        "lycosa_disk_needed_bytes",
+        _G,
+        "Free space below which no fetch starts (store.min_free_bytes).",
+        merge=Merge.GREATEST,
+    ),
     Metric("lycosa_upload_files_total", _C, "Files of segments that were uploaded."),
     Metric("lycosa_upload_bytes_total", _C, "Bytes that were uploaded."),
     Metric("lycosa_upload_waiting_files", _G, "Files that wait for their upload."),
@@ -259,7 +294,7 @@ _RESOURCES = (
         "lycosa_upload_failing_seconds",
         _G,
         "Time since the store last took an upload; 0 if it does.",
-        is_greatest=True,
+        merge=Merge.GREATEST,
     ),
     Metric("lycosa_log_records_suppressed_total", _C, "Log records that were counted only."),
 )

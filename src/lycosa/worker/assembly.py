@@ -112,6 +112,7 @@ class Assembled(msgspec.Struct, frozen=True):
     live: AppliedSettings
     meter: Meter
     calls: CallDesk
+    stages: Stages
     close: Callable[[], None]
 
 
@@ -176,6 +177,7 @@ def assemble(
         _live(owned, worker, stages),
         measured_worker(worker, pipeline, stages, departures, clock),
         _call_desk(owned, stages, worker),
+        stages,
         _closed_in_turn(settling.close, addresses.close, shard.close),
     )
 
@@ -183,7 +185,9 @@ def assemble(
 def _live(owned: Owned, worker: Worker, stages: Stages) -> AppliedSettings:
     """The live settings, from those that the last commit names."""
     since = owned.shard.last.settings if owned.shard.last else 0
-    return AppliedSettings(owned.job.config, since, worker, owned.frontier, stages.pacing)
+    return AppliedSettings(
+        owned.job.config, since, worker, owned.frontier, stages.pacing, stages.capturing
+    )
 
 
 def _closed_in_turn(*closes: Callable[[], None]) -> Callable[[], None]:

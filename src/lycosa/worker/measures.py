@@ -36,6 +36,7 @@ def measured_worker(
 ) -> Meter:
     """A meter that reads all parts of a worker."""
     meter = Meter()
+    meter.set("lycosa_worker_starts_total", 1)
     partitions = list(worker.frontier.partitions.values())
     measure_sender(meter, stages.sender)
     _measure_parser(meter, pipeline, stages)
@@ -46,6 +47,8 @@ def measured_worker(
         _set_counters(meter, [each.counters for each in partitions])
         _set_frontier(meter, worker.frontier, clock.monotonic())
         meter.set("lycosa_captures_committed", worker.committer.captures)
+        if worker.free_bytes:
+            meter.set("lycosa_disk_free_bytes", worker.free_bytes)
         meter.set("lycosa_commits_total", worker.committer.commits)
         meter.set("lycosa_fetches_in_progress", worker.running)
         is_idle = worker.is_idle
@@ -117,6 +120,7 @@ def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
     discovered = captures = pages = requests = size = hosts = parked = retired = 0
+    paused = leased = 0
     for each in totals:
         discovered += each.discovered
         captures += each.captures
@@ -126,6 +130,8 @@ def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
         hosts += each.hosts
         parked += each.hosts_parked
         retired += each.hosts_retired
+        paused += each.hosts_paused
+        leased += each.leased
         for state, number in each.states.items():
             label = UrlState(state).label
             states[label] = states.get(label, 0) + number
@@ -144,6 +150,8 @@ def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
     meter.set("lycosa_hosts_known", hosts)
     meter.set("lycosa_hosts", parked, "parked")
     meter.set("lycosa_hosts", retired, "retired")
+    meter.set("lycosa_hosts", paused, "paused")
+    meter.set("lycosa_leases_outside", leased)
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:

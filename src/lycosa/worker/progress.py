@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter
 from collections.abc import Callable
 
+from lycosa.cluster.forecast import need_bucket
 from lycosa.cluster.progress import MOST_SLOWEST, HostNote, ProcessMemory, Progress
 from lycosa.config.sections import Config
 from lycosa.folder.run_cost import cpu_s
@@ -37,12 +39,15 @@ class ProgressReport:
         self._worker, self._meter = assembled.worker, assembled.meter
         self._undelivered = assembled.delivery.stalled
         self._clock = assembled.clock
-        self._politeness = config.politeness
+        self._politeness, self._host_pages = config.politeness, config.budgets.host_pages
+        self._most_captures = config.limits.max_pages
+        self._needed_bytes = config.store.min_free_bytes
         self._no_jitter = random.Random(0)
         self._parser_pid = parser_pid
         self._loop = loop
         self._waits = waits
         self._slowest: list[HostNote] = []
+        self._needs: dict[int, int] = {}
         self._next_look = 0.0
         self._reported_at, self._waited_s = assembled.clock.monotonic(), 0.0
 
@@ -50,7 +55,7 @@ class ProgressReport:
         memory = memory_of(self._parser_pid())
         now = self._clock.monotonic()
         if now >= self._next_look:
-            self._slowest = self._look(now)
+            self._look(now)
             self._next_look = now + max((self._clock.monotonic() - now) / _SHARE, 0.4)
         waits_for = self._waits() or self._worker.committer.waits_for
         self._waited_s += now - self._reported_at if waits_for else 0.0
@@ -58,12 +63,15 @@ class ProgressReport:
         meter = self._meter
         meter.set("lycosa_wait_seconds_total", self._waited_s)
         meter.set("lycosa_memory_held_bytes", sum(each.own_bytes for each in memory))
+        meter.set("lycosa_captures_limit", self._most_captures)
+        meter.set("lycosa_disk_needed_bytes", self._needed_bytes)
         if self._loop is not None:
             meter.set("lycosa_loop_turn_seconds_max", self._loop.longest_turn_s)
         return Progress(
             meter=meter.snapshot(),
             next_in_s=self._next_in_s(now),
             slowest=self._slowest,
+            needs=self._needs,
             memory=memory,
             is_idle=self._worker.is_idle,
             lacks_room=self._worker.lacks_room,
@@ -86,12 +94,13 @@ class ProgressReport:
             times.append(ready - now)
         return max(min(times), 0.0) if times else -1.0
 
-    def _look(self, now: float) -> list[HostNote]:
+    def _look(self, now: float) -> None:
+        """Find the hosts that need most time, and how many need how much."""
         frontier = self._worker.frontier
         hosts = [*frontier.workbench.hosts(), *frontier.in_process.values()]
-        return heapq.nlargest(
-            MOST_SLOWEST, (self._note(host, now) for host in hosts), key=lambda note: note.need_s
-        )
+        notes = [self._note(host, now) for host in hosts]
+        self._slowest = heapq.nlargest(MOST_SLOWEST, notes, key=lambda note: note.need_s)
+        self._needs = dict(Counter(need_bucket(note.need_s) for note in notes))
 
     def _note(self, host: VisitState, now: float) -> HostNote:
         record = host.record
@@ -102,9 +111,12 @@ class ProgressReport:
             else ""
         ) or record.reason.label
         reason = reason if record.state is HostState.SNOOZED else ""
+        waiting = record.waiting + record.retrying
+        if self._host_pages:  # the others will be parked
+            waiting = min(waiting, max(self._host_pages - record.usage.captures, 0))
         return HostNote(
             record.host,
-            record.waiting + record.retrying,
+            waiting,
             delay,
             max(host.next_time - now, 0.0),
             reason,
