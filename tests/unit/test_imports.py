@@ -29,7 +29,7 @@ LAYERS = [
     TOOLS,
     STAGES,
     ["folder"],
-    ["shard", "cluster"],
+    ["shard", "cluster", "reshard"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["cli"],
