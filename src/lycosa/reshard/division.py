@@ -52,6 +52,7 @@ _CRASHES, _LETTERS = meta_key("crashes"), meta_key("dead_letters")
 _UNPARSED, _ALLOWED = meta_key("unparsed"), meta_key("allowed")
 _MADE_ANEW = frozenset({COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS})
 _TO_ALL = frozenset({_UNPARSED, _ALLOWED})
+_LAST_KEY = b"\xff" * 32
 _OUTBOX_COUNT = 5  # bytes of a key that has the number of the last parcel
 _HOSTS = msgspec.msgpack.Decoder(list[str])
 
@@ -94,7 +95,7 @@ class Division:
             self._number_letters(partition)
             self._sitemaps = {key[1:]: set() for key, _ in table.scan(b"T", prefix_end(b"T"))}
             read = 0
-            for key, value in table.scan(b"A", b"\xff"):
+            for key, value in table.scan(b"", _LAST_KEY):
                 self._move(partition, key, value)
                 read += 1
                 if read % _TOLD_EVERY == 0:
