@@ -105,7 +105,7 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
         ) from error
     if given is not None:
         _check_shards(manifest, given)
-    if (version := _sites(suffixes).version) != manifest.identity.suffixes:
+    if (version := stored_sites(suffixes).version) != manifest.identity.suffixes:
         raise manifests.DamagedFile(
             f"{SUFFIXES_NAME} in the object storage is not the list that the crawl began with (it"
             f" was {manifest.identity.suffixes}, this is {version}), and stored URLs would be"
@@ -156,7 +156,7 @@ def store_crawl(
     _check_place(store, given)
     _create(store, SUFFIXES_NAME, BUNDLED_LIST.read_bytes())
     suffixes = store.get(SUFFIXES_NAME)
-    identity = manifests.identity_of(config, _sites(suffixes))
+    identity = manifests.identity_of(config, stored_sites(suffixes))
     made = manifests.new_manifest(identity, software, wall)
     _create(store, manifests.MANIFEST_NAME, manifests.encoded_manifest(made))
     manifest, _ = newest_manifest(store)
@@ -288,7 +288,8 @@ def _decoded(key: str, data: bytes, kind: type[_Content]) -> _Content:
         ) from error
 
 
-def _sites(suffixes: bytes) -> Sites:
+def stored_sites(suffixes: bytes) -> Sites:
+    """Sites by the stored public suffix list. Blocks."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(suffixes)
         file.flush()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lycosa.kafka.log_reader import KafkaInboxReader, KafkaLogReader
     from lycosa.kafka.new_log import FirstCommit, NewLogTaken, begin_log
     from lycosa.kafka.post import KafkaPost
+    from lycosa.kafka.remains import what_remains
     from lycosa.kafka.topics import Topics, crawl_topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
 else:
@@ -31,6 +32,7 @@ else:
             "log_reader": "KafkaInboxReader KafkaLogReader",
             "new_log": "FirstCommit NewLogTaken begin_log",
             "post": "KafkaPost",
+            "remains": "what_remains",
             "topics": "Topics crawl_topics",
             "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
         },
@@ -59,4 +61,5 @@ __all__ = [
     "crawl_topics",
     "make_topics",
     "missing_topics",
+    "what_remains",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -139,7 +140,10 @@ class NetworkPeers:
         """Listen on a free port, and answer for the shard. Raises ``OSError``."""
         arrivals = assembled.delivery.arrivals
         self._inquiry.register_partition(
-            shard, arrivals.receive_parcel, arrivals.look_up(shard), arrivals.answer_call
+            shard,
+            arrivals.receive_parcel,
+            arrivals.look_up(shard),
+            partial(assembled.calls.answer_call, shard),
         )
         self.address = await self._inquiry.open(join_address(self._host, 0))
 

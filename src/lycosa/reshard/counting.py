@@ -54,6 +54,8 @@ def recounted(owners: HostOwners, told: OnRows = lambda number: None) -> list[Co
             read += 1
             if read % _TOLD_EVERY == 0:
                 told(_TOLD_EVERY)
+        for key, _ in table.scan(b"E", prefix_end(b"E")):
+            found[owners.shard_of(partition, key[1:9])].leased += 1
     told(read % _TOLD_EVERY)
     _divide_totals(found, totals, [counters_of(table) for table in owners.tables.values()])
     return found
@@ -64,6 +66,7 @@ def _count_host(counters: Counters, totals: _HostTotals, record: VisitRecord) ->
     counters.hosts_parked += record.state is HostState.PARKED
     counters.hosts_retired += record.state is HostState.RETIRED
     counters.hosts_asleep += record.asleep_until > 0
+    counters.hosts_paused += record.pause is not None
     counters.asking += sum(not question.is_late for question in record.questions)
     totals.captures += record.usage.captures
     totals.body_bytes += record.usage.bytes

@@ -1,7 +1,7 @@
 """The division of a crawl's rows into new shards: where the rows under each prefix go.
 
 =========================  ======================================================================
-``U Q R N B X Y z``        to the shard of the host; ``z`` with the new numbers of dead letters
+``U Q R N B X Y E z``      to the shard of the host; ``z`` with the new numbers of dead letters
 ``H F W w``, ``Mfront``    to the shard of the host, in new places (``host_rows``)
 ``D P``                    to the shard of each URL or host; the URLs of a second in shared rows
 ``V``                      to the shard of the host in its value
@@ -10,6 +10,9 @@
 ``C S s``                  to the shard that their own key gives (``content_rows``)
 ``J``                      to all shards
 ``Z``                      to the shard of the host, numbered anew from 1
+``K``                      to the shard of the host that was decided about, numbered anew; those
+                           about no host stay with the number of their partition
+``h``                      made anew, complete
 ``O I``                    nowhere: all parcels must have been taken
 ``M``                      counters are counted anew (``counting``); ``allowed`` and ``unparsed`` go
                            to all shards; the others are made by the first commit
@@ -22,14 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
+from operator import itemgetter
 
 import msgspec
 
 from lycosa.commit import MARK_KEY
 from lycosa.frontier.counters import COUNTERS_KEY, Counters
 from lycosa.frontier.dead_letters import decisions_of, decode_letter, number_of
+from lycosa.frontier.decision_log import ACTIONS, MOST_ACTIONS, decode_action
 from lycosa.frontier.front_queues import FRONT_KEY
 from lycosa.kv.records import (
+    action_key,
     decision_key,
     due_key,
     due_urls,
@@ -43,14 +49,16 @@ from lycosa.reshard.counting import OnRows
 from lycosa.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.reshard.host_rows import HostRows
 from lycosa.reshard.row_sink import RowSink
+from lycosa.urls.identity import hash8
 
-_BY_HOST = b"UQRNBXY"
+_BY_HOST = b"UQRNBXYE"
 _DUE_ROW = 64  # URLs of one second that share a row
 _TOLD_EVERY = 20_000
 _MOST_VOUCHING = 100
 _CRASHES, _LETTERS = meta_key("crashes"), meta_key("dead_letters")
 _UNPARSED, _ALLOWED = meta_key("unparsed"), meta_key("allowed")
-_MADE_ANEW = frozenset({COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS})
+_NAMES, _ACTIONS = meta_key("host_names"), meta_key("actions")
+_MADE_ANEW = frozenset({COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS, _NAMES, _ACTIONS})
 _TO_ALL = frozenset({_UNPARSED, _ALLOWED})
 _LAST_KEY = b"\xff" * 32
 _OUTBOX_COUNT = 5  # bytes of a key that has the number of the last parcel
@@ -107,6 +115,8 @@ class Division:
             self._sink.put(shard, COUNTERS_KEY, encode_record(self._counters[shard]))
             self._sink.put(shard, _LETTERS, encode_record(self._letters[shard]))
             self._sink.put(shard, _CRASHES, encode_record({}))
+            self._sink.put(shard, _NAMES, encode_record(b""))
+        self._put_actions()
         self._put_agreed()
         self._sink.flush()
 
@@ -219,6 +229,22 @@ class Division:
                 " may be from a newer version; import with that version"
             )
 
+    def _put_actions(self) -> None:
+        """Write the newest decisions of operators, by their dates."""
+        found: dict[int, list[tuple[int, bytes]]] = {shard: [] for shard in self._sink.shards}
+        for partition, table in self._tables.items():
+            for _, value in table.scan(ACTIONS, prefix_end(ACTIONS)):
+                row = decode_action(value)
+                shard = self._owners.find_shard(partition, hash8(row.subject))
+                shard = partition % self._owners.shards if shard is None else shard
+                if shard in found:
+                    found[shard].append((row.date_us, value))
+        for shard, rows in found.items():
+            rows.sort(key=itemgetter(0))
+            for number, (_, value) in enumerate(rows[-MOST_ACTIONS:], 1):
+                self._sink.put(shard, action_key(number), value)
+            self._sink.put(shard, _ACTIONS, encode_record(len(rows[-MOST_ACTIONS:])))
+
     def _put_agreed(self) -> None:
         """Write rows that all partitions have with one value; each may be made again."""
         for key in _TO_ALL:
@@ -239,6 +265,7 @@ _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
     b"H": Division._host,
     b"I": Division._parcels,
     b"J": Division._place,
+    b"K": Division._nothing,
     b"L": Division._site,
     b"M": Division._metadata,
     b"O": Division._parcels,
@@ -248,6 +275,7 @@ _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
     b"V": Division._known,
     b"W": Division._nothing,
     b"Z": Division._nothing,
+    b"h": Division._nothing,
     b"s": Division._capture,
     b"w": Division._nothing,
     b"z": Division._decisions,

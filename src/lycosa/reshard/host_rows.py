@@ -1,4 +1,4 @@
-"""Visit states of new shards, and the places where their hosts wait.
+"""Visit states of new shards, the index of host names, and the places where hosts wait.
 
 A host keeps everything that is remembered of it. Only two parts of its visit state name something
 of the old division: its place in a queue of hosts, and the partitions of hosts that asked for an
@@ -18,6 +18,7 @@ from lycosa.kv.records import (
     LINE_PREFIX,
     encode_record,
     host_key,
+    host_name_key,
     place_of,
     prefix_end,
     waiting_key,
@@ -25,6 +26,7 @@ from lycosa.kv.records import (
 from lycosa.model.errand import Errand
 from lycosa.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.reshard.row_sink import RowSink
+from lycosa.urls.identity import reversed_host
 
 
 class HostRows:
@@ -84,6 +86,7 @@ class HostRows:
         if until > record.rests_until:
             record.rest_at, record.next_at = until, max(record.next_at, until)
         self._sink.put(shard, host_key(host8), encode_record(record))
+        self._sink.put(shard, host_name_key(reversed_host(record.host)), host8)
 
     def _readdressed(self, errand: Errand) -> Errand:
         """An errand whose askers are named by their shards.
