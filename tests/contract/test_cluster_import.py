@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,8 @@ from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
 pytestmark = [pytest.mark.service]
+COMMITTED_S = 5.0
+"""After so long a capture is in a commit."""
 PLAN = WebPlan(hosts=12, pages=8, seed=5, latency_s=0.0, page_bytes=2000)
 
 
@@ -64,18 +65,11 @@ def begin_crawl(cluster: RealCluster, port: int, *options: str) -> Program:
     )
 
 
-def continue_crawl(cluster: RealCluster) -> None:
-    """Continue the crawl on the cluster, to its end or to that which ``cluster stop`` gives it."""
-    cluster.serve()
-    cluster.node("a", "--most-shards", "64")
+def continue_crawl(cluster: RealCluster) -> tuple[Program, Program]:
+    """Continue the crawl on the cluster; gives the coordinator and the node."""
+    serving, node = cluster.serve(), cluster.node("a", "--most-shards", "64")
     assert cluster.run("cluster", "resume", "cluster.toml").wait() == 0
-
-
-def end_programs(cluster: RealCluster) -> None:
-    for program in reversed(cluster.programs):
-        if program.process.poll() is None:
-            program.process.send_signal(signal.SIGTERM)
-            program.wait()
+    return serving, node
 
 
 def check_audit(cluster: RealCluster) -> None:
@@ -83,6 +77,43 @@ def check_audit(cluster: RealCluster) -> None:
     assert audit.wait() == 0, str(audit)
 
 
+def import_with_kills(cluster: RealCluster, *arguments: str) -> None:
+    """Import, after programs that were killed while they did."""
+    for moment in ("partitions|shards$", "counting URLs", "saving shards", "beginning logs"):
+        program = cluster.run("cluster", "import", "cluster.toml", *arguments)
+        program.await_line(moment)
+        program.process.kill()
+        program.wait()
+    assert result(cluster.folder, "cluster", "import", "cluster.toml", *arguments)["is_new"]
+
+
+def fetched_twice(log: WatchedLog, since: float) -> list[str]:
+    """Pages that were fetched twice although the first time was before ``since``."""
+    ends: dict[str, list[float]] = {}
+    for each in log.exchanges:
+        if each.status == 200 and each.path != "/robots.txt":
+            ends.setdefault(each.host + each.path, []).append(each.end)
+    return [url for url, times in ends.items() if len(times) > 1 and times[0] < since]
+
+
+def test_a_crawl_of_a_folder_comes_to_shards_as_it_was(
+    tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
+) -> None:
+    port, log = web
+    with real_cluster(tmp_path, kafka, SETTINGS, 2, is_made=False) as cluster:
+        crawling = begin_crawl(cluster, port, "--max-pages", "30")
+        assert crawling.wait() == 3, str(crawling)
+        requests, before = len(log), result(tmp_path, "status", "one")
+        found = result(tmp_path, "cluster", "import", "cluster.toml", "one")
+        assert (found["is_new"], found["shards"]) == (True, 2)
+        check_audit(cluster)
+        after = result(tmp_path, "status", "--cluster", "cluster.toml")
+        for name in ("discovered", "captures", "pages", "requests", "body_bytes"):
+            assert after[name] == before[name], name
+        assert len(log) == requests
+
+
+@pytest.mark.long
 def test_a_killed_crawl_of_a_folder_goes_on_in_shards_and_then_in_more_shards(
     tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
 ) -> None:
@@ -93,31 +124,38 @@ def test_a_killed_crawl_of_a_folder_goes_on_in_shards_and_then_in_more_shards(
         workers = crawling.children()
         crawling.process.kill()
         await_death(workers)
-        first = result(tmp_path, "cluster", "import", "cluster.toml", "one")
-        assert (first["is_new"], first["shards"]) == (True, 4)
+        killed = max(each.end for each in log.exchanges if each.end < 1e18)
+        import_with_kills(cluster, "one")
         check_audit(cluster)
         assert not result(tmp_path, "cluster", "import", "cluster.toml", "one")["is_new"]
-        continue_crawl(cluster)
+        assert cluster.run("audit", "one").wait() == 0  # the folder is what it was
+        refused = cluster.run("cluster", "init", "cluster.toml", "--set", "frontier.bands=4")
+        assert refused.wait() == 2 and "frozen" in str(refused)
+        serving, node = continue_crawl(cluster)
         log.await_more(20)
         assert cluster.run("cluster", "stop", "cluster.toml").wait() == 0
-        cluster.programs[-3].await_line("the crawl is over")
-        end_programs(cluster)
-        second = result(tmp_path, "cluster", "import", "cluster.toml", "--shards", "6")
-        assert (second["is_new"], second["shards"]) == (True, 6)
+        node.await_line("the crawl is over")
+        refused = cluster.run("cluster", "import", "cluster.toml", "--shards", "3")
+        assert refused.wait() == 2 and "cannot become fewer" in str(refused)
+        import_with_kills(cluster, "--shards", "6")
         cluster.set_shards(6)
         check_audit(cluster)
-        continue_crawl(cluster)
-        cluster.programs[-2].await_line("the crawl is over")
+        # the old ones end or are refused; they do not write into the new topics
+        serving.process.send_signal(signal.SIGTERM)
+        assert serving.wait() == 0
+        newer = cluster.serve()
+        newer.await_line("node 'a' .*is refused: the crawl was imported into other shards")
+        for each in (node, newer):
+            each.process.send_signal(signal.SIGTERM)
+            assert each.wait() == 0
+        _, node = continue_crawl(cluster)
+        node.await_line("the crawl is over")
         expected = crawled_by_one_machine(PLAN, tmp_path / "expected")
         found = result(tmp_path, "status", "--cluster", "cluster.toml")
         assert {state: count for state, count in found["states"].items() if count} == (
             expected.states
         )
         assert pages_of(log) == expected.pages
+        assert fetched_twice(log, killed - COMMITTED_S) == []
         is_polite(log, politeness(SETTINGS), LATE_S)
         check_audit(cluster)
-        print(json.dumps(found)[:3000])
-        counts = Counter(each.host + each.path for each in log.exchanges)
-        print([each for each in counts.items() if each[1] > 1])
-        print(cluster)
-        assert 0
