@@ -101,11 +101,12 @@ def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> R
     from lycosa.config.units import show_mb
     from lycosa.folder.bucket import read_crawl
     from lycosa.kv.rocks import rocks_opener
+    from lycosa.objects.generation import placed_objects
     from lycosa.objects.patient import PatientStore
     from lycosa.processes.rescue_survey import RescuePlace
 
-    store = object_store(given)
-    crawl = read_crawl(store, given)
+    crawl = read_crawl(object_store(given), given)
+    store = placed_objects(object_store(given), crawl.manifest.generation)
 
     def tell(text: str) -> None:
         if text:
