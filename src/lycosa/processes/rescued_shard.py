@@ -237,7 +237,7 @@ class ShardRescue:
                     assembled.stages,
                     assembled.worker.frontier.partitions[self._shard],
                     job.config,
-                    self._segments,
+                    assembled.stages.reparsing,
                     ports.offload,
                     assembled.delivery.departures.post_place,
                 ),
@@ -253,11 +253,10 @@ class ShardRescue:
             self._folder, self._place.crawl.config, self._place.open_table, [self._shard]
         )
         log = _NoLog(MemoryChangelog("", self._shard))
-        unused = ObjectSegments(self._place.store, self._shard, self._folder / "unused")
         last = Commit(term=term, sequence=0, wall=0.0, shard=self._shard)
         found = FoundSegments(term=term)
         return Shard(
-            self._shard, term, Ground(log, unused, local), {self._shard: data}, last, found
+            self._shard, term, Ground(log, self._segments, local), {self._shard: data}, last, found
         )
 
     def _job(self) -> WorkerJob:

@@ -36,10 +36,9 @@ from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
 from lycosa.schedule.refetch import next_interval
 from lycosa.store import layout
-from lycosa.store.port import Segments
-from lycosa.store.reading import RecordError
 from lycosa.store.rows import JournalRow
 from lycosa.urls.identity import InvalidUrl, hash8, host_of, robots_url
+from lycosa.worker.reparser import Reparser
 from lycosa.worker.robots import Learned
 from lycosa.worker.robots_reader import RobotsReader
 from lycosa.worker.stages import Stages
@@ -68,7 +67,7 @@ class EnteredCaptures(msgspec.Struct):
 class StoredCaptures:
     """Enters captures of one shard, which has one partition. ``entered`` counts them.
 
-    ``spread`` takes a seed whose place all other shards must know.
+    ``stored`` reads their records. ``spread`` takes a seed whose place all other shards must know.
     """
 
     def __init__(
@@ -76,12 +75,12 @@ class StoredCaptures:
         stages: Stages,
         partition: Partition,
         config: Config,
-        segments: Segments,
+        stored: Reparser,
         offload: Offload,
         spread: Callable[[str], None],
     ) -> None:
         self._stages, self._partition, self._config = stages, partition, config
-        self._segments, self._offload, self._spread = segments, offload, spread
+        self._stored, self._spread = stored, spread
         self._robots = RobotsReader(config.robots, config.agent.product, offload)
         self._wait_s = longest_delay(config.politeness)
         self.entered = EnteredCaptures()
@@ -254,7 +253,7 @@ class StoredCaptures:
         if (has_links and not is_sitemap) or row.parse_reason in _NOT_PARSED or not row.body_bytes:
             return _parsed_of(row)
         body = UnparsedBody(layout.warc_name(row.segment), row.offset, Reason.INTERNAL)
-        parsed = await self._stages.reparsing.parse_stored(lease, body)
+        parsed = await self._stored.parse_stored(lease, body)
         if parsed is None or parsed.reason in _NOT_PARSED:
             # the next owner of the shard tries it again
             self._partition.unparsed.put(lease.host.host8 + lease.entry.url8, body)
@@ -297,10 +296,8 @@ class StoredCaptures:
         return self._partition.meet_host(hash8(name), row.url)
 
     async def _robots_answer(self, row: JournalRow) -> Fetched | None:
-        place = layout.warc_name(row.segment), row.offset
-        try:
-            record = await self._offload.run(lambda: self._segments.read_record(*place))
-        except (RecordError, OSError):
+        record = await self._stored.read_record(layout.warc_name(row.segment), row.offset)
+        if record is None:
             return None
         return Fetched(
             row.url,
