@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lycosa.config.sections import Config, FrontierSection, ParseSection
 from lycosa.folder.names import spool_folder, suffix_list
@@ -29,7 +30,7 @@ from lycosa.synthetic import (
     VirtualOffload,
     run_virtual,
 )
-from lycosa.worker.assembly import Ports, assemble
+from lycosa.worker.assembly import Assembled, Ports, assemble
 
 # Identifying languages is left out: the model takes half a second to load.
 QUICK = Config(frontier=FrontierSection(partitions=3), parse=ParseSection(language=False))
@@ -99,12 +100,14 @@ def crawl_folder(
     faults: Faults | None = None,
     resolver: Callable[[VirtualClock], Resolver] | None = None,
     parser: Callable[[ParserConfig], Parser] = InlineParser,
+    meanwhile: Callable[[Assembled], Coroutine[Any, Any, None]] | None = None,
 ) -> End | None:
     """Crawls into ``folder`` with one worker and gives why the run ended; ``None`` when it crashed.
 
     ``start`` is the virtual time at which the run begins (a later run of the same folder begins
     later). ``stop_after_s`` asks the worker to stop after that long. After a crash that ``faults``
-    chose the folder is what a ``kill -9`` leaves: nothing that was only in memory.
+    chose the folder is what a ``kill -9`` leaves: nothing that was only in memory. ``meanwhile`` is
+    what others do with the worker while it runs; until it returns the crawl does not end.
     """
     if not folder.exists():
         folder.mkdir(parents=True)
@@ -140,7 +143,22 @@ def crawl_folder(
                     assembled.intake.take_seed(each)
                 if stop_after_s is not None:
                     asyncio.get_running_loop().call_later(stop_after_s, assembled.worker.stop)
-                return await assembled.worker.run()
+                if meanwhile is None:
+                    return await assembled.worker.run()
+                assembled.worker.expects_more = True
+                running = asyncio.create_task(assembled.worker.run())
+                other = asyncio.create_task(meanwhile(assembled))
+                try:
+                    done, _ = await asyncio.wait({running, other}, return_when="FIRST_COMPLETED")
+                    if other in done:
+                        other.result()
+                        assembled.worker.expects_more = False
+                        assembled.worker.wake()
+                    return await running
+                finally:
+                    for task in (running, other):
+                        task.cancel()
+                    await asyncio.gather(running, other, return_exceptions=True)
             finally:
                 assembled.close()
 

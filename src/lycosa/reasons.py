@@ -56,6 +56,7 @@ class Reason(IntEnum):
     SITE_HOST_BUDGET = 50
     ROBOTS_ELSEWHERE = 51
     ERRAND_LIMIT = 52
+    RETIRED_BY_OPERATOR = 53
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -146,6 +147,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _O,
         "robots.txt redirects to another URL, which is requested in its host's turn",
     ),
+    Reason.RETIRED_BY_OPERATOR: (_O, "an operator retired the host"),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),

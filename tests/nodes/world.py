@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,7 @@ class World:
             process.shard,
             delivery.arrivals.receive_parcel,
             delivery.arrivals.look_up(process.shard),
-            delivery.arrivals.answer_call,
+            partial(assembled.calls.answer_call, process.shard),
         )
 
     def inquiry(self, process: Process) -> NodeInquiry:

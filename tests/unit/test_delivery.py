@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from lycosa.cluster.worker_messages import Seeds, SeedsTaken, Stop, encode_worker_message
 from lycosa.exchange import PARCEL_URLS, MemoryTopics, Outbox, Parcel, ParcelsLost, PositionLost
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
@@ -161,6 +160,7 @@ class Receiving:
             committer=SimpleNamespace(waiters=self.waiters, commit=self._append),
             wake=lambda: None,
             fail=self.failures.append,
+            next_commit=self._next_commit,
         )
         nobody: Any = None
         tables = {1: self.store}
@@ -180,9 +180,9 @@ class Receiving:
     def receive_urls(self, partition: Any, found: list[Discovered]) -> None:
         self.taken += [each.url[14:] for each in found]
 
-    def take_seeds(self, raw: list[str]) -> list[tuple[str, str]]:
-        self.taken += raw
-        return [(each, "refused") for each in raw if "bad" in each]
+    async def _next_commit(self) -> None:
+        self.waiters.append(asyncio.get_running_loop().create_future())
+        await self.waiters[-1]
 
     async def _append(self, is_forced: bool) -> None:
         """The shard has no later owner, so a commit of nothing succeeds."""
@@ -284,23 +284,6 @@ async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(
     assert [type(each) for each in receiving.failures] == [error]
     assert (receiving.commit(), receiving.taken) == (after, [])
     await receiving.delivery.close()
-
-
-async def test_a_call_is_answered_when_its_effect_is_committed_and_what_is_no_call_is_refused() -> (
-    None
-):
-    receiving = Receiving(MemoryTopics())
-    answer = asyncio.create_task(
-        receiving.arrivals.answer_call(
-            encode_worker_message(Seeds("seeds 1", ["http://a.test/", "bad"]))
-        )
-    )
-    await settled()
-    assert receiving.taken == ["http://a.test/", "bad"] and not answer.done()
-    receiving.commit()
-    assert await answer == encode_worker_message(SeedsTaken("seeds 1", [("bad", "refused")]))
-    with pytest.raises(ValueError, match="Stop is not a call"):
-        await receiving.arrivals.answer_call(encode_worker_message(Stop("stopped", False)))
 
 
 def test_rows_and_fingerprints_for_one_partition_share_a_parcel() -> None:

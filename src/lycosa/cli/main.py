@@ -104,7 +104,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.objects.errors.ObjectError": (ExitCode.USAGE, ""),
     "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
-    "lycosa.project.database.RegistryError": (ExitCode.USAGE, ""),
+    "lycosa.project.tables.RegistryError": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
     "lycosa.simulate.parts.PartLostError": (
         ExitCode.INTERNAL,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.due import DueQueue
-from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
+from lycosa.frontier.visit_state import (
+    HostPause,
+    HostState,
+    VisitState,
+    VisitStates,
+    counted_as,
+)
 from lycosa.frontier.waiting_places import WaitingPlaces
 from lycosa.reasons import Reason
 
@@ -25,10 +31,10 @@ class HostsAside:
 
     def snooze(self, host: VisitState, until: float, reason: Reason, detail: str = "") -> None:
         """Let the host wait until crawl time ``until``."""
-        host.record.state, host.record.next_at = (
-            HostState.SNOOZED,
-            max(host.record.next_at, until),
-        )
+        host.record.next_at = max(host.record.next_at, until)
+        if host.record.state is HostState.RETIRED:
+            return  # an operator retired it during this visit
+        host.record.state = HostState.SNOOZED
         host.record.reason, host.record.detail = reason, detail
         self._visits.mark_changed(host)
 
@@ -44,6 +50,8 @@ class HostsAside:
 
     def park(self, host: VisitState, until: int, reason: Reason, detail: str) -> None:
         """Park a host that is over a budget; it is judged again at crawl time ``until``."""
+        if host.record.state is HostState.RETIRED:
+            return  # an operator retired it during this visit
         self._set_aside(host, HostState.PARKED, reason, detail)
         host.record.parks += 1
         host.record.parked_until = until
@@ -51,7 +59,30 @@ class HostsAside:
 
     def retire(self, host: VisitState, reason: Reason, detail: str) -> None:
         """Retire the host, and with it its queued URLs."""
+        if host.record.reason is Reason.RETIRED_BY_OPERATOR:
+            return  # a visit in progress must not hide the operator's decision
         self._set_aside(host, HostState.RETIRED, reason, detail)
+
+    def pause(self, host: VisitState, pause: HostPause) -> None:
+        """Let the host have no turn until ``resume``; a visit in progress ends by itself."""
+        self._counters.hosts_paused += host.record.pause is None
+        host.record.pause = pause
+        if not host.benched:
+            self._places.leave_place(host)
+        self._visits.mark_changed(host)
+
+    def resume(self, host: VisitState) -> None:
+        """End the pause of a host."""
+        self._counters.hosts_paused -= host.record.pause is not None
+        host.record.pause = None
+        if (host.record.waiting or host.record.errands) and host.may_line_up:
+            self._places.line_up_host(host, host.best_band)
+        self._visits.mark_changed(host)
+
+    def reopen_retired(self, host: VisitState, now: float) -> None:
+        """Reopen a retired host for a seed, unless an operator retired it."""
+        if host.record.state is HostState.RETIRED and not host.is_barred:
+            self.reopen(host, now)
 
     def _set_aside(self, host: VisitState, state: HostState, reason: Reason, detail: str) -> None:
         record = host.record

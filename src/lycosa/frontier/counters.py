@@ -28,7 +28,8 @@ class Counters(msgspec.Struct):
     ``rule_refusals`` counts refusals by pure rules, ``reasons`` failures and remarks. ``hosts``
     counts all hosts ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` the current
     ones. ``asked`` counts errands for other hosts and gives each its number; ``asking`` counts
-    those without an answer so far.
+    those without an answer so far. ``hosts_paused`` counts the hosts that operators have paused,
+    ``leased`` the URLs that outside fetchers hold.
     """
 
     discovered: int = 0
@@ -45,6 +46,8 @@ class Counters(msgspec.Struct):
     hosts_asleep: int = 0
     asked: int = 0
     asking: int = 0
+    hosts_paused: int = 0
+    leased: int = 0
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""

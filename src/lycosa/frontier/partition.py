@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.config.sections import FrontierSection
+from lycosa.config.sections import FrontierSection, RefetchSection
 from lycosa.frontier.alike_pages import AlikePages
 from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.dead_letters import DeadLetters
+from lycosa.frontier.decision_log import DecisionLog
 from lycosa.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.lease import Lease
@@ -39,7 +40,6 @@ from lycosa.kv.records import (
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.parsed import Link
-from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 from lycosa.seen.port import SeenUrls
 from lycosa.urls.identity import host_of
@@ -80,7 +80,7 @@ class Partition:
         self.front, self.lines = self.places.front, self.places.lines
         self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
-        self.dead_letters = DeadLetters(table)
+        self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
@@ -111,8 +111,8 @@ class Partition:
 
     def _admit(self, found: Discovered, now: float) -> None:
         host = self.meet_host(found.host8, found.url)
-        if found.kind is LinkKind.SEED and host.record.state is HostState.RETIRED:
-            self.aside.reopen(host, now)
+        if found.kind is LinkKind.SEED:
+            self.aside.reopen_retired(host, now)
         if found.depth > host.record.deepest or found.importance > host.record.importance:
             host.record.deepest = max(host.record.deepest, found.depth)
             host.record.importance = max(host.record.importance, found.importance)
@@ -152,8 +152,8 @@ class Partition:
         record = self.find_record(found.host8, found.url8)
         if record is None:
             return
-        if is_seed and host.record.state is HostState.RETIRED:
-            self.aside.reopen(host, now)
+        if is_seed:
+            self.aside.reopen_retired(host, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
@@ -196,6 +196,10 @@ class Partition:
 
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
+
+    def follow_refetch(self, section: RefetchSection) -> None:
+        """Follow changed settings of refetching."""
+        self._rules.forward.section = section
 
     # -- leases
 
@@ -266,16 +270,9 @@ class Partition:
         is_page: bool,
         is_capture: bool,
     ) -> None:
-        """Count a request in the host's usage. A capture resets the parking time."""
-        usage = host.record.usage
-        host.record.usage = Usage(
-            usage.captures + is_capture,
-            usage.bytes + body_bytes,
-            usage.time_s + duration_s,
-            usage.discovered,
-        )
+        """Count a request and its answer."""
+        host.count_answer(body_bytes, duration_s, is_capture)
         self.counters.requests += 1
-        host.record.parks = 0 if is_capture else host.record.parks
         self.counters.captures += is_capture
         self.counters.pages += is_page
         self.counters.body_bytes += body_bytes
@@ -294,7 +291,8 @@ class Partition:
         record = host.record
         if record.waiting == 0 and record.parked and host.may_wait:
             self._promote(host)
-        if record.errands or (record.waiting > host.queue.open_leases and host.may_wait):
+        has_turn = record.errands or (record.waiting > host.queue.open_leases and host.may_wait)
+        if has_turn and host.may_be_visited:
             return True
         host.benched = False
         if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):

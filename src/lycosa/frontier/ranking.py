@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lycosa.kv.records import UrlRecord
-from lycosa.model.discovered import Discovered
+from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.factors import Factors
 
 Prioritize = Callable[[Factors], float]
@@ -20,7 +20,7 @@ _LEAST_CHANGE_S = 3600.0
 
 def by_importance(factors: Factors) -> float:
     """The simplest priority."""
-    return max(factors.importance, factors.hint)
+    return factors.given if factors.given >= 0 else max(factors.importance, factors.hint)
 
 
 def factors_of_found(found: Discovered, authority: float, now: float) -> Factors:
@@ -29,6 +29,9 @@ def factors_of_found(found: Discovered, authority: float, now: float) -> Factors
     If a sitemap gives only the time of its last change, the next change is assumed to come after
     the same time again.
     """
+    if found.kind is LinkKind.GIVEN:
+        given = min(found.hint, 1.0)
+        return Factors(found.importance, authority, found.depth, given=given)
     change_s = found.change_s or (
         max(now - found.lastmod, _LEAST_CHANGE_S) if found.lastmod else 0.0
     )
@@ -43,14 +46,17 @@ def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors
     # negative in a record of an older program, which did not store it
     importance = record.importance / 255 if record.importance >= 0 else authority
     history = record.history
+    # stored as the importance of the find, which is 0 without a priority
+    given = importance if record.kind is LinkKind.GIVEN and importance > 0 else -1.0
     if history is None or not history.fetches:
-        return Factors(importance, authority, record.depth)
+        return Factors(importance, authority, record.depth, given=given)
     return Factors(
         importance,
         authority,
         record.depth,
         float(history.interval_s),
         max(now - history.fetched_at, 0.0),
+        given=given,
     )
 
 

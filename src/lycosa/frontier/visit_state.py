@@ -12,6 +12,7 @@ from enum import IntEnum
 import msgspec
 
 from lycosa.frontier.back_queue import BackQueue, Lane
+from lycosa.frontier.host_names import HostNames
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import encode_record, host_key
 from lycosa.model.completed import UrlState
@@ -37,11 +38,22 @@ class HostState(IntEnum):
         return self.name.lower()
 
 
+_WAITING = (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
+
+
 def counted_as(state: HostState) -> UrlState:
     """The state in which the queued URLs of a host in this state are counted."""
     if state is HostState.PARKED:
         return UrlState.PARKED
     return UrlState.RETIRED if state is HostState.RETIRED else UrlState.QUEUED
+
+
+class HostPause(msgspec.Struct, frozen=True, array_like=True):
+    """The pause of a host: by which operator, since when (microseconds since 1970), and why."""
+
+    by: str
+    date_us: int
+    why: str = ""
 
 
 class VisitRecord(msgspec.Struct, array_like=True):
@@ -57,7 +69,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     that it counts towards the hosts that its site may have. ``errors`` counts requests that failed.
     ``front`` is a place in the line of the address ``line``, or in the partition's front queues if
     ``line`` is empty. ``errands`` are requests to this host that other hosts asked for,
-    ``questions`` are those that it asked of other hosts.
+    ``questions`` are those that it asked of other hosts. ``pause`` is set while an operator has
+    paused the host; its state and its counts stay as they are.
     """
 
     host: str
@@ -88,6 +101,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     rest_at: float = -1.0
     errands: tuple[Errand, ...] = ()
     questions: tuple[Question, ...] = ()
+    pause: HostPause | None = None
 
     @property
     def rests_until(self) -> float:
@@ -152,7 +166,14 @@ class VisitState:
     @property
     def may_wait(self) -> bool:
         """Whether its URLs take part in scheduling."""
-        return self.record.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
+        record = self.record
+        return record.pause is None and record.state in _WAITING
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether an operator forbids every request to it, errands included."""
+        record = self.record
+        return record.pause is not None or record.reason is Reason.RETIRED_BY_OPERATOR
 
     @property
     def may_line_up(self) -> bool:
@@ -163,9 +184,9 @@ class VisitState:
     def may_be_visited(self) -> bool:
         """Whether it may have turns: for its URLs, or for errands.
 
-        Parked and retired hosts run errands too.
+        Parked and retired hosts run errands too, unless an operator retired them.
         """
-        return self.may_wait or bool(self.record.errands)
+        return self.may_wait or (bool(self.record.errands) and not self.is_barred)
 
     @property
     def ready_time(self) -> float:
@@ -241,6 +262,17 @@ class VisitState:
         )
         record.pace = msgspec.structs.replace(record.pace, backoff_at=backoff_at, retry_at=retry_at)
 
+    def count_answer(self, body_bytes: int, duration_s: float, is_capture: bool) -> None:
+        """Count a request in the host's usage. A capture resets the parking time."""
+        usage = self.record.usage
+        self.record.usage = Usage(
+            usage.captures + is_capture,
+            usage.bytes + body_bytes,
+            usage.time_s + duration_s,
+            usage.discovered,
+        )
+        self.record.parks = 0 if is_capture else self.record.parks
+
     def count_discovered(self) -> None:
         """Count one more URL found on it."""
         usage = self.record.usage
@@ -259,6 +291,7 @@ class VisitStates:
         self._capacity = capacity
         self._cache: dict[bytes, VisitState] = {}
         self._dirty: dict[bytes, VisitState] = {}
+        self._names = HostNames(table)
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -290,6 +323,7 @@ class VisitStates:
             host = self._cache[host8] = VisitState(
                 self._partition, host8, VisitRecord(name), self._head
             )
+            self._names.add_name(name, host8)
             self.mark_changed(host)
         return host
 
@@ -301,6 +335,7 @@ class VisitStates:
 
     def write_back(self) -> None:
         """Put changed records into the open batch, and drop idle hosts beyond the capacity."""
+        self._names.add_older_names()
         for host8, host in self._dirty.items():
             host.queue.save(self._table)
             self._table.put(host_key(host8), encode_record(host.record))

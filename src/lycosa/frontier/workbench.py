@@ -70,12 +70,17 @@ class Workbench:
 
     def move_host(self, host: VisitState) -> None:
         """Update a waiting host that is now ready at another time."""
+        self.remove_host(host)
+        self.put_host(host)
+
+    def remove_host(self, host: VisitState) -> None:
+        """Remove a waiting host."""
         group = self._groups[host.group]
         group.hosts = [entry for entry in group.hosts if entry[2] is not host]
         heapq.heapify(group.hosts)
         self._count -= 1
+        host.benched = False
         self._schedule(group)
-        self.put_host(host)
 
     def acquire(self, now: float) -> VisitState | None:
         """A ready host, which is then in process, or ``None``.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lycosa.kafka.new_log import FirstCommit, NewLogTaken, begin_log
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.remains import what_remains
-    from lycosa.kafka.topics import Topics
+    from lycosa.kafka.topics import Topics, crawl_topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
 else:
     __getattr__ = late_names(
@@ -33,7 +33,7 @@ else:
             "new_log": "FirstCommit NewLogTaken begin_log",
             "post": "KafkaPost",
             "remains": "what_remains",
-            "topics": "Topics",
+            "topics": "Topics crawl_topics",
             "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
         },
     )
@@ -58,6 +58,7 @@ __all__ = [
     "Topics",
     "begin_log",
     "check_topics",
+    "crawl_topics",
     "make_topics",
     "missing_topics",
     "what_remains",

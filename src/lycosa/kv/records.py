@@ -8,6 +8,7 @@ are sorted:
     ``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a
                                 refill a range of keys
     ``H host8``                 the visit state of one host
+    ``h reversed host``         index of host names (value: host8; module ``frontier.host_names``)
     ``F band1 seq6``            host waiting in a front queue (value: host8)
     ``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address``
                                   holds the bounds of that line
@@ -30,6 +31,8 @@ are sorted:
     ``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
     ``Z number6``               a dead letter, in the order of their numbers; ``z host8 url8`` has
                                 the operators' decisions (module ``frontier.dead_letters``)
+    ``K number6``               a decision of an operator (module ``frontier.decision_log``)
+    ``E host8 url8``            the lease of an outside fetcher (module ``frontier.outside_leases``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================
@@ -172,6 +175,10 @@ def host_key(host8: bytes) -> bytes:
     return b"H" + host8
 
 
+def host_name_key(reversed_name: str) -> bytes:
+    return b"h" + reversed_name.encode()
+
+
 def front_key(band: int, seq: int) -> bytes:
     return b"F" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
 
@@ -248,6 +255,14 @@ def letter_key(number: int) -> bytes:
 
 def decision_key(host8: bytes, url8: bytes) -> bytes:
     return b"z" + host8 + url8
+
+
+def action_key(number: int) -> bytes:
+    return b"K" + number.to_bytes(SEQ_BYTES, "big")
+
+
+def outside_key(host8: bytes, url8: bytes) -> bytes:
+    return b"E" + host8 + url8
 
 
 def sitemap_key(url8: bytes) -> bytes:

@@ -11,7 +11,7 @@ class LinkKind(IntEnum):
     """Where a URL was found. The value is written to disk.
 
     ``SITEMAP`` is a page that a sitemap lists. ``SITEMAP_FILE`` is a sitemap, named in robots.txt
-    or listed in an index.
+    or listed in an index. ``GIVEN`` is a URL that another program gave to the crawl.
     """
 
     SEED = 0
@@ -19,6 +19,7 @@ class LinkKind(IntEnum):
     SITEMAP = 2
     FEED = 3
     SITEMAP_FILE = 4
+    GIVEN = 5
     A = 10
     AREA = 11
     FRAME = 12
@@ -60,7 +61,8 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``hops`` counts redirects in a row. ``via`` is the URL of the page with the link, empty for a
     seed. ``importance`` is the source page's share for this link, in [0, 1]. ``lastmod`` (seconds
     since 1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s``
-    (seconds between changes, 0 = unknown) come from sitemaps.
+    (seconds between changes, 0 = unknown) come from sitemaps. For a ``GIVEN`` URL ``hint`` is the
+    priority itself.
 
     Two fields have data that the owner, perhaps another worker, cannot look up. ``chain`` has the
     redirects before ``via``, the first requested first. ``vouching`` has the hosts that vouch for a

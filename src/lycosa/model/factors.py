@@ -11,7 +11,8 @@ class Factors(msgspec.Struct, frozen=True, gc=False):
     ``importance`` is that of the link by which the URL was found, ``authority`` that of its host,
     both in [0, 1]. ``depth`` counts links from a seed. ``change_interval_s`` is the time between
     changes (0 = unknown), ``age_s`` the time since the last fetch (negative = never fetched),
-    ``hint`` a sitemap's priority in [0, 1] (negative = none).
+    ``hint`` a sitemap's priority in [0, 1] (negative = none). ``given`` is the priority that the
+    program which gave the URL demands, in [0, 1] (negative = none); the others do not count then.
     """
 
     importance: float = 0.0
@@ -20,3 +21,4 @@ class Factors(msgspec.Struct, frozen=True, gc=False):
     change_interval_s: float = 0.0
     age_s: float = -1.0
     hint: float = -1.0
+    given: float = -1.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -58,7 +59,7 @@ async def open_place(
     the node is gone.
     """
     assert job.cluster is not None
-    services = cluster_services(job.cluster.file)
+    services = cluster_services(job.cluster.file, job.manifest.generation)
     lease = ShardLease(LEASE_S)
     ports = real_ports(job, open_table, lease=lease, threads=_THREADS)
     opening = ShardOpening(job, services, open_table, SystemClock())
@@ -139,7 +140,10 @@ class NetworkPeers:
         """Listen on a free port, and answer for the shard. Raises ``OSError``."""
         arrivals = assembled.delivery.arrivals
         self._inquiry.register_partition(
-            shard, arrivals.receive_parcel, arrivals.look_up(shard), arrivals.answer_call
+            shard,
+            arrivals.receive_parcel,
+            arrivals.look_up(shard),
+            partial(assembled.calls.answer_call, shard),
         )
         self.address = await self._inquiry.open(join_address(self._host, 0))
 

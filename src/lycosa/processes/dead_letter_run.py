@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.completed import UrlState
+from lycosa.frontier.letter_decisions import carry_out_decision
 from lycosa.model.dead_letter import LetterAction, LetterDecision, ListedLetter
 from lycosa.processes.idle_run import idle_worker
 from lycosa.urls.identity import hash8
@@ -32,24 +30,8 @@ async def decide_letters(
                 date_us = int(clock.wall() * 1_000_000)
                 decision = LetterDecision(action, by, date_us, letter.number)
                 partition = worker.frontier.partitions[letter.partition]
-                count += decide_letter(partition, letter, decision, clock.time())
+                host8, url8 = hash8(letter.host), hash8(letter.url)
+                count += carry_out_decision(partition, host8, url8, decision, clock.time())
             await worker.committer.commit()
         await worker.committer.finish()
         return count
-
-
-def decide_letter(
-    partition: Partition, letter: ListedLetter, decision: LetterDecision, now: float
-) -> bool:
-    """Carry out one decision at crawl time ``now``; ``False`` when the URL is no dead letter."""
-    host8, url8 = hash8(letter.host), hash8(letter.url)
-    record, host = partition.find_record(host8, url8), partition.visits.find_host(host8)
-    if record is None or host is None or record.state is not UrlState.FAILED:
-        return False
-    partition.dead_letters.note_decision(host8 + url8, decision)
-    if decision.action is LetterAction.RETRY:
-        # as for a seed: the operator has a reason to think that the host answers again
-        if host.record.state is HostState.RETIRED:
-            partition.aside.reopen(host, now)
-        partition.queue_again(host, url8, record)
-    return True

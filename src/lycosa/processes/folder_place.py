@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -50,7 +51,7 @@ class WorkerPlace(Protocol):
 
 
 class FolderPlace:
-    """A crawl folder, and the exchange with the other workers of this run, if there are any."""
+    """A crawl folder, and the exchange with the other workers of this run and with callers."""
 
     def __init__(self, job: WorkerJob, ports: Ports) -> None:
         self.job, self.term = job, job.process
@@ -58,7 +59,8 @@ class FolderPlace:
         self.early: Sequence[ToWorker] = ()
         self.peers: Peers | None = None
         self._exchange = _exchange(job)
-        if self._exchange is not None:
+        # A worker that is alone has nobody to exchange parcels with; it listens for callers.
+        if self._exchange is not None and len(job.sockets) > 1:
             ends = ExchangeEnds(self._exchange, self._exchange)
             ports = msgspec.structs.replace(ports, exchange=ends)
         self.ports = ports
@@ -72,10 +74,11 @@ class FolderPlace:
                 partition,
                 arrivals.receive_parcel,
                 arrivals.look_up(partition),
-                arrivals.answer_call,
+                partial(assembled.calls.answer_call, partition),
             )
         await self._exchange.open()
-        assembled.delivery.start()
+        if len(self.job.sockets) > 1:
+            assembled.delivery.start()
 
     async def close(self) -> None:
         if self._exchange is not None:

@@ -8,6 +8,8 @@ It is the weighted mean of five factors, each mapped to [0, 1]:
 * change: ``7 d / (7 d + interval)``, with the interval between changes; 0.5 when it is unknown;
 * staleness: ``age / (30 d + age)``, with the age of the last fetch; 1 when there was none.
 
+A program that gives the URL to the crawl may demand a priority; then that is the priority.
+
 The owner of a URL computes it when the URL is found, after each fetch and whenever the URL is
 queued again (``frontier.ranking``).
 """
@@ -24,6 +26,8 @@ _STALE_HALF_S = 30 * 86_400.0  # age of the last fetch at which the staleness fa
 
 def priority(factors: Factors, weights: PrioritySection) -> float:
     """The priority; a URL with a higher one is fetched sooner."""
+    if factors.given >= 0:
+        return factors.given
     importance = (
         factors.importance if factors.hint < 0 else max(factors.importance, min(factors.hint, 1.0))
     )

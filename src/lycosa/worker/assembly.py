@@ -17,6 +17,7 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
 from lycosa.attempts.shipping import AttemptShipper
+from lycosa.calls import DeadLetterDecision, GiveUrls, HostDecision
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -40,6 +41,7 @@ from lycosa.store.segments import SegmentStore
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.urls.identity import Canonicalizer, surt
 from lycosa.worker.admission import Admission
+from lycosa.worker.call_desk import CallDesk, CallHandler
 from lycosa.worker.capture_builder import CaptureBuilder
 from lycosa.worker.committer import WorkerFiles
 from lycosa.worker.delivery import Delivery
@@ -53,6 +55,7 @@ from lycosa.worker.leasing import Leasing
 from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.near_duplicates import NearDuplicates
+from lycosa.worker.operator_desk import OperatorDesk
 from lycosa.worker.outgoing_parcels import OutgoingParcels
 from lycosa.worker.owned import Owned, open_owned
 from lycosa.worker.owners import Addressing
@@ -65,6 +68,7 @@ from lycosa.worker.robots import Robots
 from lycosa.worker.robots_reader import RobotsReader
 from lycosa.worker.slicing import Slices
 from lycosa.worker.stages import Stages
+from lycosa.worker.url_submission import UrlSubmission
 from lycosa.worker.worker import Worker
 
 
@@ -104,6 +108,7 @@ class Assembled(msgspec.Struct, frozen=True):
     robots: Robots
     clock: CrawlClock
     live: AppliedSettings
+    calls: CallDesk
     stages: Stages
     close: Callable[[], None]
 
@@ -161,7 +166,8 @@ def assemble(
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
     since = shard.last.settings if shard.last else 0
-    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing)
+    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing, stages.capturing)
+    calls = _call_desk(owned, stages, worker)
 
     def close() -> None:
         settling.close()
@@ -169,20 +175,20 @@ def assemble(
         shard.close()
 
     intake, store, robots = stages.intake, stages.store, stages.robots
-    return Assembled(
-        worker,
-        intake,
-        pipeline,
-        sender,
-        store,
-        delivery,
-        permits,
-        robots,
-        clock,
-        live,
-        stages,
-        close,
-    )
+    parts = (worker, intake, pipeline, sender, store, delivery)
+    return Assembled(*parts, permits, robots, clock, live, calls, stages, close)
+
+
+def _call_desk(owned: Owned, stages: Stages, worker: Worker) -> CallDesk:
+    operators = OperatorDesk(owned.frontier, stages.intake, owned.clock)
+    handlers: dict[type, CallHandler] = {
+        GiveUrls: UrlSubmission(stages.intake, owned.clock).take_urls,
+        HostDecision: operators.decide_host,
+        DeadLetterDecision: operators.decide_letters,
+    }
+    desk = CallDesk(owned.partitions, handlers, worker.next_commit, worker.wake)
+    worker.is_called = lambda: desk.open_calls > 0
+    return desk
 
 
 def _departures(

@@ -1,4 +1,4 @@
-"""Receives what other workers send: parcels, questions about keys, and calls.
+"""Receives what other workers send: parcels, and questions about keys.
 
 Parcels come in two ways. Either another worker delivers one over a connection and waits until the
 commit that took it is on disk (``receive_parcel``). Or they are in the inbox topic of the worker's
@@ -14,12 +14,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lycosa.cluster.worker_messages import (
-    Seeds,
-    SeedsTaken,
-    decode_to_worker,
-    encode_worker_message,
-)
 from lycosa.exchange import (
     Inbound,
     Inbox,
@@ -130,19 +124,6 @@ class IncomingParcels:
         """
         return self._tables[partition].get
 
-    async def answer_call(self, body: bytes) -> bytes:
-        """Answer a call when its effect is committed.
-
-        The only call is ``Seeds``, answered by ``SeedsTaken``. Raises ``ValueError`` for anything
-        else.
-        """
-        message = decode_to_worker(body)
-        if not isinstance(message, Seeds):
-            raise ValueError(f"{type(message).__name__} is not a call")
-        refused = self._takers.intake.take_seeds(message.raw)
-        await self._next_commit()
-        return encode_worker_message(SeedsTaken(message.call, refused))
-
     async def receive_parcel(self, parcel: Parcel) -> None:
         """Take a parcel; return when the commit that took it is on disk."""
         try:
@@ -152,7 +133,7 @@ class IncomingParcels:
             raise
         inbox = self._inboxes[parcel.destination]
         while not inbox.is_committed(parcel.source, parcel.sequence):
-            await self._next_commit()
+            await self._worker.next_commit()
 
     def take_own_parcels(self, outboxes: Mapping[int, Outbox]) -> None:
         """Take parcels between two partitions of this worker, in its first commit.
@@ -189,12 +170,6 @@ class IncomingParcels:
         inbox.accept_parcel(parcel.source, parcel.sequence)
         self.activity += 1
 
-    async def _next_commit(self) -> None:
-        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._worker.committer.waiters.append(committed)
-        self._worker.wake()
-        await committed
-
     async def _read(self, inbound: Inbound) -> None:
         while True:
             for position, parcel in await self._next_parcels(inbound):
@@ -209,7 +184,7 @@ class IncomingParcels:
                 self.position = position
                 self._worker.wake()
             while self.position - self._committed >= _MOST_UNCOMMITTED:
-                await self._next_commit()
+                await self._worker.next_commit()
 
     async def _next_parcels(self, inbound: Inbound) -> list[tuple[int, Parcel]]:
         """Raises ``Fenced`` when a later owner has trimmed the topic, and the errors of the

@@ -323,6 +323,11 @@ class Intake:
     def is_sitemap(self, lease: Lease) -> bool:
         return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)
 
+    def note_links(self, partition: Partition, found: Sequence[Discovered]) -> None:
+        """Count which sites link to the sites of these URLs, if that is counted."""
+        if self._standing.counts_links:
+            self._standing.note_links(partition, found)
+
     def receive_urls(self, partition: Partition, found: Sequence[Discovered]) -> None:
         """Take the URLs of a parcel, which passed the pure rules where they were found."""
         self._discover(partition, found)
@@ -370,8 +375,7 @@ class Intake:
             return partition.discover_urls(found, now)
 
         self._sitemaps.note_sitemaps(partition, batch)
-        if self._standing.counts_links:
-            self._standing.note_links(partition, batch)
+        self.note_links(partition, batch)
         files: dict[bytes, list[Discovered]] = {}
         for each in batch:
             if each.kind is LinkKind.SITEMAP_FILE:

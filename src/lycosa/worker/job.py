@@ -56,9 +56,9 @@ class WorkerJob(msgspec.Struct, frozen=True):
     before it, because the previous owner may still be sending requests.
 
     A worker in a separate process is the ``process``-th of this worker in this run. It loads
-    ``plugins`` by name. Where there are several workers, ``sockets`` are the sockets of the
-    exchange, by worker. ``cluster`` is set for a worker of a cluster, whose shard is in Kafka and
-    object storage.
+    ``plugins`` by name. ``sockets`` are the sockets of the exchange, by worker, where
+    there are several workers or callers. ``cluster`` is set for a worker of a cluster, whose shard
+    is in Kafka and object storage.
     """
 
     folder: Path

@@ -8,7 +8,7 @@ is reached or it is stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from lycosa.attempts import Suspicion
@@ -78,6 +78,8 @@ class Worker:
         self.recalled = 0  # waits that ended because their stored time was impossible
         # by the settings, and by the available memory
         self._slots = self._slots_by_memory = config.fetch.slots
+        # Whether a call, or an outside fetcher's lease, is open: then the worker is not idle.
+        self.is_called: Callable[[], bool] = lambda: False
         self.lacks_settings = False  # those that the last commit names: no visit is started
         self._looked_at_disk = -_DISK_S
 
@@ -149,6 +151,13 @@ class Worker:
         """Look for work again, because something outside has changed."""
         self._news.set()
 
+    async def next_commit(self) -> None:
+        """Wait until what was done so far is in the log."""
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.committer.waiters.append(committed)
+        self.wake()
+        await committed
+
     # -- the loop
 
     async def run(self) -> End:
@@ -214,6 +223,7 @@ class Worker:
                 or self.expects_more
                 or self.lacks_room
                 or self.lacks_settings
+                or self.is_called()
             )
         )
         wait = self._config.frontier.finish_wait_s

@@ -14,6 +14,7 @@ import numpy as np
 
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit.captures import CaptureIndex, place_key
+from lycosa.inspect.audit.host_names import check_host_names
 from lycosa.inspect.audit.report import Check, OnAuditProgress
 from lycosa.inspect.reader import TableView
 from lycosa.kv.records import (
@@ -29,6 +30,7 @@ from lycosa.kv.records import (
     waiting_key,
 )
 from lycosa.model.completed import UrlState
+from lycosa.reasons import Reason
 from lycosa.urls.identity import hash8, join_url
 
 Pairs = Iterator[tuple[bytes, bytes]]
@@ -65,6 +67,7 @@ class StateChecks:
             "captures",
             "fetched URLs: the capture that the record names is in a journal at that place",
         )
+        self.names = Check("host names", "the index of host names against the hosts, both ways")
         self._captures = captures
         # lengths of files, for a running crawl: records may be ahead of what was read of the
         # journals
@@ -75,17 +78,18 @@ class StateChecks:
         self.seen = 0
 
     def all_checks(self) -> list[Check]:
-        return [self.counters, self.queues, self.due, self.hosts, self.records]
+        return [self.counters, self.queues, self.due, self.hosts, self.names, self.records]
 
     def check_partition(self, view: TableView, total: int) -> None:
         """Check one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
-        asking = 0
+        asking = paused = 0
         for host in _hosts(view):
             _HostCheck(self, view, host, states).run()
             if host.visit is not None:
                 hosts[host.visit.state] += 1
+                paused += host.visit.pause is not None
                 asking += sum(not question.is_late for question in host.visit.questions)
         self._ask()  # captures that records name, less than one batch
         # From here on the counters, which the crawl updates with each change, are compared with the
@@ -108,17 +112,34 @@ class StateChecks:
             f" {asking} by the visit states"
         )
         self.counters.expect(asking == counters.asking, told)
-        told_hosts = (counters.hosts, counters.hosts_parked, counters.hosts_retired)
-        found_hosts = (sum(hosts.values()), hosts[HostState.PARKED], hosts[HostState.RETIRED])
-        self.counters.expect(
-            told_hosts == found_hosts,
-            f"{where}: hosts, parked, retired are {told_hosts} by the counters and {found_hosts}",
-        )
+        self._hosts(view, hosts, paused)
         self.counters.expect(
             counters.is_balanced,
             f"{where}: the counters' own states do not add up to {counters.discovered}",
         )
         self._schedules(view)
+        check_host_names(self.names, view)
+
+    def _hosts(self, view: TableView, hosts: dict[HostState, int], paused: int) -> None:
+        """Compare the numbers of hosts by state with the counters."""
+        counters = view.counters()
+        told = (
+            counters.hosts,
+            counters.hosts_parked,
+            counters.hosts_retired,
+            counters.hosts_paused,
+        )
+        found = (
+            sum(hosts.values()),
+            hosts[HostState.PARKED],
+            hosts[HostState.RETIRED],
+            paused,
+        )
+        self.counters.expect(
+            told == found,
+            f"partition {view.number}: hosts, parked, retired, paused are {told} by the counters"
+            f" and {found} by the visit states",
+        )
 
     def note_record(self, total: int) -> None:
         """Count a record."""
@@ -299,9 +320,11 @@ class _HostCheck:
         )
         check.expect(host.retrying == self._retrying, told)
         # A host with work must be where the frontier will find it again: in a front queue or in the
-        # schedule of sleeping hosts. A parked or retired host need not be there.
+        # schedule of sleeping hosts. A parked or retired host need not be there, nor one that an
+        # operator paused.
         may_wait = host.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
-        if (queued and may_wait) or host.errands:
+        is_barred = host.pause is not None or host.reason is Reason.RETIRED_BY_OPERATOR
+        if ((queued and may_wait) or host.errands) and not is_barred:
             is_asleep = (
                 host.asleep_until > 0
                 and self._view.get(parked_key(host.asleep_until, self._host.host8)) is not None

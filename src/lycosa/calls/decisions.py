@@ -1,0 +1,58 @@
+"""Decisions of operators: a third input of the frontier, beside ``Discovered`` and ``Completed``.
+
+The owner of the host applies a decision and commits it together with who made it and when, so that
+``explain`` can show it. ``call`` is an id that the caller chose: a repeated call has one effect.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class HostAction(Enum):
+    """What an operator does with a host."""
+
+    PAUSE = "pause"  # nothing is requested from it until it is resumed
+    RESUME = "resume"  # ends a pause, and a retirement
+    RETIRE = "retire"  # never requested again; its waiting URLs are refused
+
+
+class HostDecision(msgspec.Struct, frozen=True, tag=True):
+    """A decision about one host. ``by`` is the operator, ``why`` a remark for the record."""
+
+    call: str
+    by: str
+    host: str
+    action: HostAction
+    why: str = ""
+
+
+class DeadLetterAction(Enum):
+    """What an operator does with dead letters."""
+
+    RETRY = "retry"  # queued again, with the attempts counted from zero
+    DROP = "drop"  # no dead letter any more; the URL stays failed
+
+
+class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
+    """A decision about dead letters of one partition.
+
+    It is about the URLs with these hashes (16 hexadecimal digits each), or, when there are none,
+    about all dead letters with that ``reason`` (empty = any) of that ``host`` (empty = any).
+    """
+
+    call: str
+    by: str
+    action: DeadLetterAction
+    hashes: list[str] = []
+    reason: str = ""
+    host: str = ""
+    why: str = ""
+
+
+class DecisionAnswer(msgspec.Struct, frozen=True, tag=True):
+    """The decision is committed; it changed that many hosts or URLs."""
+
+    changed: int

@@ -1,0 +1,140 @@
+"""Questions about what a partition has stored, answered from its last commit.
+
+A worker answers them on another thread through a view of its tables, within a time budget. The
+same questions can be asked of the folder or the snapshots of a crawl that does not run. Lists are
+read in pieces: ``after`` is the ``cursor`` of the piece before (empty = the beginning), and it
+stays valid while the crawl runs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CountsQuery(msgspec.Struct, frozen=True, tag=True):
+    """Counters of the partition: as in ``lycosa status --json``, without lists of hosts."""
+
+
+class HostsQuery(msgspec.Struct, frozen=True, tag=True):
+    """Hosts by name or by an order.
+
+    ``search`` is a part of the name: with a leading dot, or as a whole registrable domain, it uses
+    the index of reversed names. ``sort`` is ``name``, ``queue``, ``wait`` or ``errors``. ``state``
+    restricts the list (empty = any).
+    """
+
+    search: str = ""
+    sort: str = "name"
+    state: str = ""
+    after: str = ""
+    most: int = 50
+
+
+class HostQuery(msgspec.Struct, frozen=True, tag=True):
+    """One host: its state, delay with the sources of it, robots file and rules, queue, errors,
+    last fetches, and the decisions of operators."""
+
+    host: str
+
+
+class HostUrlsQuery(msgspec.Struct, frozen=True, tag=True):
+    """The URLs of a host, in a state (empty = any)."""
+
+    host: str
+    state: str = ""
+    after: str = ""
+    most: int = 50
+
+
+class UrlQuery(msgspec.Struct, frozen=True, tag=True):
+    """One URL, as ``lycosa explain --json`` shows it.
+
+    ``url`` may be the ``id`` of a row (32 digits: the hashes of host and URL), or a hash of 16 or
+    64 digits. A hash alone takes a search of all keys: ``after`` continues it.
+    """
+
+    url: str
+    after: str = ""
+
+
+class CapturesQuery(msgspec.Struct, frozen=True, tag=True):
+    """The captures of a URL or of its hash, newest first."""
+
+    url: str
+    after: str = ""
+    most: int = 50
+
+
+class ContentQuery(msgspec.Struct, frozen=True, tag=True):
+    """A stored body: of the newest capture, or of the last one up to the wall time ``at``.
+
+    With ``as_text`` its visible text. At most ``most_bytes`` are returned, from ``offset``.
+    """
+
+    url: str
+    at: float = 0.0
+    as_text: bool = False
+    offset: int = 0
+    most_bytes: int = 1 << 20
+
+
+class DeadLettersQuery(msgspec.Struct, frozen=True, tag=True):
+    """Dead letters, of one reason or host if given."""
+
+    reason: str = ""
+    host: str = ""
+    after: str = ""
+    most: int = 50
+
+
+class ActionsQuery(msgspec.Struct, frozen=True, tag=True):
+    """The log of operators' decisions, newest first."""
+
+    after: str = ""
+    most: int = 50
+
+
+StateQuestion = (
+    CountsQuery
+    | HostsQuery
+    | HostQuery
+    | HostUrlsQuery
+    | UrlQuery
+    | CapturesQuery
+    | ContentQuery
+    | DeadLettersQuery
+    | ActionsQuery
+)
+
+
+class Found(msgspec.Struct, frozen=True, tag=True):
+    """The answer: ``rows`` is JSON, a list for lists and otherwise a list with one object or none.
+
+    ``cursor`` continues a list (empty = it is complete). ``wall`` is the time of the commit from
+    which it was read. ``is_partial`` says that the time budget ended the search before ``most``
+    rows were found; ``cursor`` continues it.
+
+    Every row of a list has ``order`` and ``cursor``: equal text, ascending in the order of the
+    list, and the same for all partitions, so that their lists can be merged and cut anywhere. An
+    order of hosts by ``queue``, ``wait`` or ``errors`` is from the time ``ordered_at`` (wall time,
+    0 = from this commit), and ends at the hosts that are kept of it when ``is_cut``.
+    """
+
+    rows: bytes
+    cursor: str = ""
+    wall: float = 0.0
+    is_partial: bool = False
+    ordered_at: float = 0.0
+    is_cut: bool = False
+
+
+class ContentFound(msgspec.Struct, frozen=True, tag=True):
+    """A piece of a stored body. ``about`` is JSON: the row of the capture, with its URL and time.
+
+    ``total_bytes`` is the length of the whole, negative when there is no such capture.
+    """
+
+    about: bytes
+    body: bytes = b""
+    total_bytes: int = -1
+    media_type: str = ""

@@ -1,0 +1,56 @@
+"""URLs that another program gives to the crawl.
+
+The caller groups them by partition and calls each owner once; an owner answers when its commit is
+in the log. A call may be repeated: the URL-seen check makes it idempotent.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class GivenUrl(msgspec.Struct, frozen=True):
+    """A URL as the caller wrote it.
+
+    ``priority`` is in [0, 1], or negative for that of an ordinary link. ``source_url`` is the page
+    that links to it, if there is one, ``depth`` its distance from a seed. ``discovered_at`` is wall
+    time in seconds (0 = now).
+    """
+
+    url: str
+    priority: float = -1.0
+    source_url: str = ""
+    depth: int = 0
+    discovered_at: float = 0.0
+
+
+class GiveUrls(msgspec.Struct, frozen=True, tag=True):
+    """URLs of hosts of one partition, at most 1,000; ``by`` names the caller."""
+
+    by: str
+    urls: list[GivenUrl]
+
+
+class UrlVerdict(Enum):
+    """What became of a URL that was given."""
+
+    ACCEPTED = "accepted"  # it is new and waits in the frontier
+    DUPLICATE = "duplicate"  # the crawl knew it
+    REJECTED = "rejected"  # a rule refuses it, or it is not a URL
+    UNKNOWN = "unknown"  # its owner did not answer: call again
+
+
+class GivenVerdict(msgspec.Struct, frozen=True):
+    """A URL as the caller wrote it, and what became of it; ``reason`` explains a refusal."""
+
+    url: str
+    verdict: UrlVerdict
+    reason: str = ""
+
+
+class GivenVerdicts(msgspec.Struct, frozen=True, tag=True):
+    """The verdicts, in the order of the URLs."""
+
+    verdicts: list[GivenVerdict]

@@ -1,0 +1,27 @@
+"""Calls and replies as MessagePack, which ``Inquiry.call_owner`` carries."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.calls.decisions import DeadLetterDecision, DecisionAnswer, HostDecision
+from lycosa.calls.outside import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
+from lycosa.calls.queries import ContentFound, Found, StateQuestion
+from lycosa.calls.submission import GivenVerdicts, GiveUrls
+
+
+class CallRefusal(msgspec.Struct, frozen=True, tag=True):
+    """The owner refuses the call, and would refuse it again; ``reason`` is for its caller."""
+
+    reason: str
+
+
+Call = GiveUrls | HostDecision | DeadLetterDecision | LeaseUrls | GiveResults | StateQuestion
+CallReply = (
+    GivenVerdicts | DecisionAnswer | UrlsLeased | ResultsTaken | Found | ContentFound | CallRefusal
+)
+
+encode_call = msgspec.msgpack.Encoder().encode
+decode_call = msgspec.msgpack.Decoder(Call).decode
+encode_reply = msgspec.msgpack.Encoder().encode
+decode_reply = msgspec.msgpack.Decoder(CallReply).decode

@@ -1,0 +1,83 @@
+"""The decisions of operators about one partition, and crawl-wide actions, in their order.
+
+Each has a row with a number that grows by one (``K number6``), so a list can be continued after any
+of them. The newest ``MOST_ACTIONS`` are kept. What a decision changed is in the records that it
+changed, so a row that was dropped is missing only in the list.
+
+A caller that gets no answer calls again with the same id. The log knows the ids of its newest rows,
+so the second call has no effect. An action of the whole crawl, such as a pause, is in the log of
+the first partition.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.kv.overlay import Overlay
+from lycosa.kv.records import SEQ_BYTES, action_key, encode_record, meta_key
+
+ACTIONS = b"K"
+MOST_ACTIONS = 10_000
+_LAST = meta_key("actions")
+_REMEMBERED = 1000  # calls whose repetition has no effect
+
+
+class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A decision in the table, with its caller's id, the operator and the time in microseconds.
+
+    ``action`` is a word: ``pause``, ``resume`` and ``retire`` of a host, ``retry`` and ``drop`` of
+    dead letters, ``pause_crawl``, ``resume_crawl`` and ``set`` of the crawl. ``subject`` is the
+    host, or describes the dead letters or the settings. ``changed`` counts hosts or URLs.
+    """
+
+    call: str
+    by: str
+    date_us: int
+    action: str
+    subject: str
+    why: str = ""
+    changed: int = 0
+
+
+decode_action = msgspec.msgpack.Decoder(ActionRow).decode
+
+
+class DecisionLog:
+    """Adds decisions to a partition's table."""
+
+    def __init__(self, table: Overlay) -> None:
+        self._table = table
+        self._last = int(msgspec.msgpack.decode(table.get(_LAST) or b"\0", type=int))
+        self._calls: dict[str, int] | None = None  # number of changes, by the caller's id
+
+    def __repr__(self) -> str:
+        return f"<DecisionLog last={self._last}>"
+
+    def changed_by(self, call: str) -> int | None:
+        """What the call changed when it came first; ``None`` for a new call."""
+        return self._remembered().get(call)
+
+    def add(self, row: ActionRow) -> None:
+        """Add a decision, and drop the oldest one beyond the bound."""
+        calls = self._remembered()
+        self._last += 1
+        self._table.put(action_key(self._last), encode_record(row))
+        self._table.put(_LAST, encode_record(self._last))
+        if self._last > MOST_ACTIONS:
+            self._table.delete(action_key(self._last - MOST_ACTIONS))
+        calls[row.call] = row.changed
+        if len(calls) > _REMEMBERED:
+            del calls[next(iter(calls))]
+
+    def _remembered(self) -> dict[str, int]:
+        """The newest calls, read from the table when they are first needed."""
+        if self._calls is None:
+            start = action_key(max(self._last - _REMEMBERED, 0))
+            rows = [decode_action(row) for _, row in self._table.scan(start, ACTIONS + b"\xff" * 7)]
+            self._calls = {row.call: row.changed for row in rows}
+        return self._calls
+
+
+def action_number(key: bytes) -> int:
+    """The number of the decision in a row with this key."""
+    return int.from_bytes(key[-SEQ_BYTES:], "big")
