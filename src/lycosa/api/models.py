@@ -174,9 +174,9 @@ class SettingsAnswer(BaseModel):
 class SettingsRequest(Asked):
     """Live settings to change."""
 
-    values: dict[
-        Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]
-    ] = Field(min_length=1, max_length=100)
+    values: dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]] = (
+        Field(min_length=1, max_length=100)
+    )
 
 
 class StopRequest(Asked):

@@ -23,6 +23,7 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, hu
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.objects.port import ObjectStore
     from lycosa.processes.rescue_run import RescueReport
     from lycosa.processes.rescue_survey import RescuePlace
     from lycosa.processes.rescued_shard import RescuedShard
@@ -89,21 +90,24 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int
 async def _run(given: ClusterFile, work: Path, is_dry: bool) -> RescueReport:
     from lycosa.processes.rescue_run import Rescue
 
-    client = kafka_client(given)
-    progress = _progress()
-    place = _place(given, work, progress)
-    return await Rescue(place, client, topics_of(given), tell_line, progress).run(is_dry)
+    client, store, progress = kafka_client(given), object_store(given), _progress()
+    place = _place(given, store, work, progress)
+    topics = topics_of(given, store)
+    return await Rescue(place, client, topics, tell_line, progress).run(is_dry)
 
 
-def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> RescuePlace:
+def _place(
+    given: ClusterFile, store: ObjectStore, work: Path, progress: Callable[[str], None]
+) -> RescuePlace:
     from lycosa.config.units import show_mb
     from lycosa.folder.bucket import read_crawl
     from lycosa.kv.rocks import rocks_opener
+    from lycosa.objects.generation import placed_objects
     from lycosa.objects.patient import PatientStore
     from lycosa.processes.rescue_survey import RescuePlace
 
-    store = object_store(given)
     crawl = read_crawl(store, given)
+    placed = placed_objects(store, crawl.manifest.generation)
 
     def tell(text: str) -> None:
         if text:
@@ -113,7 +117,7 @@ def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> R
         progress(f"shard {shard}: {show_mb(done)} of {show_mb(total)} of its snapshot")
 
     opener = rocks_opener(_CACHE_BYTES, _MEMTABLE_BYTES)
-    return RescuePlace(crawl, PatientStore(store, tell), work, opener, show)
+    return RescuePlace(crawl, PatientStore(placed, tell), work, opener, show)
 
 
 @contextmanager

@@ -90,6 +90,10 @@ class StoredCaptures:
     def __repr__(self) -> str:
         return f"<StoredCaptures {self.entered}>"
 
+    def owns(self, row: JournalRow) -> bool:
+        """Whether the shard owns the host. Before an import the crawl had other shards."""
+        return self._stages.intake.partition_of_host(host_of(row.url)) == self._partition.number
+
     def is_known(self, row: JournalRow) -> bool:
         """Whether the state has the capture of a page, or a later one of its URL."""
         record = self._partition.find_record(hash8(host_of(row.url)), hash8(row.url))
@@ -266,9 +270,8 @@ class StoredCaptures:
 
     async def _enter_robots(self, row: JournalRow) -> None:
         """Keep what a file of the shard's own host says, unless a later one is known."""
-        host, secure = self._host_of(row), row.url.startswith("https:")
-        if host is None:
-            return
+        host = self._partition.meet_host(hash8(host_of(row.url)), row.url)
+        secure = row.url.startswith("https:")
         self._let_rest(host, row)
         if row.status in REDIRECTS or row.url != robots_url(host.name, secure):
             return
@@ -288,12 +291,6 @@ class StoredCaptures:
         for _ in self._stages.intake.sitemap_steps(host, learned.sitemaps, row.url):
             pass
         self.entered.robots += 1
-
-    def _host_of(self, row: JournalRow) -> VisitState | None:
-        name = host_of(row.url)
-        if self._stages.intake.partition_of_host(name) != self._partition.number:
-            return None
-        return self._partition.meet_host(hash8(name), row.url)
 
     async def _robots_answer(self, row: JournalRow) -> Fetched | None:
         record = await self._stored.read_record(layout.warc_name(row.segment), row.offset)
