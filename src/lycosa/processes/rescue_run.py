@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import msgspec
 
-from lycosa.commit import Mark
+from lycosa.commit import NOTHING, Mark
 from lycosa.kafka import (
     Finding,
     FirstCommit,
@@ -43,7 +43,7 @@ from lycosa.processes.rescue_survey import (
     survey_shard,
 )
 from lycosa.processes.rescued_shard import RescuedShard, ShardRescue
-from lycosa.shard.object_snapshots import snapshot_key
+from lycosa.shard.object_snapshots import snapshot_key, stored_marks
 from lycosa.system.wire import UNREADABLE
 
 RESCUE_NAME = "rescue.json"
@@ -193,10 +193,17 @@ class Rescue:
             self._check_snapshot(shard, mark)
             first = FirstCommit(shard, mark, wall, max(wall, state.shards[shard].time))
             begin_log(self._client, self._topics, self._crawl, first, self._progress)
+            self._drop_incomplete(shard, mark, state.shards[shard].snapshot)
         store = self._place.store
         store.put(f"rescues/{state.began:.0f}-{state.id}.json", msgspec.json.encode(state))
         store.delete([RESCUE_NAME])
         return made, findings
+
+    def _drop_incomplete(self, shard: int, first: Mark, used: Mark | None) -> None:
+        """Delete snapshots that could not be used; they look like a choice of the next owner."""
+        marks = stored_marks(self._place.store, shard)
+        between = [mark for mark in marks if (used or NOTHING) < mark < first]
+        self._place.store.delete([snapshot_key(shard, mark) for mark in between])
 
     def _check_snapshot(self, shard: int, mark: Mark) -> None:
         if self._place.store.find(key := snapshot_key(shard, mark)) is None:
