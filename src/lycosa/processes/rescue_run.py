@@ -137,9 +137,9 @@ class Rescue:
                         "the topics still have a log of this crawl; a rescue is for lost topics:",
                         *(f"  {line}" for line in left),
                         "If the log is whole, `lycosa serve` and `lycosa node` continue the crawl;"
-                        " `lycosa audit --cluster FILE` tells. If it is damaged, give it up: end"
-                        " all nodes and the coordinator, delete the topics, and repeat this"
-                        " command:",
+                        " `lycosa audit --cluster FILE` tells. If it is damaged, it can be"
+                        " replaced: end all nodes and the coordinator, delete the topics, and"
+                        " repeat this command:",
                         f"  kafka-topics.sh --bootstrap-server {addresses} --delete --topic"
                         f" '{name}\\.(changelog|inbox)'",
                     ]
