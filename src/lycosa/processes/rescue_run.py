@@ -36,8 +36,8 @@ from lycosa.kafka import (
 from lycosa.objects.errors import ObjectExists, ObjectMissing
 from lycosa.objects.port import ObjectStore
 from lycosa.processes.rescue_survey import (
+    LeftShard,
     RescuePlace,
-    ShardRemains,
     newest_mark,
     point_of_view,
     survey_shard,
@@ -151,7 +151,7 @@ class Rescue:
         host = socket.gethostname()
         return RescueState(id=str(uuid.uuid4()), began=self._wall(), host=host, marks=marks)
 
-    def _survey(self, state: RescueState) -> dict[int, ShardRemains]:
+    def _survey(self, state: RescueState) -> dict[int, LeftShard]:
         found = {}
         for shard in self._place.shards:
             self._progress(f"shard {shard}: reading its newest snapshot")
@@ -161,7 +161,7 @@ class Rescue:
     async def _make(
         self,
         shard: int,
-        remains: Mapping[int, ShardRemains],
+        remains: Mapping[int, LeftShard],
         places: frozenset[str],
         mark: Mark,
         is_dry: bool,

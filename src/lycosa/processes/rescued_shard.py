@@ -33,9 +33,9 @@ from lycosa.model.end import PreviousEnd
 from lycosa.model.fetched import FetchKind
 from lycosa.model.partition_key import PartitionKey
 from lycosa.processes.rescue_survey import (
+    LeftShard,
     PointOfView,
     RescuePlace,
-    ShardRemains,
     open_earlier,
 )
 from lycosa.processes.session import SOFTWARE
@@ -87,7 +87,7 @@ class ShardRescue:
     def __init__(
         self,
         place: RescuePlace,
-        remains: ShardRemains,
+        remains: LeftShard,
         view: PointOfView,
         places: frozenset[str],
         mark: Mark,
