@@ -23,6 +23,8 @@ from lycosa.calls import (
     GivenUrl,
     GivenVerdicts,
     GiveUrls,
+    HostAction,
+    HostDecision,
     UrlVerdict,
     decode_reply,
     encode_call,
@@ -52,7 +54,7 @@ async def call(assembled: Assembled, host: str, value: Call) -> CallReply:
 
 def state_of(folder: Path, url: str) -> UrlState | None:
     entry = read_folder(folder).find_url(url)
-    return entry.record.state if entry is not None else None
+    return entry.state if entry is not None else None
 
 
 def actions(folder: Path) -> list[ActionRow]:
@@ -152,6 +154,72 @@ def test_dead_letters_are_retried_and_dropped_while_the_crawl_runs(
     assert main(["dlq", "list", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["dead_letters"] == []
     assert audited(folder)
+
+
+async def decide(assembled: Assembled, host: str, action: HostAction, number: int = 1) -> int:
+    decision = HostDecision(f"{action.value} {host} {number}", "ada", host, action, "a complaint")
+    reply = await call(assembled, host, decision)
+    assert isinstance(reply, DecisionAnswer), reply
+    return reply.changed
+
+
+def test_a_paused_host_gets_no_request_until_it_is_resumed_and_the_crawl_ends_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, pages = tmp_path / "c", web(**{f"{B}/": page(*(f"/{n}" for n in range(20)))})
+    asked: list[int] = []
+
+    async def steer(assembled: Assembled) -> None:
+        while f"{B}/0" not in pages.asked:
+            await assembled.clock.sleep(0.1)
+        assert await decide(assembled, "b.test", HostAction.PAUSE) == 1
+        assert await decide(assembled, "b.test", HostAction.PAUSE, 2) == 0
+        await assembled.clock.sleep(5.0)
+        asked.append(len(pages.asked))
+        await assembled.clock.sleep(600.0)
+
+    assert crawl_folder(folder, pages, [f"{A}/", f"{B}/"], meanwhile=steer) is End.FINISHED
+    before = sum(url.startswith(B) for url in pages.asked)
+    assert before < 10 and len(pages.asked) == asked[0]
+    assert audited(folder)
+    waiting = next(f"{B}/{n}" for n in range(20) if f"{B}/{n}" not in pages.asked)
+    capsys.readouterr()
+    assert main(["explain", str(folder), waiting]) == 0
+    assert "ada paused its host" in capsys.readouterr().out
+    assert main(["status", str(folder)]) == 0
+    assert "1 host by operators" in capsys.readouterr().out
+
+    # the pause is still there in the next run, and ends when it is resumed
+    async def resume(assembled: Assembled) -> None:
+        await assembled.clock.sleep(60.0)
+        assert sum(url.startswith(B) for url in pages.asked) == before
+        assert await decide(assembled, "b.test", HostAction.RESUME) == 1
+
+    assert crawl_folder(folder, pages, [], start=1e5, meanwhile=resume) is End.FINISHED
+    assert all(f"{B}/{n}" in pages.asked for n in range(20)) and audited(folder)
+    assert [row.action for row in actions(folder)] == ["pause", "pause", "resume"]
+
+
+def test_a_host_that_an_operator_retired_is_not_reopened_by_its_seed(tmp_path: Path) -> None:
+    folder, pages = tmp_path / "c", web()
+
+    async def retire(assembled: Assembled) -> None:
+        assert await decide(assembled, "b.test", HostAction.RETIRE) == 1  # before it is known
+        refusal = await call(
+            assembled, "b.test", HostDecision("x", "ada", "no host", HostAction.PAUSE)
+        )
+        assert isinstance(refusal, CallRefusal)
+
+    assert crawl_folder(folder, pages, [f"{A}/"], meanwhile=retire) is End.FINISHED
+    assert crawl_folder(folder, pages, [f"{A}/", f"{B}/"], start=1e5) is End.FINISHED
+    assert not any(url.startswith(B) for url in pages.asked)
+    assert state_of(folder, f"{B}/") is UrlState.RETIRED and audited(folder)
+
+    async def resume(assembled: Assembled) -> None:
+        assert await decide(assembled, "b.test", HostAction.RESUME) == 1
+
+    assert crawl_folder(folder, pages, [], start=2e5, meanwhile=resume) is End.FINISHED
+    assert state_of(folder, f"{B}/") is UrlState.FETCHED and audited(folder)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\x81", os.urandom(200), b"\x81\xa4type\xa1X"])

@@ -11,6 +11,7 @@ from coordinating import RULES, World
 from lycosa.cluster.control import (
     AsksSaved,
     Control,
+    CrawlAction,
     EndSaved,
     PermitSaved,
     SettingsSaved,
@@ -26,10 +27,12 @@ from lycosa.cluster.messages import (
     Assignments,
     ChangeSettings,
     Drain,
+    MoreAsks,
     Move,
     NodeReport,
     NoMoreAsks,
     OutgoingMessage,
+    PauseCrawl,
     Relay,
     Said,
     ShardReport,
@@ -342,14 +345,29 @@ def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
 def test_live_settings_are_recorded_numbered_and_told() -> None:
     one = OneShard()
     one.says(status())
-    assert one.asks(ChangeSettings({"politeness.delay_s": "2"})) == [
-        SettingsSaved(1, {"politeness.delay_s": "2"}),
-        LiveSettings(1, {"politeness.delay_s": "2"}),
+    first = CrawlAction("1/1", "ada", 1_000_000, "set", '{"politeness.delay_s": "2"}')
+    assert one.asks(ChangeSettings({"politeness.delay_s": "2"}, "ada")) == [
+        SettingsSaved(1, {"politeness.delay_s": "2"}, False, [first]),
+        LiveSettings(1, {"politeness.delay_s": "2"}, False, [first]),
     ]
-    assert LiveSettings(2, {"politeness.delay_s": "3"}) in one.asks(
-        ChangeSettings({"politeness.delay_s": "3"})
-    )
+    told = one.asks(ChangeSettings({"politeness.delay_s": "3"}))[-1]
+    assert isinstance(told, LiveSettings)
+    assert (told.version, told.values["politeness.delay_s"], len(told.actions)) == (2, "3", 2)
     assert not any(isinstance(each, LiveSettings) for each in one.says(status(settings=2)))
+
+
+def test_a_pause_is_recorded_told_and_outlives_the_coordinator_but_not_the_end() -> None:
+    one = OneShard()
+    one.says(status())
+    saved, told = one.asks(PauseCrawl(True, "ada"))
+    assert isinstance(saved, SettingsSaved) and isinstance(told, LiveSettings)
+    assert saved.is_paused and told.is_paused and told.actions[0].action == "pause_crawl"
+    control = folded([saved, EndSaved("stopped", False)])
+    later = Coordinator(2, 1, LimitSection(), ONE_PROCESS, 0.0, control)
+    assert later.settings.is_paused
+    later.handle_message(CALLER, MoreAsks(), 1.0)  # the crawl continues
+    assert not later.settings.is_paused and later.settings.version == 2
+    assert not [each for each in one.asks(PauseCrawl(False)) if getattr(each, "is_paused", False)]
 
 
 def test_records_add_up_to_what_the_next_coordinator_knows() -> None:

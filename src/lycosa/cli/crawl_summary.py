@@ -100,6 +100,7 @@ def summary_values(
             "met": progress.hosts,
             "parked": progress.hosts_parked,
             "retired": progress.hosts_retired,
+            "paused": progress.hosts_paused,
             "snoozed": progress.hosts_snoozed,
         },
         "worker_deaths": outcome.deaths,

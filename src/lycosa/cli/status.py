@@ -160,6 +160,8 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("pages/s", live.get("pages_per_s") if live else None),
             ("memory", _memory(live.get("memory", {}))),
             ("waiting for", status.waits_for),
+            ("paused", _paused(status)),
+            ("leased", _leased(status)),
             ("uploads", _uploads(status)),
             ("estimate", estimated),
             ("clock", _clock(status)),
@@ -169,6 +171,16 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("received", human_bytes(status.body_bytes)),
         )
     )
+
+
+def _paused(status: CrawlStatus) -> str:
+    if not status.hosts_paused:
+        return ""
+    return f"{counted(status.hosts_paused, 'host')} by operators; their URLs wait, the end does not"
+
+
+def _leased(status: CrawlStatus) -> str:
+    return f"{counted(status.leased, 'URL')} to outside fetchers" if status.leased else ""
 
 
 def _name(status: CrawlStatus) -> str:

@@ -25,11 +25,26 @@ class PermitSaved(msgspec.Struct, frozen=True, tag=True):
     captures: int
 
 
+class CrawlAction(msgspec.Struct, frozen=True):
+    """An action of an operator on the whole crawl; ``action`` and ``subject`` as in the log.
+
+    ``call`` identifies it, ``date_us`` is in microseconds since 1970.
+    """
+
+    call: str
+    by: str
+    date_us: int
+    action: str
+    subject: str
+
+
 class SettingsSaved(msgspec.Struct, frozen=True, tag=True):
-    """Settings that change while the crawl runs."""
+    """What operators steer while the crawl runs: settings, a pause, and their latest actions."""
 
     version: int
     values: dict[str, str]
+    is_paused: bool = False
+    actions: list[CrawlAction] = []
 
 
 class EndSaved(msgspec.Struct, frozen=True, tag=True):

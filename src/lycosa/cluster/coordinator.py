@@ -36,6 +36,7 @@ from lycosa.cluster.messages import (
     NodeReport,
     NoMoreAsks,
     OutgoingMessage,
+    PauseCrawl,
     Relay,
     Said,
     Sendable,
@@ -51,8 +52,8 @@ from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats, lacking
+from lycosa.cluster.steering import steered, told_settings, unpaused
 from lycosa.cluster.worker_messages import (
-    LiveSettings,
     ProbeAnswer,
     Progress,
     SeedsTaken,
@@ -211,11 +212,9 @@ class Coordinator:
             self._tell_all(now)
         elif isinstance(message, StopCrawl):
             self._decide_end(message.end, message.at_once)
-        elif isinstance(message, ChangeSettings):
-            self._settings = SettingsSaved(
-                self._settings.version + 1, {**self._settings.values, **message.values}
-            )
-            self._send(CONTROL, self._settings)
+        elif isinstance(message, ChangeSettings | PauseCrawl):
+            wall = now + (self._ahead_s or 0.0)
+            self._steer(steered(self._settings, message, str(self.number), wall))
             self._tell_all(now)
         elif isinstance(message, Drain):
             self._send(CONTROL, DrainSaved(message.node, message.is_over))
@@ -232,8 +231,15 @@ class Coordinator:
         self._expects_asks = True
         self._rounds.start_over()
         if self._end.end:
+            if self._settings.is_paused:
+                self._steer(unpaused(self._settings))
             self._seats.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
+
+    def _steer(self, settings: SettingsSaved) -> None:
+        self._settings = settings
+        self._send(CONTROL, settings)
+        self._rounds.start_over()
 
     # -- what owners say
 
@@ -294,7 +300,7 @@ class Coordinator:
         for message in lacking(
             status,
             self._permits.permit_for(shard),
-            LiveSettings(self._settings.version, self._settings.values),
+            told_settings(self._settings),
             self._routes.routes,
             may_end,
         ):
@@ -333,6 +339,7 @@ class Coordinator:
         owners = self._seats.owners()
         if (
             owners is None
+            or self._settings.is_paused
             or self._expects_asks
             or not self._requests.are_answered
             or not self._seats.are_idle()

@@ -43,13 +43,14 @@ class CoordinatorHello(msgspec.Struct, frozen=True):
     """The first message on a connection to a coordinator.
 
     ``role`` is ``node`` or ``caller``, ``name`` the node's name, ``crawl`` the name in
-    ``cluster.toml``.
+    ``cluster.toml``. A node names the ``generation`` of the crawl that it read when it started.
     """
 
     role: str
     name: str
     crawl: str
     protocol: int = PROTOCOL
+    generation: str = ""
 
 
 class ShardState(Enum):
@@ -184,9 +185,24 @@ class StopCrawl(msgspec.Struct, frozen=True, tag=True):
 
 
 class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings by name that change while the crawl runs; all workers receive them."""
+    """Settings by name that change while the crawl runs; all workers receive them.
+
+    ``by`` is the operator.
+    """
 
     values: dict[str, str]
+    by: str = ""
+
+
+class PauseCrawl(msgspec.Struct, frozen=True, tag=True):
+    """Request nothing until the crawl is resumed, which is the same message with ``False``.
+
+    Requests in flight are finished. A paused crawl does not end by itself. The pause is recorded,
+    so it survives the coordinator; a crawl that ended and continues is not paused.
+    """
+
+    is_paused: bool
+    by: str = ""
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
@@ -283,7 +299,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     how the crawl ends, empty while it does not, and ``is_over`` says that all workers have ended.
     ``expects_asks``: it waits for more requests of a caller. ``waits_for`` is what the coordinator
     itself waits for, for example Kafka. ``progress`` is the sum over all shards; ``settings`` are
-    the live ones.
+    the live ones. ``is_paused``: an operator paused the crawl.
     """
 
     crawl: str
@@ -301,10 +317,19 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     settings_version: int
     settings: dict[str, str]
     waits_for: str = ""
+    is_paused: bool = False
 
 
 CallerMessage = (
-    MoreAsks | Ask | NoMoreAsks | StopCrawl | ChangeSettings | Drain | Move | StatusQuery
+    MoreAsks
+    | Ask
+    | NoMoreAsks
+    | StopCrawl
+    | ChangeSettings
+    | PauseCrawl
+    | Drain
+    | Move
+    | StatusQuery
 )
 ToCaller = Answered | Accepted | Refused | ClusterStatus
 ToCoordinator = (
@@ -316,6 +341,7 @@ ToCoordinator = (
     | NoMoreAsks
     | StopCrawl
     | ChangeSettings
+    | PauseCrawl
     | Drain
     | Move
 )

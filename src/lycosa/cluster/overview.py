@@ -53,6 +53,7 @@ def cluster_status(
         open_requests=decided.open_requests,
         settings_version=decided.settings.version,
         settings=decided.settings.values,
+        is_paused=decided.settings.is_paused,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.cluster.control import CrawlAction
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
 
@@ -59,10 +60,16 @@ class Permit(msgspec.Struct, frozen=True, tag=True):
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings by name that change while the crawl runs (``config.live``), and their version."""
+    """Settings by name that change while the crawl runs (``config.live``), and their version.
+
+    While the crawl ``is_paused`` nothing is requested. ``actions`` are the latest ones of operators
+    on the whole crawl, oldest first.
+    """
 
     version: int
     values: dict[str, str]
+    is_paused: bool = False
+    actions: list[CrawlAction] = []
 
 
 class Routes(msgspec.Struct, frozen=True, tag=True):
@@ -180,7 +187,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     its first commit nothing else is known. ``parser`` is the parser's health; for several workers
     it has the sums, and the first reason why one is away. ``unparsed`` stored
     bodies wait to be parsed again; ``reparsed`` were parsed again in this run. ``longest_turn_s``
-    is the maximum processor time of one turn of a worker's loop in this run.
+    is the maximum processor time of one turn of a worker's loop in this run. ``leased`` URLs are
+    with outside fetchers.
     """
 
     discovered: int = 0
@@ -199,6 +207,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     hosts_front: int = 0
     hosts_parked: int = 0
     hosts_retired: int = 0
+    hosts_paused: int = 0
+    leased: int = 0
     hosts: int = 0
     next_in_s: float = -1.0
     slowest: list[HostNote] = []
@@ -326,6 +336,8 @@ _SUMMED = (
     "hosts_front",
     "hosts_parked",
     "hosts_retired",
+    "hosts_paused",
+    "leased",
     "hosts",
     "memory_bytes",
     "commits",

@@ -26,11 +26,16 @@ LIVE = (
     "politeness.max_backoff_s",
     "politeness.forgive_s",
     "fetch.slots",
+    "refetch.rule",
+    "refetch.first_s",
+    "refetch.min_s",
+    "refetch.max_s",
 )
 """Dotted keys.
 
 ``fetch.slots`` can be lowered, and raised again up to its value at the start, for which memory was
-planned.
+planned. A change of ``refetch`` applies to every page from its next fetch on; a time that is stored
+already stays.
 """
 
 

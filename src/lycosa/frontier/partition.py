@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.config.sections import FrontierSection
+from lycosa.config.sections import FrontierSection, RefetchSection
 from lycosa.frontier.alike_pages import AlikePages
 from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
@@ -196,6 +196,10 @@ class Partition:
 
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
+
+    def follow_refetch(self, section: RefetchSection) -> None:
+        """Follow changed settings of refetching."""
+        self._rules.forward.section = section
 
     # -- leases
 

@@ -30,7 +30,7 @@ class SitemapNews:
     """
 
     def __init__(self, section: RefetchSection, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
-        self._section = section
+        self.section = section  # its settings may change while the crawl runs
         self._ahead_s = ahead_s
 
     def is_news(self, lastmod: int, now: float) -> bool:
@@ -39,7 +39,7 @@ class SitemapNews:
         An older one cannot: every page is fetched again within the longest interval.
         """
         return (
-            self._section.rule is not RefetchRule.OFF and now - self._section.max_s < lastmod <= now
+            self.section.rule is not RefetchRule.OFF and now - self.section.max_s < lastmod <= now
         )
 
     def due_at(self, record: UrlRecord, lastmod: int, now: float) -> int:
@@ -51,7 +51,7 @@ class SitemapNews:
         if history is None or not record.due_at or lastmod <= history.fetched_at:
             return 0
         wait_s = max(
-            self._section.min_s,
+            self.section.min_s,
             history.interval_s * (1.0 - 0.5 ** min(history.forwards, _MOST_HALVINGS)),
         )
         due_at = int(max(history.fetched_at + wait_s, now) + self._ahead_s()) + 1

@@ -77,7 +77,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     last seconds, or empty. ``clock_set_back_s`` is how far the wall clock is behind the clock by
     which the crawl waits. ``removed`` are files that were removed here after their upload
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
-    unknown and false.
+    unknown and false. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
+    fetchers.
     """
 
     folder: str
@@ -99,6 +100,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     remarks: list[ReasonLine] = []
     refusals: list[ReasonLine] = []
     hosts_by_state: dict[str, int] = {}
+    hosts_paused: int = 0
+    leased: int = 0
     hosts: list[HostLine] = []
     sites: list[SiteLine] = []
     longest: HostLine | None = None
@@ -218,6 +221,8 @@ def _add_counters(
     status.pages += counters.pages
     status.requests += counters.requests
     status.body_bytes += counters.body_bytes
+    status.hosts_paused += counters.hosts_paused
+    status.leased += counters.leased
     for reason, number in counters.reasons.items():
         if reason != Reason.NONE:
             count(remarks, reason, number)

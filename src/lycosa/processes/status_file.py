@@ -59,6 +59,7 @@ class StatusFile:
                 "snoozed": progress.hosts_snoozed,
                 "parked": progress.hosts_parked,
                 "retired": progress.hosts_retired,
+                "paused": progress.hosts_paused,
                 "front": progress.hosts_front,
             },
             "memory": {

@@ -53,7 +53,10 @@ def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
 
 
 class CoordinatorServer:
-    """The port of one coordinator. A caller that left may come back for ``left_s``."""
+    """The port of one coordinator. A caller that left may come back for ``left_s``.
+
+    Nodes that were started for another ``generation`` of the crawl are refused.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,9 @@ class CoordinatorServer:
         read_limits: ReadLimits,
         tell: TellOperator,
         left_s: float = LEFT_S,
+        generation: str = "",
     ) -> None:
+        self._generation = generation
         self._given, self._runner = given, runner
         self._read_limits, self._tell = read_limits, tell
         self._desk = CallerDesk(runner, self._follow_limits, left_s)
@@ -162,6 +167,11 @@ class CoordinatorServer:
         """Why a connection is refused; empty when it is not."""
         if reason := caller_refusal(hello, self._given.name):
             return reason
+        if hello.role == "node" and hello.generation != self._generation:
+            return (
+                "the crawl was imported into other shards after this node or this coordinator was"
+                " started; start the older one again, with the same shards in cluster.toml"
+            )
         if hello.role == "node":
             return self._runner.nodes.refusal(hello.name)
         return ""

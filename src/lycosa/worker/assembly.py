@@ -109,6 +109,7 @@ class Assembled(msgspec.Struct, frozen=True):
     clock: CrawlClock
     live: AppliedSettings
     calls: CallDesk
+    stages: Stages
     close: Callable[[], None]
 
 
@@ -165,7 +166,7 @@ def assemble(
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
     since = shard.last.settings if shard.last else 0
-    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing)
+    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing, stages.capturing)
     calls = _call_desk(owned, stages, worker)
 
     def close() -> None:
@@ -175,7 +176,7 @@ def assemble(
 
     intake, store, robots = stages.intake, stages.store, stages.robots
     parts = (worker, intake, pipeline, sender, store, delivery)
-    return Assembled(*parts, permits, robots, clock, live, calls, close)
+    return Assembled(*parts, permits, robots, clock, live, calls, stages, close)
 
 
 def _call_desk(owned: Owned, stages: Stages, worker: Worker) -> CallDesk:

@@ -87,7 +87,7 @@ class CaptureBuilder:
         offload: Offload,
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
-        self._config = config
+        self.refetch = config.refetch  # its settings may change while the crawl runs
         self._clock = clock
         self._duplicates = duplicates
         self._store = store
@@ -225,7 +225,7 @@ class CaptureBuilder:
         if outcome.meaning is Meaning.FAILED:
             return 0.0
         return next_interval(
-            self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
+            self.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
         )
 
     def _history(

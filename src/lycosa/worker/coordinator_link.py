@@ -135,7 +135,9 @@ class CoordinatorLink:
         elif isinstance(message, Permit) and isinstance(permits, GrantedPermits):
             permits.set_permit(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
-            self._assembled.live.follow(message.version, message.values)
+            self._assembled.live.follow(
+                message.version, message.values, message.is_paused, message.actions
+            )
         elif isinstance(message, Routes):
             self._peers.follow_routes(message.version, message.addresses)
         elif isinstance(message, Probe):
@@ -174,7 +176,7 @@ class CoordinatorLink:
         return ProbeAnswer(
             probe.round,
             worker.is_idle and is_quiet,
-            requests + delivery.activity,
+            requests + delivery.activity + self._assembled.calls.activity,
             worker.reaches_nobody and is_quiet,
             worker.committer.commits,
         )

@@ -7,14 +7,19 @@ worker follows or waits for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from lycosa.cluster.control import CrawlAction
 from lycosa.config.live import with_live
-from lycosa.config.sections import Config
+from lycosa.config.sections import Config, RefetchSection
+from lycosa.frontier.decision_log import ActionRow
 from lycosa.frontier.frontier import Frontier
 from lycosa.politeness.delay import longest_wait
+from lycosa.worker.capture_builder import CaptureBuilder
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.worker import Worker
+
+_FIRST = 0  # the partition that logs actions on the whole crawl
 
 
 class AppliedSettings:
@@ -25,10 +30,18 @@ class AppliedSettings:
     """
 
     def __init__(
-        self, config: Config, committed: int, worker: Worker, frontier: Frontier, pacing: Pacing
+        self,
+        config: Config,
+        committed: int,
+        worker: Worker,
+        frontier: Frontier,
+        pacing: Pacing,
+        capturing: CaptureBuilder,
     ) -> None:
         self._config, self._committed = config, committed
         self._worker, self._frontier, self._pacing = worker, frontier, pacing
+        self._capturing = capturing
+        self._is_paused = False
         self.config, self.version = config, 0
         worker.committer.settings = committed
 
@@ -39,10 +52,18 @@ class AppliedSettings:
         """Start nothing before the settings are known, because a coordinator will send them."""
         self._worker.lacks_settings = self.version < self._committed
 
-    def follow(self, version: int, values: Mapping[str, str]) -> None:
+    def follow(
+        self,
+        version: int,
+        values: Mapping[str, str],
+        is_paused: bool = False,
+        actions: Sequence[CrawlAction] = (),
+    ) -> None:
         """Follow the coordinator's settings: all live settings that differ from those of the start.
 
-        A version that is not newer than the current one is ignored.
+        A version that is not newer than the current one is ignored. While the crawl ``is_paused``
+        no visit is started. ``actions`` are the latest ones of operators on the whole crawl; the
+        owner of the first partition keeps them in its log, each once.
         """
         if version <= self.version:
             return
@@ -53,7 +74,29 @@ class AppliedSettings:
             self._frontier.longest_wait_s, longest_wait(config.politeness)
         )
         self._worker.use_slots(config.fetch.slots)
+        self._follow_refetch(config.refetch)
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
+            (self._worker.pause if is_paused else self._worker.resume)()
+        self._keep_actions(actions)
         self.config = config
         self.version = version
         self._worker.committer.settings = max(version, self._committed)
         self._worker.lacks_settings = version < self._committed
+
+    def _follow_refetch(self, section: RefetchSection) -> None:
+        self._capturing.refetch = section
+        # Times stored under earlier settings may be later than these allow, and remain valid.
+        self._frontier.longest_due_s = max(self._frontier.longest_due_s, section.max_s)
+        for partition in self._frontier.partitions.values():
+            partition.follow_refetch(section)
+
+    def _keep_actions(self, actions: Sequence[CrawlAction]) -> None:
+        first = self._frontier.partitions.get(_FIRST)
+        if first is None:
+            return
+        for each in actions:
+            if first.decisions.changed_by(each.call) is None:
+                first.decisions.add(
+                    ActionRow(each.call, each.by, each.date_us, each.action, each.subject)
+                )

@@ -78,6 +78,8 @@ class ProgressReport:
             hosts_front=snapshot.front,
             hosts_parked=sum(c.hosts_parked for c in totals),
             hosts_retired=sum(c.hosts_retired for c in totals),
+            hosts_paused=sum(c.hosts_paused for c in totals),
+            leased=sum(c.leased for c in totals),
             hosts=sum(c.hosts for c in totals),
             next_in_s=self._next_in_s(now),
             slowest=self._slowest,

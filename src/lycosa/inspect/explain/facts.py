@@ -87,6 +87,10 @@ def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: floa
     if host.reason:
         answer.add_fact("host_reason", host.reason.label, host.reason.meaning)
         answer.add_fact("host_detail", host.detail)
+    if host.pause is not None:
+        since, why = when(host.pause.date_us / 1e6), host.pause.why
+        text = f"{host.pause.by} at {since}{in_brackets(why)}"
+        answer.add_fact("host_paused_by", host.pause.by, text)
     answer.add_fact("host_waiting", host.waiting)
     answer.add_fact("host_pages", host.usage.captures)
 

@@ -22,6 +22,7 @@ from lycosa.inspect.explain.facts import (
     why_host,
 )
 from lycosa.inspect.explain.lookup import Stored, place_in_queue, stored_capture, tries_of
+from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.reader import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
@@ -75,6 +76,7 @@ class KnownUrl:
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
         self._decisions()
+        steering_facts(self._answer, self._view, self._entry, self._visit)
         self._origin()
         return self._answer
 

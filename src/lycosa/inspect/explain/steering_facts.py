@@ -1,0 +1,40 @@
+"""What operators and outside fetchers have to do with a URL: a paused host, decisions, a lease."""
+
+from __future__ import annotations
+
+from lycosa.frontier.decision_log import ACTIONS, decode_action
+from lycosa.frontier.visit_state import VisitRecord
+from lycosa.inspect.explain.facts import Explanation, when
+from lycosa.inspect.reader import TableView, UrlEntry
+from lycosa.kv.records import prefix_end
+from lycosa.model.completed import UrlState
+
+
+def steering_facts(
+    answer: Explanation, view: TableView, entry: UrlEntry, host: VisitRecord
+) -> None:
+    """Add the facts, and the verdict where they are the reason why the URL waits."""
+    if host.pause is not None:
+        since = when(host.pause.date_us / 1e6)
+        why = f": {host.pause.why}" if host.pause.why else ""
+        if entry.state in (UrlState.QUEUED, UrlState.PARKED):
+            text = f"It waits: {host.pause.by} paused its host at {since}{why}."
+            answer.set_verdict("paused", text)
+    decided = [
+        row
+        for _, value in view.scan(ACTIONS, prefix_end(ACTIONS))
+        if (row := decode_action(value)).subject == host.host
+    ]
+    if decided:
+        answer.add_fact(
+            "host_decisions",
+            [
+                {"action": row.action, "by": row.by, "at": row.date_us / 1e6, "why": row.why}
+                for row in decided
+            ],
+            "; ".join(
+                f"{row.action} by {row.by} at {when(row.date_us / 1e6)}"
+                + (f" ({row.why})" if row.why else "")
+                for row in decided
+            ),
+        )
