@@ -92,7 +92,9 @@ async def _run(given: ClusterFile, work: Path, is_dry: bool) -> RescueReport:
     client = kafka_client(given)
     progress = _progress()
     place = _place(given, work, progress)
-    return await Rescue(place, client, topics_of(given), tell_line, progress).run(is_dry)
+    return await Rescue(
+        place, client, topics_of(given, object_store(given)), tell_line, progress
+    ).run(is_dry)
 
 
 def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> RescuePlace:
