@@ -98,7 +98,7 @@ async def _await_end(supervisor: socket.socket) -> None:
             pass
 
 
-def main(extend: Extend = lambda app: None) -> None:
+def run_api(extend: Extend = lambda app: None) -> None:
     """Run the process, with the routes that ``extend`` adds."""
     supervisor = socket.socket(fileno=int(sys.argv[1]))
     try:
@@ -118,4 +118,4 @@ async def _bounded(supervisor: socket.socket, extend: Extend) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_api()
