@@ -51,7 +51,7 @@ class CrawlHistory:
         if self._last is not None and wall > self._last[0]:
             then, captures, failures, before = self._last
             span = wall - then
-            fresh = [max(a - b, 0) for a, b in zip(counts, before or [0] * len(counts))]
+            fresh = [max(a - b, 0) for a, b in zip(counts, before or [0] * len(counts), strict=False)]
             self._samples.append(
                 (
                     round(wall, 1),
@@ -83,7 +83,7 @@ def _median(counts: list[int]) -> float | None:
     total, before, low = sum(counts), 0, 0.0
     if not total:
         return None
-    for number, high in zip(counts, (*_BOUNDS, _BOUNDS[-1])):
+    for number, high in zip(counts, (*_BOUNDS, _BOUNDS[-1]), strict=False):
         if before + number >= total / 2:
             return round(low + (high - low) * (total / 2 - before) / max(number, 1), 4)
         before, low = before + number, high

@@ -152,8 +152,9 @@ async def _url(request: Request) -> Response:
         return page_response(request, "url.html", url=None, asked="")
     found = await service_of(request).url(asked)
     if found is None:
-        raise Problem(404, "no URL of the crawl has this hash, or it takes too long to find: use"
-                           " the URL")
+        raise Problem(
+            404, "no URL of the crawl has this hash, or it takes too long to find: use the URL"
+        )
     return page_response(request, "url.html", url=found, asked=asked)
 
 

@@ -82,7 +82,7 @@ def _templates() -> jinja2.Environment:
 
 
 def page_response(
-    request: Request, template: str, status: int = 200, **values: Any
+    request: Request, template: str, http_status: int = 200, **values: Any
 ) -> Response:
     """A page made of a template."""
     client: Client | None = getattr(request.state, "client", None)
@@ -95,7 +95,7 @@ def page_response(
     }
     body = _templates().get_template(template).render(**common | values)
     headers = {"content-security-policy": POLICY, "cache-control": "no-store"}
-    return HTMLResponse(body, status, headers)
+    return HTMLResponse(body, http_status, headers)
 
 
 def _state(request: Request) -> str:
