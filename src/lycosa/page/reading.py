@@ -25,13 +25,14 @@ from lycosa.page.history import CrawlHistory
 from lycosa.page.limits import limits_of
 from lycosa.page.rendering import page_response, shown
 from lycosa.page.words import text_of_bytes
-from lycosa.reasons import Cause, Reason
+from lycosa.reasons import Reason
 
 _MOST = 50
 _MOST_TEXT = 200_000  # bytes of a text that one page shows
 _LONGEST = 8192  # characters of a value in an address
 _HOST_STATES = ("ready", "snoozed", "parked", "retired", "exhausted")
 _URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
+_FIRST_REMARK = 140  # reasons from here on are no failures
 _SORTS = ("name", "queue", "wait", "errors")
 
 
@@ -82,7 +83,7 @@ async def _overview_values(request: Request) -> dict[str, Any]:
     except CoordinatorSilent as error:
         return {"stats": None, "why": str(error)}
     stats = counted_status(status, service.rates())
-    slots = int((await service.settings()).get("fetch.slots", "0")) * max(len(status.shards), 1)
+    slots = int((await service.settings()).get("fetch.slots", "0"))
     failures = sorted(
         (
             (label, number, Reason[label.upper()].meaning)
@@ -100,7 +101,7 @@ async def _overview_values(request: Request) -> dict[str, Any]:
 
 
 def _is_failure(label: str) -> bool:
-    return Reason[label.upper()].cause in (Cause.NETWORK, Cause.THEIRS)
+    return Reason.DNS_NO_SUCH_NAME <= Reason[label.upper()] < _FIRST_REMARK
 
 
 async def _hosts(request: Request) -> Response:
