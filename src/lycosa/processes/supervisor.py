@@ -38,8 +38,9 @@ from lycosa.cluster.messages import (
     Superseded,
     ToCoordinator,
 )
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.cluster.worker_messages import Progress, Seeds
+from lycosa.cluster.worker_messages import Seeds
 from lycosa.folder.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
@@ -292,9 +293,7 @@ class Supervisor:
 
     def show_progress(self) -> None:
         """See ``Listener``."""
-        progress = self._node.workers.total()
-        if self._uploads is not None:
-            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
+        progress = self._progress()
         if not self._start[0] and (captured := self._captured(progress)) > 0:
             self._start = captured, sum(each.cpu_s for each in progress.memory)
         state = "stopping" if self._coordinator.crawl_end else "crawling"
@@ -302,6 +301,13 @@ class Supervisor:
         self._on_progress(progress)
         self._node.workers.tell_memory(progress)
         self._node.workers.tell_stalled(progress)
+
+    def _progress(self) -> Progress:
+        """The sum of the workers, with what only the supervisor knows."""
+        progress = self._node.workers.total().with_numbers({}, self._coordinator.rates)
+        if self._uploads is not None:
+            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
+        return progress
 
     def _captured(self, progress: Progress) -> int:
         """Captures of this run; negative before every worker has reported."""
@@ -349,10 +355,7 @@ class Supervisor:
     def status(self) -> ClusterStatus:
         """See ``CallerRunner``."""
         status = self._coordinator.status(self._session.manifest.crawl, time.monotonic())
-        progress = self._node.workers.total()
-        if self._uploads is not None:
-            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
-        return msgspec.structs.replace(status, progress=progress)
+        return msgspec.structs.replace(status, progress=self._progress())
 
     def objection(self, message: CallerMessage) -> Refused | None:
         """See ``CallerRunner``: a run that ends takes nothing new."""

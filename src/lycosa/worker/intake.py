@@ -82,7 +82,7 @@ class Intake:
         self._partitions, self._first = partitions, next(iter(partitions.values()))
         self._addressing = addressing
         self.admission = admission
-        self._recent = recent
+        self.recent = recent
         self._clock = clock
         self._outbox, self._spread = outbox, spread
         self._sitemaps = Sitemaps(admission.sitemaps)
@@ -91,7 +91,7 @@ class Intake:
 
     def shed(self) -> None:
         """Drop what is kept only to save lookups."""
-        self._recent.clear()
+        self.recent.clear()
         self.owners.shed()
 
     # -- URLs that were found
@@ -139,7 +139,7 @@ class Intake:
         """Add a place to the scope; return whether it is new."""
         is_new = self.admission.scope.joins(url)
         if is_new:
-            self._recent.clear()  # links that were refused a moment ago may be in scope now
+            self.recent.clear()  # links that were refused a moment ago may be in scope now
         return is_new
 
     def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
@@ -223,7 +223,7 @@ class Intake:
                 stamp += lastmod.to_bytes(8, "big")
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
-            if not self._recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
+            if not self.recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
                 continue
             if one_by_one:
                 vouching = page.vouching if is_vouched else ()
