@@ -270,7 +270,9 @@ def report(found: Measurement) -> None:
         )
     for at, what in enumerate(("captures a second", "captures a CPU second of the workers")):
         without, with_ = (median(w[at] for w in found.windows[kind]) for kind in (False, True))
-        print(f"{what}: {without:.1f} without, {with_:.1f} with requests: {1 - with_ / without:+.1%} lost")
+        print(
+            f"{what}: {without:.1f} without, {with_:.1f} with requests: {1 - with_ / without:+.1%} lost"
+        )
     print(f"answers that were errors: {dict(found.failures) or 'none'}")
 
 

@@ -14,14 +14,16 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from lycosa.api.answers import CoordinatorSilent, OwnerSilent, ServiceBusy, ServiceRefusal
-from lycosa.api.crawl_routes import host_routes, steering_routes, stored_routes
-from lycosa.api.frontier_routes import frontier_routes
+from lycosa.api.frontier_routes import frontier_router
 from lycosa.api.gate import API, Gate, GateRules
+from lycosa.api.host_routes import host_router
 from lycosa.api.login import login_routes
-from lycosa.api.models import ProblemDetails
+from lycosa.api.models import ProblemAnswer
 from lycosa.api.problems import PROBLEM_TYPE, TITLES, Problem
 from lycosa.api.quotas import Places
 from lycosa.api.service import CrawlService
+from lycosa.api.steering_routes import steering_router
+from lycosa.api.stored_routes import stored_router
 from lycosa.api.tokens import Tokens
 from lycosa.urls.identity import InvalidUrl
 
@@ -33,7 +35,7 @@ Every error is a problem of RFC 9457."""
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": TITLES[status][1],
-        "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}},
+        "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
     }
     for status in _DOCUMENTED
 }
@@ -58,14 +60,9 @@ def make_app(
         redirect_slashes=False,
     )
     app.state.service = service
-    polls = Places(rules.limits.polls, "requests that wait")
-    listeners = Places(rules.limits.listeners, "listeners of events")
-    for router in (
-        frontier_routes(polls),
-        host_routes(),
-        stored_routes(),
-        steering_routes(listeners),
-    ):
+    app.state.polls = Places(rules.limits.polls, "requests that wait")
+    app.state.listeners = Places(rules.limits.listeners, "listeners of events")
+    for router in (frontier_router, host_router, stored_router, steering_router):
         app.include_router(router, prefix=API)
     app.include_router(login_routes(tokens, is_secure))
     _add_errors(app)
@@ -82,7 +79,7 @@ def _add_schema(app: FastAPI, needs_token: bool) -> None:
         schema = plain()
         components = schema.setdefault("components", {})
         schemas = components.setdefault("schemas", {})
-        schemas["ProblemDetails"] = ProblemDetails.model_json_schema()
+        schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema()
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

@@ -8,7 +8,6 @@ import msgspec
 
 from lycosa.api.answers import Rates
 from lycosa.cluster.messages import ClusterStatus
-from lycosa.reasons import Reason
 
 _HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "retired")
 
@@ -78,7 +77,3 @@ def frontier_counts(status: ClusterStatus) -> dict[str, Any]:
         "hosts_ready": status.progress.hosts_ready,
         "next_in_s": status.progress.next_in_s if status.progress.next_in_s >= 0 else None,
     }
-
-
-REASONS = sorted(reason.value for reason in Reason)
-"""Every reason for which a URL can have failed."""

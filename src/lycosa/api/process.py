@@ -8,6 +8,7 @@ be killed at any time.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import ssl
@@ -19,7 +20,7 @@ from fastapi import FastAPI
 
 from lycosa.api.app import make_app
 from lycosa.api.gate import GateRules
-from lycosa.api.places import CrawlPlace, place_of
+from lycosa.api.places import ReachedCrawl, reach_crawl
 from lycosa.api.service import CrawlService
 from lycosa.api.slow_clients import http_server, raise_file_limit, yield_to_crawl
 from lycosa.api.tokens import Tokens, read_tokens
@@ -34,7 +35,7 @@ Extend = Callable[[FastAPI], None]
 """Adds routes to the application that are no part of the API, such as the operator's page."""
 
 
-async def serve_api(job: ApiJob, place: CrawlPlace, tokens: Tokens, extend: Extend) -> None:
+async def serve_api(job: ApiJob, place: ReachedCrawl, tokens: Tokens, extend: Extend) -> None:
     """Serve until this is cancelled."""
     settings = job.settings
     listener = socket.socket(fileno=job.listener)
@@ -68,9 +69,10 @@ async def _run(supervisor: socket.socket, extend: Extend) -> None:
             return
         line += piece
     job = decode_api_job(line)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # lines about requests that are none
     raise_file_limit(job.settings.limits.connections)
     yield_to_crawl()
-    place = await asyncio.to_thread(place_of, job)
+    place = await asyncio.to_thread(reach_crawl, job)
     tokens = read_tokens(job.settings.token_file)
     serving = asyncio.create_task(serve_api(job, place, tokens, extend))
     telling = asyncio.create_task(_tell(supervisor))

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from lycosa.api.answers import CoordinatorSilent, Rates, ServiceRefusal
-from lycosa.api.places import CrawlPlace
+from lycosa.api.places import ReachedCrawl
 from lycosa.cluster.messages import Ask, CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
 from lycosa.cluster.worker_messages import Seeds
 from lycosa.network.errors import RefusedConnection
@@ -32,10 +32,10 @@ _MINUTE_S = 60.0
 _NODE_ERRORS = (LostCoordinator, NoCoordinator, RefusedConnection, OSError)
 
 
-class CoordinatorWatch:
+class CoordinatorCaller:
     """Asks for the state and makes requests. ``heard`` is called with each state."""
 
-    def __init__(self, place: CrawlPlace, heard: Callable[[ClusterStatus], None]) -> None:
+    def __init__(self, place: ReachedCrawl, heard: Callable[[ClusterStatus], None]) -> None:
         self._place, self._heard = place, heard
         self._status: ClusterStatus | None = None
         self._at = 0.0
@@ -46,7 +46,7 @@ class CoordinatorWatch:
         self._changed = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<CoordinatorWatch {self._place.coordinator.name} {self._why}>"
+        return f"<CoordinatorCaller {self._place.coordinator.name} {self._why}>"
 
     async def run(self) -> None:
         """Follow the coordinator until this is cancelled."""

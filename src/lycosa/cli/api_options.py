@@ -84,11 +84,10 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
     for name in ("fastapi", "uvicorn"):
         if importlib.util.find_spec(name) is None:
             raise click.UsageError(f"{name} is not installed: pip install 'lycosa[api]'")
-    from lycosa.api.tokens import TOKENS_VARIABLE, read_tokens
+    from lycosa.api.tokens import read_tokens
     from lycosa.processes.api_job import ApiLimits, ApiSettings
     from lycosa.processes.api_keeper import ApiListener
 
-    has_tokens = not read_tokens(str(tokens or "")).are_none
     certificate, key = (str(path.resolve()) for path in tls) if tls else ("", "")
     settings = ApiSettings(
         address=address,
@@ -100,27 +99,29 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
     )
     if certificate:
         _check_certificate(certificate, key)
+    has_tokens = not read_tokens(settings.token_file).are_none
     listener = ApiListener(address, bool(certificate))
-    problem = ""
-    if not listener.is_loopback and not has_tokens:
-        problem = (
-            f"other machines can reach {address}: give --api-tokens FILE, or {TOKENS_VARIABLE} in"
-            " the environment"
-        )
-    elif not listener.is_loopback and not certificate and not is_behind_proxy:
-        problem = (
-            f"tokens would be sent to {address} unencrypted: give --api-tls CERT KEY, or"
-            " --behind-proxy if a proxy provides TLS"
-        )
-    elif is_behind_proxy and not has_tokens:
-        problem = (
-            "behind a proxy everyone who reaches it could steer the crawl: give --api-tokens FILE,"
-            f" or {TOKENS_VARIABLE} in the environment"
-        )
-    if problem:
+    if problem := _danger(settings, has_tokens, listener.is_loopback):
         listener.close()
         raise click.UsageError(problem)
     return settings, listener
+
+
+def _danger(settings: ApiSettings, has_tokens: bool, is_loopback: bool) -> str:
+    """Why the interface would be unsafe; empty when it is not."""
+    from lycosa.processes.api_job import TOKENS_VARIABLE
+
+    how = f"give --api-tokens FILE, or {TOKENS_VARIABLE} in the environment"
+    if not is_loopback and not has_tokens:
+        return f"other machines can reach {settings.address}: {how}"
+    if not is_loopback and not settings.certificate and not settings.is_behind_proxy:
+        return (
+            f"tokens would be sent to {settings.address} unencrypted: give --api-tls CERT KEY, or"
+            " --behind-proxy if a proxy provides TLS"
+        )
+    if settings.is_behind_proxy and not has_tokens:
+        return f"everyone who reaches the proxy could steer the crawl: {how}"
+    return ""
 
 
 def _check_certificate(certificate: str, key: str) -> None:

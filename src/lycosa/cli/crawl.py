@@ -185,7 +185,7 @@ def run(
     from lycosa.cli.crawl_display import folder_display
     from lycosa.processes.session import memory_plan, open_session
 
-    settings = _settings(folder, options)
+    settings = crawl_settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
     if settings.config.upload.url:
@@ -272,11 +272,11 @@ async def _supervise(
     api: tuple[ApiSettings, ApiListener] | None,
 ) -> CrawlOutcome:
     from lycosa.processes.called_crawl import CalledCrawl, CallSockets
-    from lycosa.processes.supervisor import Hosting, Supervisor
+    from lycosa.processes.supervisor import RunRules, Supervisor
     from lycosa.processes.uploads import begin_uploads
 
     with ExitStack() as stack:
-        hosting = Hosting(stack.enter_context(CallSockets()).path) if api else None
+        hosting = RunRules(stack.enter_context(CallSockets()).path) if api else None
         uploads = begin_uploads(session, display.show_line)
         supervisor = Supervisor(
             session, plan, seeds, display.show_progress, display.show_line, uploads, hosting
@@ -338,7 +338,7 @@ _SETTING_OF_FLAG = {
 }
 
 
-def _settings(folder: Path, options: dict[str, Any]) -> Settings:
+def crawl_settings(folder: Path, options: dict[str, Any]) -> Settings:
     """Settings of this run: from the last run, the file, the environment, --set and options."""
     import os
 

@@ -51,7 +51,9 @@ class CrawlHistory:
         if self._last is not None and wall > self._last[0]:
             then, captures, failures, before = self._last
             span = wall - then
-            fresh = [max(a - b, 0) for a, b in zip(counts, before or [0] * len(counts), strict=False)]
+            fresh = [
+                max(a - b, 0) for a, b in zip(counts, before or [0] * len(counts), strict=False)
+            ]
             self._samples.append(
                 (
                     round(wall, 1),

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from lycosa.api.answers import CoordinatorSilent, Listing
+from lycosa.api.answers import CoordinatorSilent, MergedList
 from lycosa.api.overview import counted_status
 from lycosa.api.problems import Problem
 from lycosa.api.requests import service_of
@@ -234,7 +234,7 @@ async def _cluster(request: Request) -> Response:
     return page_response(request, "cluster.html", status=status)
 
 
-def _listed(listing: Listing, values: dict[str, str]) -> dict[str, Any]:
+def _listed(listing: MergedList, values: dict[str, str]) -> dict[str, Any]:
     """What every list shows; ``values`` are those of the address."""
     return {
         "listing": listing,

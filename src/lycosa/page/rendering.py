@@ -21,7 +21,7 @@ from lycosa.api.app import problem_of
 from lycosa.api.overview import crawl_state
 from lycosa.api.problems import TITLES, Problem
 from lycosa.api.requests import service_of
-from lycosa.api.tokens import Client, Scope
+from lycosa.api.tokens import AccessScope, Client
 from lycosa.page.words import ago_text, count_text, size_text, span_text, time_text
 from lycosa.urls.identity import InvalidUrl
 
@@ -90,7 +90,7 @@ def page_response(
         "path": request.url.path,
         "notice": NOTICES.get(request.query_params.get("notice", ""), ""),
         "client": client.name if client else "",
-        "may_operate": client is not None and client.scope >= Scope.OPERATE,
+        "may_operate": client is not None and client.scope >= AccessScope.OPERATE,
         "state": _state(request),
     }
     body = _templates().get_template(template).render(**common | values)

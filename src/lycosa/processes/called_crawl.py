@@ -13,7 +13,7 @@ from types import TracebackType
 
 from lycosa.processes.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
-from lycosa.serve.caller_desk import CallerDesk, CallerRunner, CallerSocket
+from lycosa.serve.caller_desk import CalledCoordinator, CallerDesk, CallerSocket
 
 
 async def _nothing() -> None:
@@ -50,7 +50,7 @@ class CalledCrawl:
     def __init__(
         self,
         crawl: str,
-        runner: CallerRunner,
+        runner: CalledCoordinator,
         sockets: Path,
         folder: Path,
         tell: Callable[[str], None],

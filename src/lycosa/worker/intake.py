@@ -107,9 +107,8 @@ class Intake:
         self._join(url, owner or self._first)
         if owner is None:
             return None
-        found = Discovered(
-            url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=importance
-        )
+        host8, url8 = hash8(host_of(url)), hash8(url)
+        found = Discovered(url, host8, url8, LinkKind.SEED, 0, importance=importance)
         refusal = self.admission.judge_url(found)
         if refusal is None:
             self._discover(owner, [found])
