@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import warnings
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -130,11 +131,12 @@ class CassandraConnection:
         self._address = address
         self._runner = asyncio.Runner()
         self._prepared: dict[str, Any] = {}
+        self._session: Any = None
         self._serial = _LEVELS[address.consistency.lower()][1]
         try:
             self._session = self._run(self._connect())
         except BaseException:
-            self._runner.close()
+            self._close_loop()
             raise
 
     def rows(self, cql: str, values: Sequence[Any] = (), serial: bool = False) -> list[Any]:
@@ -170,6 +172,16 @@ class CassandraConnection:
         except DatabaseAway:
             pass  # it is not there to be told
         finally:
+            self._close_loop()
+
+    def _close_loop(self) -> None:
+        """The driver makes two pairs of sockets for each loop and leaves it to the interpreter to
+        close them when nothing refers to them, which warns of that.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            self._prepared.clear()
+            self._session = None
             self._runner.close()
 
     async def _connect(self) -> Any:
