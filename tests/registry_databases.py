@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import cassandra_server
@@ -43,6 +44,8 @@ class RegistryDatabase(Protocol):
 
     def start(self) -> None: ...
 
+    def stop(self) -> None: ...
+
 
 class PostgresDatabase:
     """Schemas of a PostgreSQL server."""
@@ -51,7 +54,7 @@ class PostgresDatabase:
 
     def __init__(self, server: PostgresServer) -> None:
         self.server = server
-        self.kill, self.start = server.kill, server.start
+        self.kill, self.start, self.stop = server.kill, server.start, server.stop
 
     @property
     def dsn(self) -> str:
@@ -87,7 +90,7 @@ class CassandraDatabase:
 
     def __init__(self, server: CassandraServer) -> None:
         self.server = server
-        self.kill, self.start = server.kill, server.start
+        self.kill, self.start, self.stop = server.kill, server.start, server.stop
 
     @property
     def dsn(self) -> str:
@@ -165,3 +168,10 @@ def _differing(
 def lacking(name: str) -> str:
     """What is missing here to start this database; empty when nothing is."""
     return {"postgres": postgres_server, "cassandra": cassandra_server}[name].lacking()
+
+
+def database_of(name: str, folder: Path) -> RegistryDatabase:
+    """A database of its own, with its data in a folder."""
+    if name == "cassandra":
+        return CassandraDatabase(CassandraServer(folder))
+    return PostgresDatabase(PostgresServer(folder))
