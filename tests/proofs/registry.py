@@ -17,6 +17,7 @@ import json
 import random
 import signal
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ from proofs.watching import Lines
 from registry_databases import RegistryDatabase, database_of, lacking
 from registry_judging import differences
 
+_PAGES = {"postgres": (300, 25), "cassandra": (1000, 100)}  # of each host; in the short form
 _ROTA = (
     *("worker", "projector", "database", "all", "projector", "database", "worker"),
     *("supervisor", "projector", "database"),
@@ -75,6 +77,7 @@ class Disturbed:
     ) -> None:
         self.work, self.site, self.database, self._workers = work, site, database, workers
         self.folder, self.killed = work / "crawl", Counter[str]()
+        self._back = threading.Thread()
         self.crawl = self._start_crawl()
         assert self.crawl.runs_until((self.folder / "crawl.json").exists), "it did not start"
         self.projector = self._start_projector()
@@ -86,16 +89,25 @@ class Disturbed:
             self.projector.end()
             self.projector = self._start_projector()
         elif what == "database":
+            self.await_database()
             self.database.kill()
-            self.database.start()
+            # the next kills hit others while it starts, which takes Cassandra seconds
+            self._back = threading.Thread(target=self.database.start)
+            self._back.start()
         else:
             self.crawl.runs_until(self.crawl.workers)
             self.crawl.kill(Whom(what), which)
             if what != "worker":
                 self.crawl = self._start_crawl()
 
+    def await_database(self) -> None:
+        """Waits until the database is back."""
+        if self._back.ident is not None:
+            self._back.join(120)
+
     def end(self) -> None:
         """Ends what still runs."""
+        self.await_database()
         if self.crawl.process.poll() is None:
             self.crawl.kill(Whom.ALL)
         if self.projector.process.poll() is None:
@@ -116,7 +128,8 @@ def prove(
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
     assert not lacking(database), f"{database} cannot be started here: {lacking(database)}"
     kills = kills or (3 if short else 20)
-    root, pages = work / "site", 25 if short else 300
+    # Cassandra starts slowly, and the crawl must last until the last kill
+    root, pages = work / "site", _PAGES[database][short]
     make_site(root, pages)
     front = root / "index.html"
     lost = "".join(f'<a href="/lost/{number}">lost</a>' for number in range(5))
@@ -153,6 +166,7 @@ def disturb(run: Disturbed, kills: int, expected: int, seed: int = 3) -> None:
 
 def fill(run: Disturbed, schema: str) -> dict[str, Any]:
     """Brings a schema up to date; gives the report."""
+    run.await_database()
     done = lycosa(
         *("project", run.database.name, str(run.folder), "--once", "--json"),
         *(run.database.option, run.database.new_schema(schema)),
@@ -167,6 +181,7 @@ def fill(run: Disturbed, schema: str) -> dict[str, Any]:
 def judge(run: Disturbed) -> list[str]:
     """Compares all registries with the crawl."""
     server, folder = run.database, run.folder
+    run.await_database()
     try:
         run.projector.waits_until(lambda: not differences(server, folder), 60)
     finally:

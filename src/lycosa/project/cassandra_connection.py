@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -60,7 +61,7 @@ _AWAY = (
 
 
 class CassandraAddress(NamedTuple):
-    """Nodes to begin with, and how to connect."""
+    """Nodes to begin with, and how to connect. ``ca``, ``cert`` and ``key`` are texts in PEM."""
 
     hosts: tuple[str, ...]
     port: int = _PORT
@@ -110,8 +111,19 @@ def parsed_address(dsn: str) -> CassandraAddress:
             f"the consistency {given['consistency']!r} is not one of {', '.join(_LEVELS)}: with"
             " fewer copies a later read may not see what was written"
         )
+    if (given.keys() & {"cert", "key"}) and "ca" not in given:
+        raise RegistryError("a certificate needs ca=FILE in the address, who signed the nodes'")
     user, _, password = login.partition(":")
+    texts = {name: _read_text(given[name]) for name in given.keys() & {"ca", "cert", "key"}}
+    given |= {"consistency": given.get("consistency", "local_quorum").lower(), **texts}
     return CassandraAddress(hosts, number, unquote(user), unquote(password), **given)
+
+
+def _read_text(file: str) -> str:
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RegistryError(f"{file} in the address of the database: {error}") from None
 
 
 def checked_keyspace(name: str) -> str:
@@ -132,7 +144,7 @@ class CassandraConnection:
         self._runner = asyncio.Runner()
         self._prepared: dict[str, Any] = {}
         self._session: Any = None
-        self._serial = _LEVELS[address.consistency.lower()][1]
+        self._serial = _LEVELS[address.consistency][1]
         try:
             self._session = self._run(self._connect())
         except BaseException:
@@ -185,12 +197,12 @@ class CassandraConnection:
             self._runner.close()
 
     async def _connect(self) -> Any:
-        address, (level, serial) = self._address, _LEVELS[self._address.consistency.lower()]
+        address, (level, serial) = self._address, _LEVELS[self._address.consistency]
         cluster = acsylla.create_cluster(
             list(address.hosts),
             port=address.port,
             username=address.user or None,
-            password=address.password or None,
+            password=address.password if address.user else None,
             connect_timeout=_CONNECT_S,
             request_timeout=_REQUEST_S,
             consistency=level,

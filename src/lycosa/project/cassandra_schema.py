@@ -157,10 +157,10 @@ def creating_statements(keyspace: str) -> Iterator[str]:
 def write_time(term: int, sequence: int) -> int:
     """The timestamp of what a commit wrote; the row itself has the next one.
 
-    Raises ``OverflowError`` beyond 33 million owners or 68 billion commits of a shard.
+    Raises ``RegistryError`` beyond 33 million owners or 68 billion commits of a shard.
     """
     if term >> TERM_BITS or sequence >> SEQUENCE_BITS:
-        raise OverflowError(f"commit {Mark(term, sequence)} is beyond the timestamps of Cassandra")
+        raise RegistryError(f"commit {Mark(term, sequence)} is beyond the timestamps of Cassandra")
     return (term << SEQUENCE_BITS | sequence) << _PHASE_BITS
 
 
