@@ -170,7 +170,7 @@ def test_an_interrupted_rebuild_is_not_taken_for_a_registry(
     project(database, crawl, keyspace)
     database.execute("UPDATE crawl SET state = 'dropping' WHERE id = 1 IF EXISTS", keyspace)
     database.execute("DROP TABLE positions", keyspace)
-    with pytest.raises(RegistryError, match="interrupted.*--rebuild"):
+    with pytest.raises(RegistryError, match=r"interrupted.*--rebuild"):
         project(database, crawl, keyspace)
     database.execute("UPDATE crawl SET state = 'complete' WHERE id = 1 IF EXISTS", keyspace)
     with pytest.raises(RegistryError, match="lacks the table positions"):

@@ -4,6 +4,7 @@ replication can be written.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_timestamps_order_commits_as_their_marks_do() -> None:
     ]
     times = [write_time(*mark) for mark in marks]
     assert times == sorted(times)
-    assert all(after > before + 1 for before, after in zip(times, times[1:], strict=False))
+    assert all(after > before + 1 for before, after in pairwise(times))
     assert times[-1] + 1 < 1 << 63
 
 

@@ -99,8 +99,10 @@ def parsed_address(dsn: str) -> CassandraAddress:
         number = int(port) if colon else _PORT
     except ValueError:
         raise RegistryError(form) from None
-    if parts.scheme != "cassandra" or not hosts or parts.path.strip("/") or parts.fragment:
+    if parts.scheme != "cassandra" or not hosts or parts.fragment:
         raise RegistryError(form)
+    if parts.path.strip("/"):
+        raise RegistryError("the address of the database has a path; use --keyspace NAME")
     if unknown := sorted(given.keys() - set(_PARAMETERS)):
         raise RegistryError(
             f"{unknown[0]!r} is no parameter of an address of Cassandra; there are"

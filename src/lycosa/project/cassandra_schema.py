@@ -20,6 +20,7 @@ from operator import itemgetter
 
 from lycosa.commit import Mark
 from lycosa.project.rows import ALL_HOST_COLUMNS, ALL_URL_COLUMNS, REGISTRY_LOG
+from lycosa.project.tables import RegistryError
 
 CREATING, FILLING, COMPLETE, DROPPING = "creating", "filling", "complete", "dropping"
 """The values of ``crawl.state``. Only in the first may tables be missing; the last is the state
