@@ -12,10 +12,10 @@ later read.
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import warnings
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -181,8 +181,7 @@ class CassandraConnection:
     def close(self) -> None:
         """Disconnect."""
         try:
-            with self._translated():
-                self._runner.run(self._session.close())
+            self._run(self._session.close())
         except DatabaseAway:
             pass  # it is not there to be told
         finally:
@@ -190,13 +189,15 @@ class CassandraConnection:
 
     def _close_loop(self) -> None:
         """The driver makes two pairs of sockets for each loop and leaves it to the interpreter to
-        close them when nothing refers to them, which warns of that.
+        close them when nothing refers to them, which warns of that. After an error its objects
+        refer to each other, so without a collection the descriptors would pile up.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             self._prepared.clear()
             self._session = None
             self._runner.close()
+            gc.collect()
 
     async def _connect(self) -> Any:
         address, (level, serial) = self._address, _LEVELS[self._address.consistency]
@@ -266,18 +267,19 @@ class CassandraConnection:
         return bool(result.first().as_dict()["[applied]"])
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        with self._translated():
-            return self._runner.run(work)
+        """Run to the end; errors of the driver become ``DatabaseAway`` and ``RegistryError``.
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn errors of the driver into ``DatabaseAway`` and ``RegistryError``."""
+        They do not refer to those of the driver, whose traceback would keep the sockets of a closed
+        session open.
+        """
+        problem: DatabaseAway | RegistryError
         try:
-            yield
+            return self._runner.run(work)
         except _AWAY as error:
-            raise DatabaseAway(f"{self._address}: {' '.join(str(error).split())}") from error
+            problem = DatabaseAway(f"{self._address}: {' '.join(str(error).split())}")
         except errors.CassException as error:
-            raise RegistryError(f"{self._address}: {' '.join(str(error).split())}") from error
+            problem = RegistryError(f"{self._address}: {' '.join(str(error).split())}")
+        raise problem
 
     def __repr__(self) -> str:
         return f"CassandraConnection({self._address})"
