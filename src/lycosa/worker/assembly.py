@@ -17,7 +17,7 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
 from lycosa.attempts.shipping import AttemptShipper
-from lycosa.calls import DeadLetterDecision, GiveUrls, HostDecision
+from lycosa.calls import DeadLetterDecision, GiveResults, GiveUrls, HostDecision, LeaseUrls
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -166,7 +166,7 @@ def assemble(
         worker.is_alone, worker.committer.mail = False, delivery
     since = shard.last.settings if shard.last else 0
     live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing, stages.capturing)
-    calls = _call_desk(owned, stages, worker)
+    calls = _call_desk(owned, stages, worker, pipeline)
 
     def close() -> None:
         settling.close()
@@ -178,15 +178,17 @@ def assemble(
     return Assembled(*parts, permits, robots, clock, live, calls, close)
 
 
-def _call_desk(owned: Owned, stages: Stages, worker: Worker) -> CallDesk:
+def _call_desk(owned: Owned, stages: Stages, worker: Worker, pipeline: Pipeline) -> CallDesk:
     operators = OperatorDesk(owned.frontier, stages.intake, owned.clock)
     handlers: dict[type, CallHandler] = {
         GiveUrls: UrlSubmission(stages.intake, owned.clock).take_urls,
         HostDecision: operators.decide_host,
         DeadLetterDecision: operators.decide_letters,
+        LeaseUrls: pipeline.outside.lease_urls,
+        GiveResults: pipeline.outside.give_results,
     }
     desk = CallDesk(owned.partitions, handlers, worker.next_commit, worker.wake)
-    worker.is_called = lambda: desk.open_calls > 0
+    worker.is_called = lambda: desk.open_calls > 0 or pipeline.outside.open_leases > 0
     return desk
 
 
