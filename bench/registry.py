@@ -29,7 +29,7 @@ from lycosa.kv.records import UrlRecord, encode_record, encode_url, host_key, ur
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
-from lycosa.project import FolderSource, ProjectionReport, Projector, Registry
+from lycosa.project import FolderSource, PostgresPlace, ProjectionReport, Projector, Registry
 from lycosa.urls.identity import hash8
 
 ROOT = Path(__file__).parents[1]
@@ -232,7 +232,7 @@ def main() -> None:
         crawl = MadeCrawl(Path(folder) / "crawl", asked.urls)
         crawl.append()
         source = FolderSource(crawl.folder)
-        registry = Registry(dsn, "bench", source.origin)
+        registry = Registry(PostgresPlace(dsn, "bench"), source.origin)
         projector = Projector(source, registry, lambda report: None, lambda seconds: True)
         print("read whole, with indexes:", measured(pid, projector, lambda: projector.follow(True)))
         for _ in range(asked.commits):

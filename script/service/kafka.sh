@@ -2,43 +2,22 @@
 
 KAFKA_VERSION=${KAFKA_VERSION:-4.4.0}
 LOG4J_VERSION=2.25.5
-MAVEN_PLUGIN=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 JARS=$CACHE/kafka-$KAFKA_VERSION
 
 kafka_lacks() { # prints what is missing on this machine, nothing when it can run
-    local version
-    command -v java >/dev/null || { echo "Java 17 or newer (Debian: openjdk-17-jre-headless)" && return; }
-    version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
-    [ "${version:-0}" -ge 17 ] || { echo "Java 17 or newer, 'java' is ${version:-unknown}" && return; }
+    local lacks
+    lacks=$(java_lacks)
+    [ -z "$lacks" ] || { echo "$lacks" && return; }
     [ -d "$JARS" ] || command -v mvn >/dev/null || echo "Maven, which fetches Kafka (Debian: maven)"
 }
 
 kafka_fetch() {
-    [ -d "$JARS" ] && return
-    local work
-    take_lock
-    if [ ! -d "$JARS" ]; then
-        work=$(mktemp -d "$CACHE/fetch.XXXXXX")
-        # kafka_2.13 4.4.0 names kafka-tools-api 4.4.0, which the registry lacks and a broker does not use.
-        cat >"$work/pom.xml" <<XML
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>test</groupId><artifactId>fetch</artifactId><version>1</version><packaging>pom</packaging><dependencies>
+    # kafka_2.13 4.4.0 names kafka-tools-api 4.4.0, which the registry lacks and a broker does not use.
+    maven_fetch "Kafka $KAFKA_VERSION" "$JARS" <<XML
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$KAFKA_VERSION</version><exclusions>
 <exclusion><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId></exclusion></exclusions></dependency>
 <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>$LOG4J_VERSION</version></dependency>
-</dependencies></project>
 XML
-        say "fetching Kafka $KAFKA_VERSION with Maven, once"
-        if ! (cd "$work" && mvn -B -q -Dmaven.repo.local="$work/m2" "$MAVEN_PLUGIN:copy-dependencies" \
-            -DincludeScope=runtime -DoutputDirectory="$work/lib" >"$work/log" 2>&1 9>&-); then
-            tail -n 20 "$work/log" >&2
-            rm -rf "$work"
-            die "Maven could not fetch Kafka $KAFKA_VERSION"
-        fi
-        mv "$work/lib" "$JARS"
-        rm -rf "$work"
-    fi
-    release_lock
 }
 
 kafka_config() { # BROKER COUNT

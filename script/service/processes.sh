@@ -56,6 +56,7 @@ await_ready() { # LABEL TEST...: until TEST succeeds; fails at once when the pro
         sleep 0.1
     done
 }
+is_port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 log_size() { stat -c %s "$DIR/$1.log" 2>/dev/null || echo 0; }
 has_logged() { tail -c "+$(($2 + 1))" "$DIR/$1.log" | grep -q -- "$3"; } # LABEL FROM_BYTE PATTERN
 

@@ -17,8 +17,15 @@ from lycosa.cli.main import main
 from lycosa.commit import Commit
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import History, UrlState
-from lycosa.project import FolderSource, ProjectionReport, Projector, Registry, RegistryError
-from lycosa.project.registry import PositionsMoved
+from lycosa.project import (
+    FolderSource,
+    PostgresPlace,
+    ProjectionReport,
+    Projector,
+    Registry,
+    RegistryError,
+)
+from lycosa.project.tables import PositionsMoved
 from lycosa.reasons import Reason
 from postgres_server import PostgresServer
 from registry_judging import differences
@@ -47,7 +54,7 @@ def follow(
 ) -> Iterator[Callable[[], ProjectionReport]]:
     """Brings the registry up to date; the same projector as before goes on."""
     source = FolderSource(crawl.folder)
-    registry = Registry(postgres.dsn, schema, source.origin)
+    registry = Registry(PostgresPlace(postgres.dsn, schema), source.origin)
     projector = Projector(source, registry, lambda report: None, lambda seconds: True)
     yield lambda: projector.follow(is_once=True)
     registry.close()
@@ -55,7 +62,7 @@ def follow(
 
 def project(postgres: PostgresServer, folder: Path, schema: str, **options: bool) -> int:
     source = FolderSource(folder)
-    registry = Registry(postgres.dsn, schema, source.origin)
+    registry = Registry(PostgresPlace(postgres.dsn, schema), source.origin)
     try:
         projector = Projector(source, registry, lambda report: None, lambda seconds: True)
         return projector.follow(is_once=True, **options).read_whole
@@ -202,7 +209,7 @@ def test_commits_made_while_the_state_is_read_are_followed_in_between(
             crawl.trim()
 
     source = GrowingSource(crawl.folder, [park, fetch, fetch])
-    registry = Registry(postgres.dsn, schema, source.origin)
+    registry = Registry(PostgresPlace(postgres.dsn, schema), source.origin)
     projector = Projector(source, registry, lambda report: None, lambda seconds: True, batch_rows=2)
     report = projector.follow(is_once=True)
     registry.close()
@@ -231,7 +238,7 @@ def test_rows_of_an_earlier_commit_do_not_replace_later_ones(
 ) -> None:
     crawl.commit(host_write("a.example"), url_write(f"{A}1"))
     source = FolderSource(crawl.folder)
-    late = Registry(postgres.dsn, schema, source.origin)
+    late = Registry(PostgresPlace(postgres.dsn, schema), source.origin)
     late.open()
     crawl.commit(url_write(f"{A}1", UrlState.FAILED, Reason.HTTP_SERVER_ERROR))
     project(postgres, crawl.folder, schema)
@@ -247,7 +254,9 @@ def test_two_projectors_of_one_registry_do_no_harm(
     postgres: PostgresServer, schema: str, crawl: WrittenCrawl
 ) -> None:
     sources = [FolderSource(crawl.folder) for _ in range(2)]
-    registries = [Registry(postgres.dsn, schema, source.origin) for source in sources]
+    registries = [
+        Registry(PostgresPlace(postgres.dsn, schema), source.origin) for source in sources
+    ]
     projectors = [
         Projector(source, registry, lambda report: None, lambda seconds: False)
         for source, registry in zip(sources, registries, strict=True)
@@ -369,7 +378,9 @@ def test_a_role_that_owns_its_schema_needs_no_other_right(
     role = f"r{schema[2:]}"
     postgres.execute(f'CREATE ROLE "{role}" LOGIN')
     source = FolderSource(crawl.folder)
-    registry = Registry(postgres.dsn.replace("crawl@", f"{role}@"), schema, source.origin)
+    registry = Registry(
+        PostgresPlace(postgres.dsn.replace("crawl@", f"{role}@"), schema), source.origin
+    )
     projector = Projector(source, registry, lambda report: None, lambda seconds: True)
     with pytest.raises(RegistryError, match="permission denied"):
         projector.follow(is_once=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawling import Pages, crawl_folder, page
-from lycosa.project import FolderSource, Projector, Registry
+from lycosa.project import FolderSource, PostgresPlace, Projector, Registry
 from postgres_server import PostgresServer
 
 pytestmark = pytest.mark.service
@@ -39,7 +39,7 @@ def registry(
     source = FolderSource(folder)
     # a test that another process hands over makes the fixture again, in the same server
     postgres.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
-    made = Registry(postgres.dsn, SCHEMA, source.origin)
+    made = Registry(PostgresPlace(postgres.dsn, SCHEMA), source.origin)
     Projector(source, made, lambda report: None, lambda seconds: True).follow(is_once=True)
     yield postgres
     made.close()

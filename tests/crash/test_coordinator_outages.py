@@ -62,6 +62,7 @@ async def test_a_stop_takes_effect_when_its_record_is_safe(
     assert (await asyncio.to_thread(cluster.status))["end"] == "stopped"
 
 
+@pytest.mark.long
 def test_a_coordinator_that_starts_without_a_broker_waits_and_says_so(
     broker: Broker, cluster: RealCluster
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_coordinator_that_waits_for_a_broker_ends_when_it_is_told_to(
     broker.start()
 
 
+@pytest.mark.long
 def test_of_two_that_wait_for_a_broker_one_has_the_crawl(
     broker: Broker, cluster: RealCluster
 ) -> None:

@@ -61,6 +61,7 @@ class Reader:
         return self.file.stat().st_size if self.file.exists() else 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 def test_crawl_and_readers_are_killed_and_each_row_is_given_once(tmp_path: Path) -> None:
     web, folder = SyntheticWeb(_PLAN), tmp_path / "crawl"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import postgres_server
-from lycosa.project import FolderSource, ProjectionReport, Projector, Registry
+from lycosa.project import FolderSource, PostgresPlace, ProjectionReport, Projector, Registry
 from nginx_site import nginx_program
 from proofs import registry
 from registry_judging import differences
@@ -28,7 +28,7 @@ def test_a_projector_waits_for_a_killed_database_and_continues(tmp_path: Path) -
     source = FolderSource(crawl.folder)
     told: list[ProjectionReport] = []
     with postgres_server.started() as server:
-        made = Registry(server.dsn, "lycosa", source.origin)
+        made = Registry(PostgresPlace(server.dsn, "lycosa"), source.origin)
         killed: list[int] = []
 
         def wait(seconds: float) -> bool:

@@ -31,7 +31,7 @@ OPTIONS = [
 @needs_s3
 @pytest.mark.service
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_crawl_that_is_killed_again_and_again_uploads_everything_once(
     tmp_path: Path, seed: int
 ) -> None:

@@ -31,6 +31,7 @@ def test_memory_and_descriptors_of_several_workers_are_watched(tmp_path: Path) -
     print("\n".join(soak.prove(tmp_path, short=True)))
 
 
+@pytest.mark.long
 def test_stopped_processes_lost_connections_and_failing_disks_change_nothing(
     tmp_path: Path,
 ) -> None:

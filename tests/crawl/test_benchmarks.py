@@ -15,9 +15,12 @@ SMALL = {
     "hosts": ["--millions", "0.002", "--few", "500", "--links", "500", "--visits", "200"],
     "memory_queued": ["--few", "500", "--many", "1000"],
 }
+LONG = ["memory_queued"]  # it fills memory first, which takes half a minute
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in SMALL]
+)
 def test_a_benchmark_runs_on_a_small_input(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"bench.{name}", *SMALL[name]],

@@ -29,6 +29,7 @@ from lycosa.kv.records import (
     encode_record,
     front_key,
     host_key,
+    host_name_key,
     meta_key,
     prefix_end,
     row_urls,
@@ -44,6 +45,7 @@ from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.store import journal, layout, read_header, read_rows
 from lycosa.store.rows import JournalRow
 from lycosa.synthetic import Faults, SyntheticResolver, SyntheticWeb, WebPlan
+from lycosa.urls.identity import reversed_host
 
 CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY))
 PLAN = WebPlan(
@@ -179,6 +181,19 @@ def test_a_record_in_another_state_is_found(take: Callable[[str], Path]) -> None
         folder, entry.partition, [(url_key(entry.host8, entry.url8), encode_record(entry.record))]
     )
     assert set(breached(folder)) == {"counters"}
+
+
+def test_a_host_whose_name_is_not_indexed_and_a_name_without_a_host_are_found(
+    take: Callable[[str], Path],
+) -> None:
+    folder = take("finished")
+    host = next(read_folder(folder).hosts())
+    name = reversed_host(host.record.host)
+    stranger = host_name_key("example.stranger")
+    write(folder, host.partition, [(host_name_key(name), None), (stranger, host.host8)])
+    first = breached(folder)["host names"]
+    assert len(first) == 2
+    assert host.record.host in first[0] and "example.stranger" in first[1]
 
 
 def test_a_queued_url_that_is_in_no_queue_is_found(take: Callable[[str], Path]) -> None:

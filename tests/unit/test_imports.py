@@ -32,6 +32,7 @@ LAYERS = [
     ["shard", "cluster", "calls"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
+    ["api"],
     ["cli"],
 ]
 LAYERS += [["__main__"]]
@@ -193,9 +194,11 @@ def test_the_command_line_is_imported_by_nothing() -> None:
     ] == []
 
 
-def test_what_reads_a_crawl_is_imported_by_the_command_line_alone() -> None:
+def test_what_reads_a_crawl_is_imported_by_what_answers_questions_about_it() -> None:
     assert {_part(name) for name, target in _edges() if _part(target) == "inspect"} <= {
         "inspect",
+        "processes",
+        "api",
         "cli",
     }
 

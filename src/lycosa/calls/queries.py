@@ -47,9 +47,14 @@ class HostUrlsQuery(msgspec.Struct, frozen=True, tag=True):
 
 
 class UrlQuery(msgspec.Struct, frozen=True, tag=True):
-    """One URL, as ``lycosa explain --json`` shows it. ``url`` may be a hash of 16 or 64 digits."""
+    """One URL, as ``lycosa explain --json`` shows it.
+
+    ``url`` may be the ``id`` of a row (32 digits: the hashes of host and URL), or a hash of 16 or
+    64 digits. A hash alone takes a search of all keys: ``after`` continues it.
+    """
 
     url: str
+    after: str = ""
 
 
 class CapturesQuery(msgspec.Struct, frozen=True, tag=True):
@@ -108,12 +113,19 @@ class Found(msgspec.Struct, frozen=True, tag=True):
     ``cursor`` continues a list (empty = it is complete). ``wall`` is the time of the commit from
     which it was read. ``is_partial`` says that the time budget ended the search before ``most``
     rows were found; ``cursor`` continues it.
+
+    Every row of a list has ``order`` and ``cursor``: equal text, ascending in the order of the
+    list, and the same for all partitions, so that their lists can be merged and cut anywhere. An
+    order of hosts by ``queue``, ``wait`` or ``errors`` is from the time ``ordered_at`` (wall time,
+    0 = from this commit), and ends at the hosts that are kept of it when ``is_cut``.
     """
 
     rows: bytes
     cursor: str = ""
     wall: float = 0.0
     is_partial: bool = False
+    ordered_at: float = 0.0
+    is_cut: bool = False
 
 
 class ContentFound(msgspec.Struct, frozen=True, tag=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli import cluster_control, cluster_status
+from lycosa.cli import cluster_control, cluster_rescue, cluster_status
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
@@ -75,8 +75,9 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
     from lycosa.kafka import check_topics, make_topics
 
     config = _config(given, store, config_file, pairs)
-    made = make_topics(client, topics_of(given))
-    findings = check_topics(client, topics_of(given))
+    topics = topics_of(given, store)
+    made = make_topics(client, topics)
+    findings = check_topics(client, topics)
     return _report(given, made, findings, _store(given, store, config), as_json)
 
 
@@ -92,11 +93,13 @@ def check(file: Path, as_json: bool) -> int:
     client, store = kafka_client(given), object_store(given)
     from lycosa.kafka import check_topics
 
-    findings = [*check_topics(client, topics_of(given)), *_crawl_findings(given, store)]
+    topics = topics_of(given, store)
+    findings = [*check_topics(client, topics), *_crawl_findings(given, store)]
     return _report(given, [], findings, None, as_json)
 
 
 command.add_command(cluster_status.status)
+command.add_command(cluster_rescue.rescue)
 for _each in cluster_control.COMMANDS:
     command.add_command(_each)
 

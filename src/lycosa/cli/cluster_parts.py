@@ -58,11 +58,17 @@ def kafka_client(given: ClusterFile) -> KafkaClient:
         ) from error
 
 
-def topics_of(given: ClusterFile) -> Topics:
-    """The topics of the crawl."""
-    from lycosa.kafka import Topics
+def topics_of(given: ClusterFile, store: ObjectStore) -> Topics:
+    """The topics of the crawl, also if it is not created yet. Raises ``ObjectError``."""
+    from lycosa.folder.bucket import newest_manifest
+    from lycosa.kafka import crawl_topics
+    from lycosa.objects.errors import ObjectMissing
 
-    return Topics(given.name, given.shards, given.kafka.replication, given.kafka.min_insync)
+    try:
+        generation = newest_manifest(store)[0].generation
+    except ObjectMissing:
+        generation = ""
+    return crawl_topics(given, generation)
 
 
 def object_store(given: ClusterFile) -> ObjectStore:

@@ -62,6 +62,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.folder.lock.CrawlInUse": (ExitCode.USAGE, ""),
     "lycosa.folder.lock.LockUnsupported": (ExitCode.USAGE, ""),
     "lycosa.processes.node_folder.NodeFolderError": (ExitCode.USAGE, ""),
+    "lycosa.processes.rescue_run.RescueRefused": (ExitCode.USAGE, ""),
     "lycosa.kv.port.TableLocked": (ExitCode.USAGE, "stop that process first"),
     "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),
@@ -103,7 +104,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.objects.errors.ObjectError": (ExitCode.USAGE, ""),
     "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
-    "lycosa.project.database.RegistryError": (ExitCode.USAGE, ""),
+    "lycosa.project.tables.RegistryError": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
     "lycosa.simulate.parts.PartLostError": (
         ExitCode.INTERNAL,

@@ -144,7 +144,8 @@ def run(
     crawl = _read_crawl(given, log, health)
     memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), most_shards)
     local = NodeFolder(folder or Path("nodes") / given.name / name)
-    local.acquire(crawl.manifest.crawl, given.name, name, time.time())
+    manifest = crawl.manifest
+    local.acquire(manifest.crawl, given.name, name, time.time(), generation=manifest.generation)
     try:
         local.keep_suffixes(crawl.suffixes)
         local.delete_unused_owners()

@@ -16,7 +16,6 @@ from lycosa.cli.cluster_parts import (
     kafka_client,
     object_store,
     tell_line,
-    topics_of,
 )
 from lycosa.cli.output import ExitCode
 
@@ -103,6 +102,7 @@ async def _serve(
     health: HealthFile,
 ) -> ServeEnd:
     from lycosa.folder.bucket import read_crawl
+    from lycosa.kafka import crawl_topics
     from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
     from lycosa.serve.saved_records import SavedRecords
     from lycosa.serve.server import CoordinatorServer
@@ -113,14 +113,17 @@ async def _serve(
     def note_waiting(text: str) -> None:
         runner.note_waiting(text)
 
-    records = SavedRecords(client, topics_of(given), crawl.manifest.crawl, note_waiting)
+    topics = crawl_topics(given, crawl.manifest.generation)
+    records = SavedRecords(client, topics, crawl.manifest.crawl, note_waiting)
     try:
         runner = RunningCoordinator(given.name, records, tell_line)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
                 loop.add_signal_handler(number, runner.finish, ServeEnd())
-        service = CoordinatorServer(given, runner, read_limits, tell_line)
+        service = CoordinatorServer(
+            given, runner, read_limits, tell_line, generation=crawl.manifest.generation
+        )
         keeping = asyncio.create_task(health.keep(runner.health))
         try:
             return await service.run(credentials, addresses, crawl.config)

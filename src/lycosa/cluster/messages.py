@@ -43,13 +43,14 @@ class CoordinatorHello(msgspec.Struct, frozen=True):
     """The first message on a connection to a coordinator.
 
     ``role`` is ``node`` or ``caller``, ``name`` the node's name, ``crawl`` the name in
-    ``cluster.toml``.
+    ``cluster.toml``. A node names the ``generation`` of the crawl that it read when it started.
     """
 
     role: str
     name: str
     crawl: str
     protocol: int = PROTOCOL
+    generation: str = ""
 
 
 class ShardState(Enum):

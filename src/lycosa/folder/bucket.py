@@ -4,6 +4,8 @@
 ``cluster.json``           the name in ``cluster.toml``: whose place this is; never replaced
 ``public_suffix_list.dat``  the list that the crawl began with; never replaced
 ``crawl.json``             the manifest, as in a crawl folder; never replaced
+``manifests/NNNN.json``    the manifest of generation NNNN, after an import into more shards; the
+                           greatest number counts; never replaced
 ``settings.json``          the settings, as in a crawl folder; replaced when they change
 =========================  ======================================================================
 
@@ -39,6 +41,7 @@ CLUSTER_NAME = "cluster.json"
 SUFFIXES_NAME = "public_suffix_list.dat"
 SETTINGS_NAME = "settings.json"
 CLUSTER_FORMAT = 1
+_MANIFESTS = "manifests"
 
 _SINGLE = Config()
 _ELSEWHERE = {
@@ -92,7 +95,7 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
     if given is not None:
         _check_place(store, given)
     try:
-        manifest = manifests.decoded_manifest(manifests.MANIFEST_NAME, _manifest_bytes(store))
+        manifest, _ = newest_manifest(store)
         config = _config(store.get(SETTINGS_NAME))
         suffixes = store.get(SUFFIXES_NAME)
     except ObjectMissing as error:
@@ -102,7 +105,7 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
         ) from error
     if given is not None:
         _check_shards(manifest, given)
-    if (version := _sites(suffixes).version) != manifest.identity.suffixes:
+    if (version := stored_sites(suffixes).version) != manifest.identity.suffixes:
         raise manifests.DamagedFile(
             f"{SUFFIXES_NAME} in the object storage is not the list that the crawl began with (it"
             f" was {manifest.identity.suffixes}, this is {version}), and stored URLs would be"
@@ -151,10 +154,10 @@ def store_crawl(
     _check_place(store, given)
     _create(store, SUFFIXES_NAME, BUNDLED_LIST.read_bytes())
     suffixes = store.get(SUFFIXES_NAME)
-    identity = manifests.identity_of(config, _sites(suffixes))
+    identity = manifests.identity_of(config, stored_sites(suffixes))
     made = manifests.new_manifest(identity, software, wall)
     _create(store, manifests.MANIFEST_NAME, manifests.encoded_manifest(made))
-    manifest = manifests.decoded_manifest(manifests.MANIFEST_NAME, _manifest_bytes(store))
+    manifest, _ = newest_manifest(store)
     _check_shards(manifest, given)
     _check_identity(manifest, identity)
     check_create_only(store, manifests.MANIFEST_NAME, given.objects)
@@ -205,8 +208,9 @@ def _check_shards(manifest: Manifest, given: ClusterFile) -> None:
     shards = manifest.identity.partitions
     if shards != given.shards:
         raise CrawlFrozen(
-            f"the crawl {given.name!r} was created with {shards} shards, which cannot change; set"
-            f" shards = {shards} in {given.path}"
+            f"the crawl {given.name!r} has {shards} shards, and {given.path} says {given.shards}:"
+            f" set shards = {shards} there, or import the stopped crawl into more shards"
+            f" (`lycosa cluster import {given.path} --shards N`)"
         )
 
 
@@ -227,8 +231,28 @@ def _listed(changes: list[Change]) -> str:
     )
 
 
-def _manifest_bytes(store: ObjectStore) -> bytes:
-    return store.get(manifests.MANIFEST_NAME)
+def newest_manifest(store: ObjectStore) -> tuple[Manifest, int]:
+    """The manifest that counts, and the number of its generation.
+
+    Raises ``ObjectMissing`` when there is no crawl, another ``ObjectError``, or ``ManifestError``.
+    """
+    key = max((each.key for each in store.list(f"{_MANIFESTS}/")), default=manifests.MANIFEST_NAME)
+    number = int(key.rpartition("/")[2].partition(".")[0]) if "/" in key else 1
+    return manifests.decoded_manifest(key, store.get(key)), number
+
+
+def create_manifest(store: ObjectStore, manifest: Manifest, number: int) -> bool:
+    """Create the manifest of a generation; ``False`` when another program was first.
+
+    Raises ``ObjectError``.
+    """
+    key = f"{_MANIFESTS}/{number:04d}.json" if number > 1 else manifests.MANIFEST_NAME
+    content = manifests.encoded_manifest(manifest)
+    try:
+        store.create(key, content)
+    except ObjectExists:  # perhaps our own, whose answer was lost
+        return store.get(key) == content
+    return True
 
 
 def _config(data: bytes) -> Config:
@@ -245,7 +269,8 @@ def _decoded(key: str, data: bytes, kind: type[_Content]) -> _Content:
         ) from error
 
 
-def _sites(suffixes: bytes) -> Sites:
+def stored_sites(suffixes: bytes) -> Sites:
+    """Sites by the stored public suffix list. Blocks."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(suffixes)
         file.flush()

@@ -24,7 +24,8 @@ from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import CANONICAL_VERSION, Sites
 
 MANIFEST_NAME = "crawl.json"
-MANIFEST_FORMAT = 1
+MANIFEST_FORMAT = 2
+"""The newest format that is read. Format 2 has a generation; all others are written as 1."""
 _KIND = "lycosa-crawl"
 # all that a start may leave before it writes the manifest
 _BEFORE_MANIFEST = frozenset(
@@ -71,6 +72,19 @@ def identity_of(config: Config, sites: Sites) -> Identity:
     )
 
 
+class EarlierOwners(msgspec.Struct, frozen=True):
+    """The owners of a crawl's state before an import.
+
+    Their attempt logs are below ``place`` in object storage (empty: below its root); ``owners`` are
+    shards of a cluster, or workers of one machine if ``is_machine``. ``term`` was the greatest.
+    """
+
+    place: str
+    owners: int
+    is_machine: bool
+    term: int
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
@@ -80,10 +94,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     run: each of them has a commit log. It is 0 before the first run, and when an earlier version
     made the last one. ``identity_digest`` distinguishes a damaged ``identity`` from a request to
     change settings; folders of early versions have none.
+
+    On a cluster ``generation`` is part of the names of the topics and objects that belong to this
+    division into shards; it is empty until the first import. ``earlier`` are the owners before it,
+    the oldest first.
     """
 
     kind: str = _KIND
-    format: int = MANIFEST_FORMAT
+    format: int = 1
     crawl: str
     created: str
     started: str = ""
@@ -93,6 +111,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
     identity: Identity
     identity_digest: str = ""
+    generation: str = ""
+    earlier: tuple[EarlierOwners, ...] = ()
+
+    @property
+    def first_term(self) -> int:
+        """The term of the first owner of each shard of this generation."""
+        return self.earlier[-1].term + 2 if self.earlier else 1
 
 
 class Change(NamedTuple):

@@ -15,8 +15,9 @@ open lease nor a waiting entry. So every URL that was in flight is still queued 
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -184,6 +185,25 @@ class BackQueue:
         self.open_leases += 1
         return line.head.pop(0)
 
+    def pop_chosen(self, table: Overlay, chosen: Collection[bytes]) -> list[QueueEntry]:
+        """Take the entries of chosen URLs (``url8``), wherever they wait, also in the parked band.
+
+        They are open as those of ``pop``. The rows of a band are read until all are found.
+        """
+        left, taken = set(chosen), list[QueueEntry]()
+        for band, line in self._lines.items():
+            for _ in range(2):  # first in memory, then after the rest of the band was read
+                found = [entry for entry in line.head if entry.url8 in left]
+                if found:
+                    line.head = [entry for entry in line.head if entry.url8 not in left]
+                    left.difference_update([entry.url8 for entry in found])
+                    taken += found
+                if not left or line.loaded >= line.lane.next:
+                    break
+                self._refill(table, band, line, sys.maxsize)
+        self.open_leases += len(taken)
+        return taken
+
     def finish_entry(self, entry: QueueEntry) -> None:
         """Remove an entry whose lease has ended."""
         line = self._lines[entry.band]
@@ -219,9 +239,9 @@ class BackQueue:
         self._lines = dict(sorted(self._lines.items()))  # the best band first
         return line
 
-    def _refill(self, table: Overlay, band: int, line: _Line) -> None:
+    def _refill(self, table: Overlay, band: int, line: _Line, most: int = 0) -> None:
         supplied, self._supplied = self._supplied, {}
-        while 2 * len(line.head) < self._head and line.loaded < line.lane.next:
+        while 2 * len(line.head) < (most or self._head) and line.loaded < line.lane.next:
             numbers, tail = self._next_rows(line), line.tail
             stored = [seq for seq in numbers if seq not in tail] if tail else numbers
             keys = [queue_key(self._host8, band, seq) for seq in stored]

@@ -12,6 +12,7 @@ from enum import IntEnum
 import msgspec
 
 from lycosa.frontier.back_queue import BackQueue, Lane
+from lycosa.frontier.host_names import HostNames
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import encode_record, host_key
 from lycosa.model.completed import UrlState
@@ -290,6 +291,7 @@ class VisitStates:
         self._capacity = capacity
         self._cache: dict[bytes, VisitState] = {}
         self._dirty: dict[bytes, VisitState] = {}
+        self._names = HostNames(table)
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -321,6 +323,7 @@ class VisitStates:
             host = self._cache[host8] = VisitState(
                 self._partition, host8, VisitRecord(name), self._head
             )
+            self._names.add_name(name, host8)
             self.mark_changed(host)
         return host
 
@@ -332,6 +335,7 @@ class VisitStates:
 
     def write_back(self) -> None:
         """Put changed records into the open batch, and drop idle hosts beyond the capacity."""
+        self._names.add_older_names()
         for host8, host in self._dirty.items():
             host.queue.save(self._table)
             self._table.put(host_key(host8), encode_record(host.record))

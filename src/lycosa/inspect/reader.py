@@ -82,12 +82,16 @@ class TableView:
         for key, value in self.scan(b"H", prefix_end(b"H")):
             yield HostEntry(self.number, key[1:9], decode_visit(value))
 
-    def urls(self, host8: bytes = b"") -> Iterator[UrlEntry]:
-        """Every known URL, or those of one host; the URLs of one host come together."""
+    def urls(self, host8: bytes = b"", after: bytes = b"") -> Iterator[UrlEntry]:
+        """Every known URL, or those of one host; the URLs of one host come together.
+
+        With ``after``, those of the host behind the URL with this hash.
+        """
         prefix = b"U" + host8
         end = prefix_end(prefix) if prefix[-1] != 0xFF else prefix + b"\xff" * 9
+        start = prefix + after + b"\0" if after else prefix
         last8, host = b"", None
-        for key, value in self.scan(prefix, end):
+        for key, value in self.scan(start, end):
             if key[1:9] != last8:
                 last8 = key[1:9]
                 host = self.host_record(last8)

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from lycosa.kafka.inbound import KafkaInbound
     from lycosa.kafka.log import KafkaLog
     from lycosa.kafka.log_reader import KafkaInboxReader, KafkaLogReader
+    from lycosa.kafka.new_log import FirstCommit, NewLogTaken, begin_log
     from lycosa.kafka.post import KafkaPost
-    from lycosa.kafka.topics import Topics
+    from lycosa.kafka.remains import what_remains
+    from lycosa.kafka.topics import Topics, crawl_topics
     from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
 else:
     __getattr__ = late_names(
@@ -28,8 +30,10 @@ else:
             "inbound": "KafkaInbound",
             "log": "KafkaLog",
             "log_reader": "KafkaInboxReader KafkaLogReader",
+            "new_log": "FirstCommit NewLogTaken begin_log",
             "post": "KafkaPost",
-            "topics": "Topics",
+            "remains": "what_remains",
+            "topics": "Topics crawl_topics",
             "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
         },
     )
@@ -40,6 +44,7 @@ __all__ = [
     "ControlDamaged",
     "ControlState",
     "Finding",
+    "FirstCommit",
     "KafkaAway",
     "KafkaClient",
     "KafkaControl",
@@ -49,8 +54,12 @@ __all__ = [
     "KafkaLogReader",
     "KafkaPost",
     "KafkaSettings",
+    "NewLogTaken",
     "Topics",
+    "begin_log",
     "check_topics",
+    "crawl_topics",
     "make_topics",
     "missing_topics",
+    "what_remains",
 ]

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from lycosa.config.cluster_file import ClusterFile
+
 CHANGELOG, INBOX, PAGES, DLQ, CONTROL = "changelog", "inbox", "pages", "dlq", "control"
 
 FRAME_BYTES = 900_000
@@ -34,6 +36,7 @@ TRANSACTION_TIMEOUT_MS = 30_000
 """After so long the broker rolls back the transaction of an owner that does not end it."""
 
 _DAY_MS = 86_400_000
+_FEEDS = (PAGES, DLQ)
 
 
 class TopicPlan(msgspec.Struct, frozen=True):
@@ -49,16 +52,25 @@ class TopicPlan(msgspec.Struct, frozen=True):
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """The topics of the crawl ``name`` with ``shards`` shards."""
+    """The topics of the crawl ``name`` with ``shards`` shards.
+
+    Those of the crawl's state have the ``generation`` in their names (see ``Manifest``). The feeds
+    keep their names, because programs outside read them.
+    """
 
     name: str
     shards: int
     replication: int = 3
     min_insync: int = 2
+    generation: str = ""
 
     def named(self, kind: str) -> str:
         """The full name of one of the topics."""
-        return f"{self.name}.{kind}"
+        return f"{self.name if kind in _FEEDS else self._owner}.{kind}"
+
+    @property
+    def _owner(self) -> str:
+        return f"{self.name}.{self.generation}" if self.generation else self.name
 
     @property
     def changelog(self) -> str:
@@ -68,9 +80,12 @@ class Topics(msgspec.Struct, frozen=True):
     def inbox(self) -> str:
         return self.named(INBOX)
 
-    def transactional_id(self, shard: int) -> str:
-        """By this name Kafka shuts out all producers of a shard but the newest."""
-        return f"{self.name}/{shard}"
+    def transactional_id(self, shard: int | str) -> str:
+        """By this name Kafka shuts out all producers of a shard but the newest.
+
+        Or all coordinators but the newest, if the name is that of ``control``.
+        """
+        return f"{self._owner}/{shard}"
 
     def plans(self) -> list[TopicPlan]:
         """What all topics must be, in the order in which they are made."""
@@ -102,3 +117,11 @@ class Topics(msgspec.Struct, frozen=True):
                 frames,
             ),
         ]
+
+
+def crawl_topics(given: ClusterFile, generation: str = "", shards: int = 0) -> Topics:
+    """The topics of a crawl; ``shards`` as in the file, unless another number is given."""
+    kafka = given.kafka
+    return Topics(
+        given.name, shards or given.shards, kafka.replication, kafka.min_insync, generation
+    )

@@ -8,6 +8,7 @@ are sorted:
     ``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a
                                 refill a range of keys
     ``H host8``                 the visit state of one host
+    ``h reversed host``         index of host names (value: host8; module ``frontier.host_names``)
     ``F band1 seq6``            host waiting in a front queue (value: host8)
     ``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address``
                                   holds the bounds of that line
@@ -172,6 +173,10 @@ def row_urls(row: bytes) -> list[bytes]:
 
 def host_key(host8: bytes) -> bytes:
     return b"H" + host8
+
+
+def host_name_key(reversed_name: str) -> bytes:
+    return b"h" + reversed_name.encode()
 
 
 def front_key(band: int, seq: int) -> bytes:

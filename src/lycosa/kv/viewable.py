@@ -13,11 +13,12 @@ the old value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from threading import Lock
 
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.merged import KeyValuePair, laid_over
-from lycosa.kv.port import KeyValue, Writes, pairs_of
+from lycosa.kv.port import CheckpointTable, KeyValue, Writes, pairs_of
 
 _ABSENT, _VALUE = b"0", b"1"  # prefix of each saved value: whether the key had one
 
@@ -50,6 +51,12 @@ class ViewableTable:
     def close(self) -> None:
         """Close the table. Its frozen tables cannot be read afterwards."""
         self._table.close()
+
+    def checkpoint(self, folder: Path) -> None:
+        """See ``CheckpointTable``. Raises ``TypeError`` when the table cannot be copied."""
+        if not isinstance(self._table, CheckpointTable):
+            raise TypeError(f"{self._table!r} cannot be copied while it is open")
+        self._table.checkpoint(folder)
 
     def freeze(self) -> FrozenTable:
         """The table as it is now. Waits for a write in progress.

@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from lycosa.network.addresses import join_address, resolve_address, split_address, tune_socket
 from lycosa.network.credentials import Credentials
@@ -60,14 +61,14 @@ class FrameServer:
     async def open(self, address: str) -> str:
         """Listen at ``HOST:PORT``; port 0 is any that is free. Returns the address with its port.
 
+        ``unix:PATH`` is a Unix socket, which must be in a folder that is private to the user.
         Raises ``RefusedConnection`` for an address of other machines without credentials, and
         ``OSError``.
         """
         family, where = (await resolve_address(address, self._credentials.is_loopback_only))[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(where)
+            _bind(listener, where)
             listener.listen(128)
         except OSError as error:
             listener.close()
@@ -75,6 +76,8 @@ class FrameServer:
         listener.setblocking(False)
         self._listener = listener
         self._accepting = asyncio.get_running_loop().create_task(self._accept(listener))
+        if family is socket.AF_UNIX:
+            return address
         return join_address(split_address(address)[0], listener.getsockname()[1])
 
     async def close(self) -> None:
@@ -108,7 +111,10 @@ class FrameServer:
                 continue
             if len(self._unproved) >= self._max_unproved:
                 self._close_one()
-            self._begin(sock, where[0], join_address(where[0], where[1]))
+            if sock.family is socket.AF_UNIX:
+                self._begin(sock, "", "this machine")
+            else:
+                self._begin(sock, where[0], join_address(where[0], where[1]))
 
     def _begin(self, sock: socket.socket, ip: str, peer: str) -> None:
         tls = self._credentials.tls
@@ -181,3 +187,11 @@ class FrameServer:
         self._lines += 1
         if self._lines <= _MAX_LINES:
             self._on_refusal(line)
+
+
+def _bind(listener: socket.socket, where: tuple[str, int] | str) -> None:
+    if isinstance(where, str):
+        Path(where).unlink(missing_ok=True)  # left by a process that was killed
+    else:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(where)

@@ -94,6 +94,13 @@ def delay_s(
     return Delay(max(seconds, 0.0) * (1.0 + section.jitter * chance.random()), source)
 
 
+def asked_delays(
+    pace: Pace, section: PolitenessSection, now_wall: float
+) -> tuple[tuple[float, Source], ...]:
+    """The seconds that each source requires now; the greatest of them is the delay."""
+    return _asked(pace, section, now_wall)
+
+
 def parse_retry_after(value: str, now_wall: float) -> float | None:
     """Seconds that a Retry-After value asks for; ``None`` when it cannot be read.
 

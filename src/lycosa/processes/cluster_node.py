@@ -97,7 +97,7 @@ class ClusterNode:
         self._listener = listener
         self.plan = NodePlan(time.time(), session.memory.most)
         self._workers = WorkerGroup(self.plan, session.memory.total, listener.show_event)
-        hello = CoordinatorHello("node", name, session.given.name)
+        hello = CoordinatorHello("node", name, session.given.name, generation=session.generation)
         self._dialers = [
             CoordinatorDialer(address, credentials, hello, self._hear, self._show_connection)
             for address in session.given.coordinators

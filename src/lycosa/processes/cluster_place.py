@@ -59,7 +59,7 @@ async def open_place(
     the node is gone.
     """
     assert job.cluster is not None
-    services = cluster_services(job.cluster.file)
+    services = cluster_services(job.cluster.file, job.manifest.generation)
     lease = ShardLease(LEASE_S)
     ports = real_ports(job, open_table, lease=lease, threads=_THREADS)
     opening = ShardOpening(job, services, open_table, SystemClock())

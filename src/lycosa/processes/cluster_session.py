@@ -20,6 +20,7 @@ from lycosa.folder.bucket import StoredCrawl
 from lycosa.folder.manifest import ManifestError
 from lycosa.folder.names import attempts_folder
 from lycosa.objects.errors import ObjectError
+from lycosa.objects.generation import placed_objects
 from lycosa.objects.opening import open_store
 from lycosa.processes.node_folder import NodeFolder
 from lycosa.processes.session import SOFTWARE
@@ -89,6 +90,7 @@ class ClusterSession:
     ) -> None:
         self.given, self.folder, self.memory = given, folder, memory
         self._crawl, self.listen = crawl, listen
+        self._generation = crawl.manifest.generation
         self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
         self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
@@ -107,13 +109,21 @@ class ClusterSession:
                 )
         return None
 
+    @property
+    def generation(self) -> str:
+        """The generation of the crawl for which this node was started."""
+        return self._generation
+
     def follow_settings(self) -> None:
         """Use the settings that are stored now for the workers that start from now on. Blocks.
 
         ``lycosa cluster init`` may have changed them. If they cannot be read, nothing changes.
         """
         try:
-            self._crawl = self._read_again()
+            found = self._read_again()
+            # this node was not started for the shards of another generation
+            if found.manifest.generation == self._generation:
+                self._crawl = found
         except (ManifestError, ObjectError) as error:
             self._show_note(
                 f"the crawl's settings cannot be read, so those of before stay: {error}"
@@ -126,7 +136,8 @@ class ClusterSession:
         """
         folder = attempts_folder(self.folder.shard_folder(shard))
         try:
-            return ship_left_files(open_store(self.given.objects), folder, shard)
+            store = placed_objects(open_store(self.given.objects), self._generation)
+            return ship_left_files(store, folder, shard)
         except ObjectError as error:
             return str(error)
 

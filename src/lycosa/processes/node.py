@@ -60,9 +60,15 @@ class Listener(Protocol):
 
 
 class Node:
-    """The workers of one run over a crawl folder, on this machine."""
+    """The workers of one run over a crawl folder, on this machine.
 
-    def __init__(self, session: Session, plan: MemoryPlan, listener: Listener) -> None:
+    ``sockets`` is a folder that is private to the user, for the sockets of the workers: other
+    programs call them there. Without it several workers get a folder of their own.
+    """
+
+    def __init__(
+        self, session: Session, plan: MemoryPlan, listener: Listener, sockets: Path | None = None
+    ) -> None:
         self._session = session
         self._memory = plan
         self._listener = listener
@@ -74,7 +80,10 @@ class Node:
             self.workers.handles[number] = WorkerHandle(
                 number, owned, session.lock_filenos, self._hear_worker
             )
-        self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
+        self._own_sockets = (
+            Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 and sockets is None else None
+        )
+        self._sockets = sockets or self._own_sockets
         self._plugins = registered()
 
     def __repr__(self) -> str:
@@ -98,8 +107,8 @@ class Node:
     async def close(self) -> None:
         """Wait until all processes have ended. They were stopped or killed before."""
         await self.workers.close()
-        if self._sockets is not None:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+        if self._own_sockets is not None:
+            shutil.rmtree(self._own_sockets, ignore_errors=True)
 
     # -- acts
 

@@ -4,7 +4,8 @@
     node.json                   the crawl and the node's name
     public_suffix_list.dat      the crawl's list
     state/addresses             the address table, when it is not the one of the machine
-    sNNN/                       what workers of a shard keep here: log/ (attempts), spool/, ...
+    sNNN/                       what workers of a shard keep here: log/ (attempts), spool/, ...; in
+                                a folder of the generation, if that has a name
     sNNN/term.json              the term of the last process of the shard here
     sNNN/owner-K/               the tables of its K-th process, which were restored when it started
 
@@ -63,16 +64,24 @@ class NodeFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = CrawlLock(path)
+        self._shards = path
 
     def __repr__(self) -> str:
         return f"NodeFolder({str(self.path)!r})"
 
     def acquire(
-        self, crawl: str, cluster: str, name: str, wall: float, patience_s: float = 30.0
+        self,
+        crawl: str,
+        cluster: str,
+        name: str,
+        wall: float,
+        patience_s: float = 30.0,
+        generation: str = "",
     ) -> None:
         """Lock the folder for a node of this crawl; it is made when it is missing. Blocks.
 
-        ``crawl`` is the crawl's ID, ``cluster`` its name in ``cluster.toml``. Waits up to
+        ``crawl`` is the crawl's ID, ``cluster`` its name in ``cluster.toml``. Attempt logs of
+        another ``generation`` of the crawl are kept apart from those of this one. Waits up to
         ``patience_s`` for the workers of a node that was killed. Raises ``NodeFolderError``,
         ``LockUnsupported`` or ``OSError``.
         """
@@ -94,6 +103,8 @@ class NodeFolder:
             self._lock.sign_lock(wall)
             node = _NodeFile(crawl=crawl, cluster=cluster, name=name)
             replace_file(self.path / "node.json", msgspec.json.encode(node) + b"\n")
+            self._shards = self.path / generation
+            self._shards.mkdir(exist_ok=True)
         except BaseException:
             self._lock.release()
             raise
@@ -134,10 +145,10 @@ class NodeFolder:
 
     def known_shards(self) -> list[int]:
         """The shards of which a process ever ran here."""
-        return sorted(int(folder.name[1:]) for folder in self.path.glob("s[0-9]*"))
+        return sorted(int(folder.name[1:]) for folder in self._shards.glob("s[0-9]*"))
 
     def shard_folder(self, shard: int) -> Path:
-        return self.path / f"s{shard:03d}"
+        return self._shards / f"s{shard:03d}"
 
     def delete_owners(self, shard: int, but: Path | None = None) -> None:
         """Delete the tables of a shard's processes, which have ended, except ``but``. Blocks."""
@@ -153,7 +164,7 @@ class NodeFolder:
         The newest of each shard stays, because the shard may come back: a process takes the files
         from it that it would otherwise download.
         """
-        for folder in self.path.glob("s[0-9]*"):
+        for folder in self._shards.glob("s[0-9]*"):
             if newest := max(self._owners(folder), default=0):
                 self.delete_owners(int(folder.name[1:]), folder / f"owner-{newest}")
 

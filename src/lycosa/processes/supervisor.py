@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -23,10 +24,18 @@ from lycosa.cluster.messages import (
     Answered,
     Ask,
     Assignments,
+    CallerMessage,
+    ClusterStatus,
+    Drain,
+    Move,
+    NodeReport,
     NoMoreAsks,
     OutgoingMessage,
+    Refused,
     Relay,
+    Said,
     StopCrawl,
+    Superseded,
     ToCoordinator,
 )
 from lycosa.cluster.rules import ONE_PROCESS
@@ -37,6 +46,7 @@ from lycosa.processes.node import Node
 from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
 from lycosa.processes.uploads import Uploads
+from lycosa.serve.links import PeerLink
 from lycosa.system.machine import cores
 from lycosa.system.memory_plan import MemoryPlan
 
@@ -60,6 +70,16 @@ class CrawlOutcome(msgspec.Struct, frozen=True):
     duration_s: float
 
 
+class Hosting(msgspec.Struct, frozen=True):
+    """How a run is reached by other programs: its private folder of sockets.
+
+    A run that ``is_endless`` waits for more requests when it has nothing to do.
+    """
+
+    sockets: Path
+    is_endless: bool = False
+
+
 class SeedFeed(Protocol):
     """The source of the supervisor's seeds."""
 
@@ -75,7 +95,8 @@ class SeedFeed(Protocol):
 class Supervisor:
     """Runs one session to its end.
 
-    ``on_progress`` gets the sum of the workers' reports, ``on_note`` lines for the operator.
+    ``on_progress`` gets the sum of the workers' reports, ``on_note`` lines for the operator. Other
+    programs can call the coordinator (``CallerRunner``).
     """
 
     def __init__(
@@ -86,6 +107,7 @@ class Supervisor:
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_note: Callable[[str], None] = lambda _: None,
         uploads: Uploads | None = None,
+        hosting: Hosting | None = None,
     ) -> None:
         self._session = session
         self._workers = plan.workers
@@ -93,6 +115,8 @@ class Supervisor:
         self._on_progress = on_progress
         self._on_note = on_note
         self._uploads = uploads
+        self._is_endless = hosting is not None and hosting.is_endless
+        self.callers: set[PeerLink] = set()
         # Live settings last for one run. The settings of this start get the version after the last
         # one of the previous run.
         version = session.recovered.settings
@@ -102,7 +126,7 @@ class Supervisor:
         self._coordinator = Coordinator(
             number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control
         )
-        self._node = Node(session, plan, self)
+        self._node = Node(session, plan, self, hosting.sockets if hosting is not None else None)
         # messages, in the order in which they are handled
         self._waiting: deque[OutgoingMessage | ToCoordinator] = deque()
         self._is_handling = False
@@ -110,6 +134,7 @@ class Supervisor:
         self._status = StatusFile(session.folder)
         self._refused: list[tuple[str, str]] = []
         self._batches = 0
+        self._own_calls: set[str] = set()
         self._stops = 0
         # of earlier crawls of the same program
         self._earlier_cpu_s = ended_children_cpu_s()
@@ -236,14 +261,14 @@ class Supervisor:
 
     def _hand_over(self, message: OutgoingMessage | ToCoordinator) -> None:
         if not isinstance(message, OutgoingMessage):
-            sender = CALLER if isinstance(message, Ask | NoMoreAsks | StopCrawl) else _NODE
+            sender = _NODE if isinstance(message, NodeReport | Said | Superseded) else CALLER
             self._waiting.extend(
                 self._coordinator.handle_message(sender, message, time.monotonic())
             )
         elif isinstance(message.message, Assignments | Relay):
             self._node.handle_message(message.message)
         elif isinstance(message.message, Answered):
-            self._seeds_taken(message.message)
+            self._answer(message.message)
         else:
             # Not stored, because the next start counts what is in the folder.
             assert message.receiver == CONTROL
@@ -291,10 +316,58 @@ class Supervisor:
         """
         batch = self._seeds.take_seeds(_SEED_BATCH)
         self._batches += 1
-        self._ask(Ask(Seeds(f"seeds {self._batches}", batch)))
+        call = f"seeds {self._batches}"
+        self._own_calls.add(call)
+        self._ask(Ask(Seeds(call, batch)))
         if len(batch) < _SEED_BATCH:
-            self._ask(NoMoreAsks())
             self._batches = -1
+            self._say_no_more()
+
+    def _answer(self, answered: Answered) -> None:
+        if answered.call in self._own_calls:
+            self._own_calls.discard(answered.call)
+            self._seeds_taken(answered)
+            return
+        for caller in self.callers:
+            if answered.call in caller.calls:
+                caller.calls.discard(answered.call)
+                caller.send_message(answered)
+
+    def _say_no_more(self) -> None:
+        """Let the crawl end when no one has more seeds, unless it is to run without an end."""
+        are_given = self._batches < 0 and not any(caller.is_seeding for caller in self.callers)
+        if are_given and not self._is_endless:
+            self._ask(NoMoreAsks())
+
+    # -- callers of the coordinator
+
+    @property
+    def is_over(self) -> bool:
+        """See ``CallerRunner``."""
+        return self._over.done()
+
+    def status(self) -> ClusterStatus:
+        """See ``CallerRunner``."""
+        status = self._coordinator.status(self._session.manifest.crawl, time.monotonic())
+        progress = self._node.workers.total()
+        if self._uploads is not None:
+            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
+        return msgspec.structs.replace(status, progress=progress)
+
+    def objection(self, message: CallerMessage) -> Refused | None:
+        """See ``CallerRunner``: a run that ends takes nothing new."""
+        if isinstance(message, Drain | Move):
+            return Refused("this crawl runs on one machine, so nothing can be moved")
+        if self._coordinator.crawl_end and not isinstance(message, StopCrawl | NoMoreAsks):
+            return Refused("the run of the crawl ends now; call again", is_final=False)
+        return None
+
+    async def hear(self, sender: str, message: ToCoordinator) -> None:
+        """See ``CallerRunner``."""
+        if isinstance(message, NoMoreAsks):
+            self._say_no_more()
+        else:
+            self._carry(message)
 
     def _seeds_taken(self, answered: Answered) -> None:
         self._refused += answered.refused

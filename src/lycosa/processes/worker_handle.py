@@ -72,8 +72,8 @@ class WorkerSilence:
     worker's silence. What the worker sent meanwhile is read before the next check.
     """
 
-    def __init__(self) -> None:
-        self._looks = 0
+    def __init__(self, looks: int = _SILENT_LOOKS) -> None:
+        self._looks, self._most_looks = 0, looks
 
     def note_heard(self) -> None:
         self._looks = 0
@@ -81,7 +81,7 @@ class WorkerSilence:
     def is_too_long(self) -> bool:
         """Count a check; return whether the silence is too long."""
         self._looks += 1
-        return self._looks >= _SILENT_LOOKS
+        return self._looks >= self._most_looks
 
 
 class WorkerHandle:
@@ -129,7 +129,7 @@ class WorkerHandle:
             watch.cancel()
             self._stream.close()
             self._stream = None
-            await _reap(process)
+            await reap(process)
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         """A new process, and our end of the socket to it."""
@@ -202,7 +202,7 @@ class WorkerHandle:
         process.kill()
 
 
-async def _reap(process: subprocess.Popen[bytes]) -> None:
+async def reap(process: subprocess.Popen[bytes]) -> None:
     """Wait some time for the process, then kill it.
 
     This needs no thread, because the system may have none available.

@@ -39,6 +39,9 @@ from lycosa.kv.rocks import SharedCache, opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
+from lycosa.processes.state_reader import StateReader
+from lycosa.processes.worker_state import WorkerState
+from lycosa.shard.live_view import viewable
 from lycosa.system.durable import FULL, DiskFull
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
@@ -48,6 +51,7 @@ from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
+from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
 from lycosa.worker.progress import ProgressReport
@@ -108,7 +112,10 @@ class WorkerProcess:
             duties.want_permits()
 
         ask = want_permits if ports.exchange is not None else None
-        assembled = assemble(job, ports, ask, place.shard, _extensions(job))
+        shard = viewable(place.shard or open_folder_shard(job, ports.open_table))
+        assembled = assemble(job, ports, ask, shard, _extensions(job))
+        self._reader = StateReader(WorkerState(job, shard, assembled))
+        assembled.calls.reader = self._reader.answer
         duties = CoordinatorLink(assembled, place.term, self._tell, place.peers)
         await place.open(assembled)
         parser, meter = child_parser(ports), LoopMeter()
@@ -161,6 +168,7 @@ class WorkerProcess:
 
     async def _end(self, assembled: Assembled, ports: Ports, place: WorkerPlace) -> None:
         """Close the parts, users before the parts that they use."""
+        await self._reader.close()
         await ports.parser.close()
         await assembled.sender.close()
         await assembled.delivery.close()

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lycosa.project.rows import COMMIT_COLUMNS, REGISTRY_HOSTS, REGISTRY_LOG, REGISTRY_URLS
+from lycosa.project.rows import ALL_HOST_COLUMNS, ALL_URL_COLUMNS, COMMIT_COLUMNS, REGISTRY_LOG
 
-REGISTRY_FORMAT = 1
 URL_PARTITIONS = 16
 PREFIX_CHARACTERS = 400
 """Characters of a URL that its prefix index has: an index entry is limited to 2,700 bytes."""
 
 URL_KEY, HOST_KEY = ("url_hash", "host_hash"), ("host_hash",)
-ALL_URL_COLUMNS = REGISTRY_URLS | COMMIT_COLUMNS
-ALL_HOST_COLUMNS = REGISTRY_HOSTS | COMMIT_COLUMNS
 _MAY_BE_NULL = {
     *("last_crawled", "next_crawl", "http_status", "content_hash", "simhash", "etag"),
     *("last_modified", "change_rate", "error", "detail", "parked_until", "crawl_delay_s"),

@@ -20,8 +20,7 @@ from lycosa.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.kv.port import SavedTable
 from lycosa.kv.records import decode_url, host_key, prefix_end
 from lycosa.project.changes import Changes, CommitsMissing
-from lycosa.project.database import DatabaseAway, RegistryError
-from lycosa.project.registry import PositionsMoved, Registry
+from lycosa.project.registry import Registry
 from lycosa.project.rows import (
     HostSummary,
     Row,
@@ -33,6 +32,7 @@ from lycosa.project.rows import (
     summary_of_host,
 )
 from lycosa.project.source import ProjectorSource
+from lycosa.project.tables import DatabaseAway, PositionsMoved, RegistryError
 from lycosa.shard.view import CrawlView
 
 _BATCH_ROWS = 20_000
@@ -143,8 +143,8 @@ class Projector:
             self._read_whole(missing[0])
             return True
         commits, captures = self._follow_log(), self._follow_journals()
-        if not self._registry.is_indexed:
-            self._registry.create_indexes()
+        if not self._registry.is_complete:
+            self._registry.complete()
         if self._is_idle(bool(commits or captures)):
             self._check_ahead()
         self._report()

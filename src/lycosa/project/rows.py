@@ -1,6 +1,7 @@
 """Records of a crawl as rows of a registry: one function for each table, and its columns.
 
-Texts come from the web, and PostgreSQL refuses NUL, so it is replaced.
+Types are named as in PostgreSQL; other databases translate them. Texts come from the web, and
+PostgreSQL refuses NUL, so it is replaced.
 Times are those of the wall clock; waits are stored in crawl time, which may be ahead of it.
 """
 
@@ -103,6 +104,7 @@ COMMIT_COLUMNS = {
     "sequence": "int8",
     "changed_at": "timestamptz",
 }
+ALL_URL_COLUMNS = REGISTRY_URLS | COMMIT_COLUMNS
 
 
 def registry_url(
@@ -167,6 +169,8 @@ REGISTRY_HOSTS = {
     "url_status": "text",
 }
 """Columns and types of ``hosts``; those of the commit that wrote a row follow them."""
+
+ALL_HOST_COLUMNS = REGISTRY_HOSTS | COMMIT_COLUMNS
 
 
 def registry_host(

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+import msgspec
+
 from lycosa.cluster.messages import (
     Accepted,
     Answered,
@@ -44,6 +46,14 @@ class LostCoordinator(ConnectionError):
 
 class RequestRefused(Exception):
     """The coordinator refuses the request; the text says why."""
+
+
+class CoordinatorPlace(msgspec.Struct, frozen=True):
+    """Where the coordinator of the crawl ``name`` may be; ``remedy`` says how to start one."""
+
+    name: str
+    coordinators: tuple[str, ...]
+    remedy: str
 
 
 class CoordinatorConnection:
@@ -137,8 +147,14 @@ class CoordinatorFinder:
     """Finds the coordinator of a crawl. ``tell`` gets lines about failures."""
 
     def __init__(
-        self, given: ClusterFile, credentials: Credentials, tell: Callable[[str], None]
+        self,
+        given: ClusterFile | CoordinatorPlace,
+        credentials: Credentials,
+        tell: Callable[[str], None],
     ) -> None:
+        if isinstance(given, ClusterFile):
+            remedy = f"start one with `lycosa serve --cluster {given.path}`"
+            given = CoordinatorPlace(given.name, tuple(given.coordinators), remedy)
         self._given, self._credentials, self._tell = given, credentials, tell
         self._told, self._tell_at = "", 0.0
         self._has_connected = False
@@ -166,10 +182,7 @@ class CoordinatorFinder:
                 if isinstance(failure, RefusedConnection) and not self._has_connected:
                     raise failure
             said = "; ".join(map(str, failures))
-            text = (
-                f"no coordinator of {self._given.name} answers ({said}); start one"
-                f" with `lycosa serve --cluster {self._given.path}`"
-            )
+            text = f"no coordinator of {self._given.name} answers ({said}); {self._given.remedy}"
             if time.monotonic() + _AGAIN_S > deadline:
                 raise NoCoordinator(text)
             self._complain(f"{text}; trying again")

@@ -20,6 +20,7 @@ from lycosa.cluster.messages import (
     CONTROL,
     Answered,
     Assignments,
+    CallerMessage,
     ClusterStatus,
     OutgoingMessage,
     Refused,
@@ -72,6 +73,15 @@ class RunningCoordinator:
         self._coordinator = Coordinator(number, shards, limits, rules, time.monotonic(), control)
         self._tell(f"coordinator {number} of the crawl {self._name}")
         self.ready.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this coordinator has ended."""
+        return self.over.done()
+
+    def objection(self, message: CallerMessage) -> Refused | None:
+        """See ``CallerRunner``: a coordinator of a cluster accepts requests at all times."""
+        return None
 
     async def run(self) -> None:
         """Let the clock advance, and look for later claims, until the end."""

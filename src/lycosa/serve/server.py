@@ -1,11 +1,8 @@
 """``lycosa serve``: a port for nodes and callers, around one coordinator.
 
-    node   ── reports, workers' messages ──>  ┐                      ┌──> records (Kafka)
-    caller ── requests, questions ─────────>  ├─> RunningCoordinator ─┼──> nodes
-    clock  ── ticks ───────────────────────>  ┘                      └──> callers
-
-A caller that leaves before it has made all its requests may come back for a minute. After that the
-crawl no longer waits for it.
+node   ── reports, workers' messages ──>  ┐                      ┌──> records (Kafka)
+caller ── requests, questions ─────────>  ├─> RunningCoordinator ─┼──> nodes
+clock  ── ticks ───────────────────────>  ┘                      └──> callers
 """
 
 from __future__ import annotations
@@ -17,37 +14,25 @@ from contextlib import suppress
 from typing import Any
 
 from lycosa.cluster.messages import (
-    CALLER,
-    PROTOCOL,
-    Accepted,
-    Ask,
-    CallerMessage,
     CoordinatorHello,
-    MoreAsks,
-    NoMoreAsks,
     Refused,
-    StatusQuery,
-    decode_from_caller,
     decode_hello,
     decode_to_coordinator,
     encode_node_message,
 )
-from lycosa.cluster.overview import refusal_of
 from lycosa.cluster.rules import ClusterRules
 from lycosa.commit import LEASE_S, Fenced, OutcomeUnknown
 from lycosa.config.cluster_file import ClusterFile
 from lycosa.config.sections import Config, LimitSection
 from lycosa.network import Credentials, FrameServer, RefusedConnection
 from lycosa.objects.errors import ObjectError
+from lycosa.serve.caller_desk import LEFT_S, MAX_CALLER_BYTES, CallerDesk, caller_refusal
 from lycosa.serve.links import PeerLink
 from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd, TellOperator
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE
 
-_LEFT_S = 60.0  # a caller that left before it had asked everything may come back for so long
 _READY_S = 5.0  # a connection waits no longer until the crawl is claimed: it would be kept in vain
-_MOST_OPEN = 64  # requests that are not answered; each is kept with its seeds
-_MAX_FRAME_BYTES = 32 * 1024 * 1024
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EADDRINUSE)
 ReadLimits = Callable[[], LimitSection]
 """Reads the limits of the stored settings again; blocks. Raises ``ObjectError``."""
@@ -68,7 +53,10 @@ def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
 
 
 class CoordinatorServer:
-    """The port of one coordinator. A caller that left may come back for ``left_s``."""
+    """The port of one coordinator. A caller that left may come back for ``left_s``.
+
+    Nodes that were started for another ``generation`` of the crawl are refused.
+    """
 
     def __init__(
         self,
@@ -76,10 +64,13 @@ class CoordinatorServer:
         runner: RunningCoordinator,
         read_limits: ReadLimits,
         tell: TellOperator,
-        left_s: float = _LEFT_S,
+        left_s: float = LEFT_S,
+        generation: str = "",
     ) -> None:
+        self._generation = generation
         self._given, self._runner = given, runner
-        self._read_limits, self._tell, self._left_s = read_limits, tell, left_s
+        self._read_limits, self._tell = read_limits, tell
+        self._desk = CallerDesk(runner, self._follow_limits, left_s)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -97,7 +88,7 @@ class CoordinatorServer:
         server = FrameServer(
             credentials,
             self._serve,
-            _MAX_FRAME_BYTES,
+            MAX_CALLER_BYTES,
             on_refusal=lambda line: self._tell(f"connection refused: {line}"),
         )
         self._tell(f"listening at {await _open(server, addresses)}")
@@ -108,6 +99,7 @@ class CoordinatorServer:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._desk.close()
             self._runner.part_from_peers()
             await server.close()
 
@@ -117,7 +109,7 @@ class CoordinatorServer:
         try:
             rules = cluster_rules(self._given, config)
             await runner.claim(self._given.shards, config.limits, rules)
-            self._begin(self._await_callers())
+            self._begin(self._desk.await_callers())
             await runner.run()
         except OutcomeUnknown:
             return  # it was ended while it waited
@@ -149,7 +141,7 @@ class CoordinatorServer:
             if greeting.role == "node":
                 await self._serve_node(link)
             else:
-                await self._serve_caller(link)
+                await self._desk.serve_caller(link)
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
@@ -173,14 +165,12 @@ class CoordinatorServer:
 
     def _refusal(self, hello: CoordinatorHello) -> str:
         """Why a connection is refused; empty when it is not."""
-        if hello.crawl != self._given.name:
-            return f"this is the coordinator of the crawl {self._given.name!r}, not {hello.crawl!r}"
-        if hello.role not in ("node", "caller"):
-            return f"there is no role {hello.role!r}"
-        if hello.role == "caller" and hello.protocol != PROTOCOL:
+        if reason := caller_refusal(hello, self._given.name):
+            return reason
+        if hello.role == "node" and hello.generation != self._generation:
             return (
-                f"this coordinator uses protocol {PROTOCOL}, not {hello.protocol}: install the same"
-                " version of lycosa on all machines"
+                "the crawl was imported into other shards after this node or this coordinator was"
+                " started; start the older one again, with the same shards in cluster.toml"
             )
         if hello.role == "node":
             return self._runner.nodes.refusal(hello.name)
@@ -197,65 +187,6 @@ class CoordinatorServer:
             runner.nodes.remove(link)
             if not runner.over.done():
                 self._tell(f"node {link.name} disconnected")
-
-    async def _serve_caller(self, link: PeerLink) -> None:
-        runner = self._runner
-        runner.callers.add(link)
-        try:
-            while (frame := await link.receive()) is not None:
-                message = decode_from_caller(frame)
-                if isinstance(message, StatusQuery):
-                    link.send_message(runner.status())
-                else:
-                    await self._hear_caller(link, message)
-        finally:
-            runner.callers.discard(link)
-            if link.is_seeding and not runner.over.done():
-                self._begin(self._await_return())
-
-    async def _hear_caller(self, link: PeerLink, message: CallerMessage) -> None:
-        runner = self._runner
-        assert not isinstance(message, StatusQuery)
-        if reason := refusal_of(message, runner.status()):
-            link.send_message(Refused(reason))
-            return
-        if isinstance(message, Ask) and runner.status().open_requests >= _MOST_OPEN:
-            reason = f"{_MOST_OPEN} requests are not answered yet"
-            link.send_message(Refused(reason, is_final=False))
-            return
-        if isinstance(message, Ask):
-            link.calls.add(message.request.call)
-            link.is_seeding = True
-        elif isinstance(message, MoreAsks):
-            link.is_seeding = True
-            await self._follow_limits()
-        elif isinstance(message, NoMoreAsks):
-            link.is_seeding = False
-        if not (isinstance(message, NoMoreAsks) and self._is_seeded):
-            await runner.hear(CALLER, message)
-        if not (isinstance(message, Ask) or runner.over.done()):
-            link.send_message(Accepted())
-
-    @property
-    def _is_seeded(self) -> bool:
-        """Whether a caller is connected that has more requests."""
-        return any(caller.is_seeding for caller in self._runner.callers)
-
-    async def _await_return(self) -> None:
-        """Wait for a caller that left; then do not wait for its requests any more."""
-        await asyncio.sleep(self._left_s)
-        if not self._is_seeded:
-            await self._runner.hear(CALLER, NoMoreAsks())
-
-    async def _await_callers(self) -> None:
-        """Wait for the callers of the coordinator before this one, as ``_await_return`` does.
-
-        A crawl without any URL waits for its first caller.
-        """
-        while self._runner.status().expects_asks:
-            await asyncio.sleep(self._left_s)
-            if self._runner.status().progress.discovered and not self._is_seeded:
-                await self._runner.hear(CALLER, NoMoreAsks())
 
     async def _follow_limits(self) -> None:
         """A crawl that ended by a limit continues under the limits that are stored now."""

@@ -95,6 +95,10 @@ class ObjectSnapshots:
 
         A table file of theirs that has the right content is linked, not read from the store.
         """
+        self.before: Mark | None = None
+        """Only snapshots of earlier commits than this one are seen; ``None``: all are."""
+        self.restored: Mark | None = None
+        """The commit of the snapshot that was restored; ``None`` when there was none."""
         self._unlisted: dict[str, float] = {}  # keys that no list names, and since when
         self._sums: dict[tuple[str, int, int], str] = {}  # of table files, by name, inode and size
         self._held: set[str] = set()  # contents that this owner stored, or a kept list names
@@ -119,6 +123,7 @@ class ObjectSnapshots:
                 self._clear(partition)
                 continue
             self._same.add(mark)
+            self.restored = mark
             return self._local.restore_partition(partition)
         if needed:
             raise none_usable(self._log, saved, partition, needed)
@@ -276,7 +281,8 @@ class ObjectSnapshots:
 
     def _keys(self) -> list[str]:
         """The keys of the snapshots, oldest first."""
-        return [snapshot_key(self._shard, mark) for mark in stored_marks(self._store, self._shard)]
+        marks, before = stored_marks(self._store, self._shard), self.before
+        return [snapshot_key(self._shard, mark) for mark in marks if not before or mark < before]
 
     def _files(self) -> str:
         return f"files/{self._shard:05d}"

@@ -19,15 +19,15 @@ from lycosa.kafka import (
     KafkaInboxReader,
     KafkaLogReader,
     KafkaSettings,
-    Topics,
+    crawl_topics,
     missing_topics,
 )
 from lycosa.kafka.reading import PartitionReader
 from lycosa.kafka.topics import PAGES
 from lycosa.kv.rocks import rocks_opener
 from lycosa.objects.cached import CachedObjects, OnPiece
+from lycosa.objects.generation import placed_objects
 from lycosa.objects.opening import open_store
-from lycosa.objects.port import ObjectStore
 from lycosa.shard.cluster_view import ClusterView, CrawlStores, OnReading
 from lycosa.shard.view import CrawlOrigin
 from lycosa.store import layout
@@ -68,13 +68,12 @@ class OpenedCluster:
         self.given = given
         if not given.objects:
             raise NotInitialized(f"{given.path} has no [objects] url, so there is no crawl to read")
-        self.objects: ObjectStore = open_store(given.objects)
-        self.stored: StoredCrawl = read_crawl(self.objects, given)
+        store = open_store(given.objects)
+        self.stored: StoredCrawl = read_crawl(store, given)
+        self.objects = placed_objects(store, self.stored.manifest.generation)
         self.crawl = self.stored.manifest.crawl
         self.client = KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
-        self.topics = Topics(
-            given.name, given.shards, given.kafka.replication, given.kafka.min_insync
-        )
+        self.topics = crawl_topics(given, self.stored.manifest.generation)
         if missing := missing_topics(self.client, self.topics):
             raise NotInitialized(
                 f"topic {missing[0]} is missing; `lycosa cluster init {given.path}` creates it"

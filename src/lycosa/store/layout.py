@@ -48,6 +48,12 @@ def segment_worker(name: str) -> int:
     return int(match["worker"]) if match else -1
 
 
+def segment_term(name: str) -> int:
+    """The term of the owner that wrote a segment; 0 when the name has none."""
+    match = _STEM.match(name)
+    return int(match["term"] or 0) if match else 0
+
+
 def segment_number(name: str) -> int:
     """The number of a segment among those of its worker; -1 when the name is not ours."""
     match = _STEM.match(name)

@@ -107,6 +107,32 @@ class ObjectSegments:
             self._parts[segment] = [part for part in parts if part.start < committed]
         return report
 
+    def left_lengths(self) -> dict[str, int]:
+        """The lengths of the open files by their parts, when no commit names them any more.
+
+        Behind a missing part a segment has nothing. Raises ``ObjectError``.
+        """
+        found = {}
+        for segment, parts in self._listed_parts().items():
+            there = [] if self._is_sealed(segment) else contiguous_parts(parts)
+            for kind in (layout.WARC, layout.JOURNAL) if there else ():
+                end = there[-1].end if kind == layout.WARC else there[-1].rows_end
+                found[_open_name(kind, segment)] = end
+        return found
+
+    def close_left(
+        self, lengths: Mapping[str, int], find_similar: journal.FindSimilar | None = None
+    ) -> list[str]:
+        """Close the segments with these ``left_lengths``; may be repeated. Returns their names.
+
+        Raises like ``close_segment``.
+        """
+        self._lengths = dict(lengths)
+        names = sorted({layout.stem_of(name) for name in lengths})
+        for name in names:
+            self.close_segment(name, find_similar)
+        return names
+
     def find_segments(self, term: int) -> FoundSegments:
         """See ``Segments``."""
         found = []

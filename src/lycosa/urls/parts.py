@@ -60,6 +60,17 @@ def is_address(name: str) -> bool:
     return ":" in name or (name[-1:].isdigit() and name.rpartition(".")[2].isdigit())
 
 
+def reversed_host(host: str) -> str:
+    """A ``host_of`` with its labels reversed, so that the hosts of a domain sort together.
+
+    ``www.example.org:81`` becomes ``org.example.www:81``. IP addresses stay as they are.
+    """
+    if host[0] == "[" or is_address(name_of(host)):
+        return host
+    name, colon, port = host.partition(":")
+    return ".".join(reversed(name.split("."))) + colon + port
+
+
 def hash8(text: str) -> bytes:
     """The first eight bytes of the text's SHA-256 (UTF-8): the key of a host or URL."""
     return hashlib.sha256(text.encode()).digest()[:8]

@@ -109,6 +109,7 @@ class Assembled(msgspec.Struct, frozen=True):
     clock: CrawlClock
     live: AppliedSettings
     calls: CallDesk
+    stages: Stages
     close: Callable[[], None]
 
 
@@ -175,7 +176,7 @@ def assemble(
 
     intake, store, robots = stages.intake, stages.store, stages.robots
     parts = (worker, intake, pipeline, sender, store, delivery)
-    return Assembled(*parts, permits, robots, clock, live, calls, close)
+    return Assembled(*parts, permits, robots, clock, live, calls, stages, close)
 
 
 def _call_desk(owned: Owned, stages: Stages, worker: Worker, pipeline: Pipeline) -> CallDesk:

@@ -27,10 +27,11 @@ from lycosa.config.sources import SettingsError
 from lycosa.config.units import show_mb
 from lycosa.folder.manifest import MANIFEST_NAME, decoded_manifest
 from lycosa.frontier.crawl_clock import time_after_takeover
-from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics
+from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics, crawl_topics
 from lycosa.kv.port import Opener
 from lycosa.model.recovered import Recovered
 from lycosa.objects.errors import ObjectMissing
+from lycosa.objects.generation import placed_objects
 from lycosa.objects.opening import open_store
 from lycosa.objects.patient import PatientStore
 from lycosa.ports import Clock
@@ -72,10 +73,10 @@ class OpenedShard(msgspec.Struct, frozen=True):
     began: float
 
 
-def cluster_services(file: Path) -> ClusterServices:
-    """The services that ``cluster.toml`` names. Nothing is asked of them yet.
+def cluster_services(file: Path, generation: str) -> ClusterServices:
+    """The services that ``cluster.toml`` names, with the topics and keys of a generation.
 
-    Raises ``SettingsError``, ``OSError`` or ``StoreUnusable``.
+    Nothing is asked of them yet. Raises ``SettingsError``, ``OSError`` or ``StoreUnusable``.
     """
     given = read_cluster_file(file)
     if not given.objects:
@@ -84,8 +85,10 @@ def cluster_services(file: Path) -> ClusterServices:
     return ClusterServices(
         given,
         KafkaClient(KafkaSettings(kafka.addresses, kafka.security)),
-        Topics(given.name, given.shards, kafka.replication, kafka.min_insync),
-        PatientStore(open_store(given.objects), waits.teller("objects")),
+        crawl_topics(given, generation),
+        PatientStore(
+            placed_objects(open_store(given.objects), generation), waits.teller("objects")
+        ),
         waits,
     )
 

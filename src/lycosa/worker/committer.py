@@ -109,6 +109,8 @@ class Committer:
         self.waiters: list[asyncio.Future[None]] = []
         """Futures that are resolved when the next commit to be cut is on disk."""
         self.mail: ParcelDelivery = NoParcels()
+        self.last: Commit | None = books.shard.last
+        """The last commit, without its writes."""
         self.settings = 0
         """The version of the live settings that commits name."""
         self.on_done: Callable[[], None] = lambda: None
@@ -273,6 +275,7 @@ class Committer:
             else:
                 self._books.lease.renew(began)
                 self._next, self._inbox, self._waits_for = commit.sequence + 1, commit.inbox, ""
+                self.last = msgspec.structs.replace(commit, batches=[], lengths=pending.lengths)
                 return
 
     def _write_once(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> float:

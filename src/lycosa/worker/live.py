@@ -26,7 +26,7 @@ class AppliedSettings:
     """One per worker.
 
     ``config`` is the configuration of the start, ``committed`` the version that the shard's last
-    commit names.
+    commit names. The attribute ``config`` is the present configuration.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class AppliedSettings:
         self._worker, self._frontier, self._pacing = worker, frontier, pacing
         self._capturing = capturing
         self._is_paused = False
-        self.version = 0
+        self.config, self.version = config, 0
         worker.committer.settings = committed
 
     def __repr__(self) -> str:
@@ -80,6 +80,7 @@ class AppliedSettings:
             self._is_paused = is_paused
             (self._worker.pause if is_paused else self._worker.resume)()
         self._keep_actions(actions)
+        self.config = config
         self.version = version
         self._worker.committer.settings = max(version, self._committed)
         self._worker.lacks_settings = version < self._committed

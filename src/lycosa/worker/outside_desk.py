@@ -46,7 +46,7 @@ from lycosa.worker.request_sender import Slot
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
 
-MOST_URLS, LONGEST_LEASE_S = 100, 3600.0
+MOST_LENT, LONGEST_LEASE_S = 100, 3600.0
 """Bounds of a call: URLs, and seconds for which they are lent."""
 
 MOST_LEASES = 10_000
@@ -207,8 +207,8 @@ class OutsideDesk:
         self, partition: Partition, call: GiveResults
     ) -> ResultsTaken | CallRefusal:
         """Store results, one after the other, as answers of the hosts."""
-        if len(call.results) > MOST_URLS:
-            return CallRefusal(f"{len(call.results)} results: a call may have {MOST_URLS}")
+        if len(call.results) > MOST_LENT:
+            return CallRefusal(f"{len(call.results)} results: a call may have {MOST_LENT}")
         verdicts = []
         for result in call.results:
             verdict, reason = await self._take(partition, call.holder, result)
@@ -322,8 +322,8 @@ def _url_of(lease: str) -> bytes:
 
 def _problem_of(call: LeaseUrls) -> str:
     """Why a call cannot be carried out, in words; empty when it can."""
-    if not 1 <= call.most <= MOST_URLS:
-        return f"{call.most} URLs: ask for 1 to {MOST_URLS}"
+    if not 1 <= call.most <= MOST_LENT:
+        return f"{call.most} URLs: ask for 1 to {MOST_LENT}"
     if not 1.0 <= call.lease_s <= LONGEST_LEASE_S:
         return f"a lease of {call.lease_s:g} s: give 1 to {LONGEST_LEASE_S:g} s"
     if not 1 <= len(call.holder) <= _MOST_HOLDER or not call.holder.isprintable():

@@ -90,6 +90,11 @@ class Reparser:
             for key in keys[start : start + _BATCH]:
                 await self._one(key)
 
+    async def parse_stored(self, lease: Lease, body: UnparsedBody) -> Parsed | None:
+        """What is in a stored body of the lease's URL; ``None`` if it cannot be read."""
+        record = await self._read(body)
+        return None if record is None else await self._parse(lease, record)
+
     async def _one(self, key: _Key) -> None:
         partition, url = key
         body, lease = partition.unparsed.get(url), self._lease(key)

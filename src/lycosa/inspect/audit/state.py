@@ -14,6 +14,7 @@ import numpy as np
 
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit.captures import CaptureIndex, place_key
+from lycosa.inspect.audit.host_names import check_host_names
 from lycosa.inspect.audit.leases import check_leases
 from lycosa.inspect.audit.report import Check, OnAuditProgress
 from lycosa.inspect.reader import TableView
@@ -67,6 +68,7 @@ class StateChecks:
             "captures",
             "fetched URLs: the capture that the record names is in a journal at that place",
         )
+        self.names = Check("host names", "the index of host names against the hosts, both ways")
         self._captures = captures
         # lengths of files, for a running crawl: records may be ahead of what was read of the
         # journals
@@ -77,7 +79,7 @@ class StateChecks:
         self.seen = 0
 
     def all_checks(self) -> list[Check]:
-        return [self.counters, self.queues, self.due, self.hosts, self.records]
+        return [self.counters, self.queues, self.due, self.hosts, self.names, self.records]
 
     def check_partition(self, view: TableView, total: int) -> None:
         """Check one partition."""
@@ -117,6 +119,7 @@ class StateChecks:
             f"{where}: the counters' own states do not add up to {counters.discovered}",
         )
         self._schedules(view)
+        check_host_names(self.names, view)
 
     def _hosts(self, view: TableView, hosts: dict[HostState, int], paused: int) -> None:
         """Compare the numbers of hosts by state with the counters."""

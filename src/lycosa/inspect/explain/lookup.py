@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
-import pyarrow.dataset as ds
 
 from lycosa.attempts.files import ATTEMPT_LOG_DAMAGE, open_file
 from lycosa.inspect.reader import CrawlReader, TableView
@@ -138,6 +136,9 @@ def found_on(reader: CrawlReader, url: str) -> Search:
     Searches the tables of links where these can be had, and the journals of segments without such
     a table.
     """
+    # A running worker explains URLs too, but never searches links: it needs no memory for Arrow.
+    import pyarrow as pa
+
     searched = set()
     for path in reader.origin.find_derived(LINKS):
         try:
@@ -178,6 +179,8 @@ def links_not_searched(reader: CrawlReader, url: str) -> Search:
 
 
 def _in_table(path: Path, url: str) -> FoundOn | None:
+    import pyarrow.dataset as ds  # as above
+
     columns = ["source_url", "kind", "anchor", "nofollow"]
     table = ds.dataset(path, format="parquet").head(
         1, columns=columns, filter=ds.field("target_url") == url

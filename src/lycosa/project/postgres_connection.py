@@ -14,6 +14,8 @@ from typing import Any
 import psycopg
 from psycopg import conninfo
 
+from lycosa.project.tables import DatabaseAway, RegistryError
+
 PostgresConnection = psycopg.Connection[tuple[Any, ...]]
 _CONNECT_S = 10
 _KEEPALIVE = {
@@ -24,14 +26,6 @@ _KEEPALIVE = {
 }
 # words of a refusal that passes by itself
 _PASSING = ("starting up", "shutting down", "recovery mode", "too many clients", "remaining con")
-
-
-class RegistryError(Exception):
-    """The registry cannot be written, and waiting does not help."""
-
-
-class DatabaseAway(Exception):
-    """The database does not answer, or has ended the connection."""
 
 
 def parsed_dsn(dsn: str) -> dict[str, Any]:

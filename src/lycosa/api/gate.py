@@ -1,0 +1,250 @@
+"""What a request must pass before any endpoint sees it.
+
+    name of the server -> rate -> token or session -> origin -> size, form and time of the body
+
+The gate is the outermost part of the application, so no endpoint can forget it. A page of another
+site can neither read nor change anything: no header allows it to read, the name of the server must
+be one that the operator chose (a foreign name may resolve to this address), and a request that
+changes something must not come from another site.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from lycosa.api.problems import Problem
+from lycosa.api.quotas import Places, RequestQuota
+from lycosa.api.tokens import Client, Scope, Tokens
+from lycosa.processes.api_job import ApiLimits
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+API = "/api/v1"
+COOKIE = "lycosa_session"
+PUBLIC = ("/health/", "/login", "/static/")
+"""Paths that need no token: probes, the form that takes one, and what that form looks like."""
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_LEASING = f"{API}/frontier/next"  # it is a GET, and changes what is leased
+_LARGE = f"{API}/frontier/results"
+_SMALL_BYTES = 1_000_000
+_HELD_BYTES = 64_000_000  # of all bodies together
+_BYTES_PER_S = 50_000  # the slowest body
+_LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_LOGIN_RATE, _LOGIN_BURST = 0.5, 5.0
+_SECURITY = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class GateRules(msgspec.Struct, frozen=True):
+    """Where the interface listens: ``host`` is the name in its address."""
+
+    host: str
+    is_loopback: bool
+    is_behind_proxy: bool
+    limits: ApiLimits
+
+
+class Gate:
+    """The application ``inner`` behind the checks."""
+
+    def __init__(self, inner: Application, rules: GateRules, tokens: Tokens) -> None:
+        self._inner, self._rules, self._tokens = inner, rules, tokens
+        limits = rules.limits
+        self._quota = RequestQuota(limits.rate, limits.rate * limits.burst_s)
+        self._logins = RequestQuota(_LOGIN_RATE, _LOGIN_BURST)
+        self._held = Places(_HELD_BYTES, "bytes of requests")
+
+    def __repr__(self) -> str:
+        return f"<Gate {self._rules} {self._quota!r}>"
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        has_begun = False
+
+        async def guarded(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                message["headers"] = [*message["headers"], *_SECURITY]
+            await send(message)
+
+        try:
+            await self._admit(scope, receive, guarded)
+        except Problem as problem:
+            if not has_begun:
+                await send_problem(problem, scope, guarded)
+
+    async def _admit(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers = _headers(scope)
+        self._check_host(headers)
+        peer = self._peer(scope, headers)
+        if wait := self._quota.take(peer):
+            raise Problem(429, f"more than {self._rules.limits.rate:g} requests a second", wait)
+        path = scope["path"]
+        if path == "/login" and scope["method"] == "POST" and (wait := self._logins.take(peer)):
+            raise Problem(429, "there are too many attempts to log in", wait)
+        client = self._client(scope, headers)
+        changes = scope["method"] not in _SAFE or path == _LEASING
+        _check_origin(scope, headers, changes)
+        if client is None and not path.startswith(PUBLIC):
+            raise self._no_token(scope, headers)
+        if client is not None and changes and client.scope < Scope.OPERATE:
+            raise Problem(403, f"the token {client.name!r} may read and not change anything")
+        scope.setdefault("state", {})["client"] = client
+        if scope["method"] in _SAFE:
+            await self._inner(scope, receive, send)
+            return
+        _check_form(path, headers)
+        await self._with_body(scope, headers, receive, send)
+
+    # -- who asks
+
+    def _check_host(self, headers: dict[str, str]) -> None:
+        """A name that another site made resolve to this machine is not one of this server's."""
+        rules = self._rules
+        if not rules.is_loopback or rules.is_behind_proxy:
+            return
+        given = headers.get("host", "")
+        name = given if given.endswith("]") else given.rpartition(":")[0] or given
+        if name.lower() not in _LOCAL and name.lower() != rules.host.lower():
+            raise Problem(421, "the header Host must name this machine, for example localhost")
+
+    def _peer(self, scope: Message, headers: dict[str, str]) -> str:
+        """Whose requests are counted together: an IP address."""
+        if self._rules.is_behind_proxy and (chain := headers.get("x-forwarded-for")):
+            return chain.rpartition(",")[2].strip()
+        return str((scope.get("client") or ("",))[0])
+
+    def _client(self, scope: Message, headers: dict[str, str]) -> Client | None:
+        if self._tokens.are_none:
+            return Client("local", Scope.OPERATE)
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self._tokens.client_of(secret.strip())
+        cookies = headers.get("cookie", "").split(";")
+        for cookie in cookies:
+            name, _, value = cookie.strip().partition("=")
+            if name == COOKIE:
+                return self._tokens.client_of_session(value, time.time())
+        return None
+
+    def _no_token(self, scope: Message, headers: dict[str, str]) -> Problem:
+        is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/")
+        if is_page and scope["method"] == "GET":
+            return Problem(303, "log in first", headers={"location": "/login"})
+        detail = "give a token of this interface: Authorization: Bearer TOKEN"
+        return Problem(401, detail, headers={"www-authenticate": 'Bearer realm="lycosa"'})
+
+    # -- the body
+
+    async def _with_body(
+        self, scope: Message, headers: dict[str, str], receive: Receive, send: Send
+    ) -> None:
+        limits = self._rules.limits
+        most = (
+            limits.body_bytes if scope["path"] == _LARGE else min(_SMALL_BYTES, limits.body_bytes)
+        )
+        given = headers.get("content-length", "")
+        size = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else -1
+        if size > most:
+            raise Problem(413, f"a body here has at most {most:,} bytes", headers=_CLOSE)
+        with self._held.hold(size if size >= 0 else most):
+            body = await _body(receive, most, limits.request_s + most / _BYTES_PER_S)
+            is_given = False
+
+            async def replayed() -> Message:
+                nonlocal is_given
+                if is_given:
+                    return await receive()
+                is_given = True
+                return {"type": "http.request", "body": body, "more_body": False}
+
+            await self._inner(scope, replayed, send)
+
+
+_CLOSE = {"connection": "close"}
+
+
+async def _body(receive: Receive, most: int, longest_s: float) -> bytes:
+    """The whole body. Raises ``Problem`` when it is too large or too slow."""
+    parts, size = list[bytes](), 0
+    try:
+        async with asyncio.timeout(longest_s):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(400, "the request broke off", headers=_CLOSE)
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    raise Problem(413, f"a body here has at most {most:,} bytes", headers=_CLOSE)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        detail = f"the body did not arrive within {longest_s:.0f} s"
+        raise Problem(408, detail, headers=_CLOSE) from None
+
+
+def _headers(scope: Message) -> dict[str, str]:
+    """The headers by name. Of a repeated one the last counts, except Host, which may be once."""
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1").lower()
+        if name == "host" and name in found:
+            raise Problem(400, "there are two headers Host")
+        found[name] = value.decode("latin-1")
+    return found
+
+
+def _check_origin(scope: Message, headers: dict[str, str], changes: bool) -> None:
+    """Refuse what a page of another site sends."""
+    site = headers.get("sec-fetch-site", "none")
+    is_api = scope["path"].startswith("/api/")
+    if site not in ("same-origin", "none") and (changes or is_api):
+        raise Problem(403, "a page of another site sent this request")
+    origin = headers.get("origin")
+    if origin is None or not changes:
+        return
+    try:
+        netloc = urlsplit(origin).netloc
+    except ValueError:
+        netloc = ""
+    if not netloc or netloc.lower() != headers.get("host", "").lower():
+        raise Problem(403, "a page of another origin sent this request")
+
+
+def _check_form(path: str, headers: dict[str, str]) -> None:
+    """A form of another site cannot send JSON; pages of this one send forms."""
+    if headers.get("content-length", "") in ("", "0") and "transfer-encoding" not in headers:
+        return
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    allowed = ["application/json"]
+    if not path.startswith("/api/"):
+        allowed.append("application/x-www-form-urlencoded")
+    if kind not in allowed:
+        raise Problem(415, f"the Content-Type must be {' or '.join(allowed)}", headers=_CLOSE)
+
+
+async def send_problem(problem: Problem, scope: Message, send: Send) -> None:
+    """Answer with the problem."""
+    body = problem.body(scope.get("path", ""))
+    lines = {**problem.header_lines(), "content-length": str(len(body))}
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in lines.items()]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    is_head = scope.get("method") == "HEAD"
+    await send({"type": "http.response.body", "body": b"" if is_head else body})

@@ -1,0 +1,122 @@
+"""Leases for outside fetchers: which owner is asked next, and which owner gets a result.
+
+The call ids are made here. A fetcher that did not get an answer asks again and may get other URLs;
+the leases that it never saw expire, and their URLs return to the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+
+from lycosa.api.answers import OwnerSilent, ServiceRefusal
+from lycosa.api.owner_calls import WRITE_S, OwnerCalls
+from lycosa.calls import (
+    GiveResults,
+    LeasedUrl,
+    LeaseUrls,
+    OutsideResult,
+    ResultsTaken,
+    ResultTaken,
+    ResultVerdict,
+    UrlsLeased,
+)
+
+_LEASE = re.compile(r"(\d{1,6})[-.:].{1,200}")
+_LOOK_S = 1.0  # an owner that had nothing is asked again after this, or when it said
+_NOTHING_S = 2.0
+
+
+class LeaseDesk:
+    """Leases of one crawl with that many partitions."""
+
+    def __init__(self, calls: OwnerCalls, partitions: int) -> None:
+        self._calls, self._partitions = calls, partitions
+        self._next = 0  # where the last round stopped, so that all partitions have their turn
+        self._empty_until: dict[int, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<LeaseDesk next={self._next} empty={len(self._empty_until)}>"
+
+    async def lease(self, holder: str, most: int, lease_s: float, wait_s: float) -> list[LeasedUrl]:
+        """URLs for an outside fetcher.
+
+        Waits at most ``wait_s`` for the first. Raises ``OwnerSilent`` when no owner answered.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
+        while True:
+            leased, silent = await self._one_round(holder, most, lease_s)
+            if leased:
+                return leased
+            if silent is not None and len(self._empty_until) == 0:
+                raise silent
+            now = loop.time()
+            if now >= deadline:
+                return []
+            soonest = min(self._empty_until.values(), default=now + _LOOK_S)
+            await asyncio.sleep(min(max(soonest - now, 0.05), deadline - now, _LOOK_S))
+
+    async def _one_round(
+        self, holder: str, most: int, lease_s: float
+    ) -> tuple[list[LeasedUrl], OwnerSilent | None]:
+        """Ask the owners one after the other until enough is leased."""
+        loop, leased = asyncio.get_running_loop(), list[LeasedUrl]()
+        silent: OwnerSilent | None = None
+        began = loop.time()
+        for step in range(self._partitions):
+            partition = (self._next + step) % self._partitions
+            if loop.time() < self._empty_until.get(partition, 0.0):
+                continue
+            call = LeaseUrls(uuid.uuid4().hex, holder, most - len(leased), lease_s)
+            try:
+                reply = await self._calls.call(partition, call, WRITE_S)
+            except OwnerSilent as error:
+                silent = error
+                continue
+            if not isinstance(reply, UrlsLeased):
+                raise ServiceRefusal(f"the owner answered with a {type(reply).__name__}")
+            leased += reply.urls
+            if reply.urls:
+                self._empty_until.pop(partition, None)
+            else:
+                wait = reply.next_in_s if reply.next_in_s >= 0 else _NOTHING_S
+                self._empty_until[partition] = loop.time() + min(wait, _NOTHING_S)
+            if len(leased) >= most or (leased and loop.time() - began > _LOOK_S):
+                self._next = (partition + 1) % self._partitions
+                break
+        return leased, silent
+
+    async def give_results(self, holder: str, results: list[OutsideResult]) -> list[ResultTaken]:
+        """The verdicts, in the order of the results."""
+        taken: list[ResultTaken | None] = [None] * len(results)
+        grouped: dict[int, list[int]] = {}
+        for number, result in enumerate(results):
+            partition = self._partition_of(result.lease)
+            if partition < 0:
+                why = "this is not the id of a lease"
+                taken[number] = ResultTaken(result.lease, ResultVerdict.UNKNOWN, why)
+            else:
+                grouped.setdefault(partition, []).append(number)
+
+        async def give(partition: int) -> None:
+            numbers = grouped[partition]
+            call = GiveResults(holder, [results[number] for number in numbers])
+            try:
+                reply = await self._calls.call(partition, call, WRITE_S)
+                assert isinstance(reply, ResultsTaken)
+            except (OwnerSilent, ServiceRefusal) as error:
+                for number in numbers:
+                    lease, why = results[number].lease, f"call again: {error}"
+                    taken[number] = ResultTaken(lease, ResultVerdict.UNKNOWN, why)
+                return
+            for number, each in zip(numbers, reply.verdicts, strict=True):
+                taken[number] = each
+
+        await asyncio.gather(*map(give, grouped))
+        return [each for each in taken if each is not None]
+
+    def _partition_of(self, lease: str) -> int:
+        found = _LEASE.fullmatch(lease)
+        return int(found[1]) if found and int(found[1]) < self._partitions else -1

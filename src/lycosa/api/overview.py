@@ -1,0 +1,84 @@
+"""The state of the whole crawl as one JSON object, from what the coordinator knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lycosa.api.answers import Rates
+from lycosa.cluster.messages import ClusterStatus
+from lycosa.reasons import Reason
+
+_HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "retired")
+
+
+def crawl_state(status: ClusterStatus) -> str:
+    """``running``, ``paused``, ``stopping`` or ``stopped``."""
+    if status.end:
+        return "stopped" if status.is_over else "stopping"
+    return "paused" if getattr(status, "is_paused", False) else "running"
+
+
+def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
+    """The counters of ``GET /stats``."""
+    progress = status.progress
+    return {
+        "crawl": status.crawl,
+        "state": crawl_state(status),
+        "end": status.end,
+        "waits_for": status.waits_for or progress.waits_for,
+        "urls": {"discovered": progress.discovered, **progress.states},
+        "captures": progress.captures,
+        "pages": progress.pages,
+        "requests": progress.requests,
+        "body_bytes": progress.body_bytes,
+        "failures": progress.reasons,
+        "refusals": progress.rule_refusals,
+        "rates": msgspec.to_builtins(rates),
+        "hosts": {
+            "known": progress.hosts,
+            **{name: getattr(progress, f"hosts_{name}") for name in _HOST_COUNTS},
+        },
+        "fetching": progress.running,
+        "next_in_s": progress.next_in_s if progress.next_in_s >= 0 else None,
+        "slowest_hosts": [msgspec.to_builtins(note) for note in progress.slowest],
+        "storage": {"commits": progress.commits, "unparsed": progress.unparsed},
+        "memory": {"held_bytes": progress.memory_bytes, "bound_bytes": progress.memory_bound},
+        "workers": [
+            {
+                "shard": shard.shard,
+                "node": shard.node,
+                "state": shard.state,
+                "why": shard.why,
+                "captures": shard.captures,
+                "commits": shard.commits,
+                "queued": shard.queued,
+                "is_idle": shard.is_idle,
+            }
+            for shard in status.shards
+        ],
+        "nodes": [
+            {"name": node.name, "is_lost": node.is_lost, "shards": node.shards}
+            for node in status.nodes
+        ],
+        "settings_version": status.settings_version,
+    }
+
+
+def frontier_counts(status: ClusterStatus) -> dict[str, Any]:
+    """The counters of ``GET /frontier/stats``."""
+    states = status.progress.states
+    return {
+        "discovered": status.progress.discovered,
+        "states": states,
+        "queued": states.get("queued", 0),
+        "failed": states.get("failed", 0),
+        "hosts": status.progress.hosts,
+        "hosts_ready": status.progress.hosts_ready,
+        "next_in_s": status.progress.next_in_s if status.progress.next_in_s >= 0 else None,
+    }
+
+
+REASONS = sorted(reason.value for reason in Reason)
+"""Every reason for which a URL can have failed."""

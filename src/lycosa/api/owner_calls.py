@@ -1,0 +1,71 @@
+"""Calls to the owners of partitions, bounded in number and in time.
+
+A worker crawls first. So only some calls to one worker are under way at the same time, a bounded
+number waits, and one more is refused. After a call that was not answered in time the next questions
+to that worker fail at once, for a moment: a worker that hangs must not hold all callers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from lycosa.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
+from lycosa.api.places import CrawlPlace
+from lycosa.calls import Call, CallRefusal, CallReply, decode_reply, encode_call
+from lycosa.exchange import CallRefused, NoAnswer
+from lycosa.processes.api_job import ApiLimits
+from lycosa.system.wire import UNREADABLE
+
+_REST_S = 2.0
+READ_S = 3.0
+"""The deadline of a question about stored state."""
+WRITE_S = 20.0
+"""The deadline of a call that is answered after a commit."""
+
+
+class OwnerCalls:
+    """The calls of this process."""
+
+    def __init__(self, place: CrawlPlace, limits: ApiLimits) -> None:
+        self._place, self._limits = place, limits
+        self._turns: dict[int, asyncio.Semaphore] = {}
+        self._silent_until: dict[int, float] = {}
+        self._waiting = 0
+
+    def __repr__(self) -> str:
+        return f"<OwnerCalls waiting={self._waiting} of {self._limits.waiting_calls}>"
+
+    async def call(self, partition: int, call: Call, deadline_s: float = READ_S) -> CallReply:
+        """The reply of the partition's owner.
+
+        Raises ``OwnerSilent``, ``ServiceBusy`` and ``ServiceRefusal``.
+        """
+        shard = self._place.shard_of(partition)
+        if shard < 0:
+            raise OwnerSilent(partition, "it has no owner now")
+        loop = asyncio.get_running_loop()
+        if deadline_s <= READ_S and loop.time() < self._silent_until.get(shard, 0.0):
+            raise OwnerSilent(partition, "its worker did not answer the call before", _REST_S)
+        if self._waiting >= self._limits.waiting_calls:
+            raise ServiceBusy()
+        turns = self._turns.setdefault(shard, asyncio.Semaphore(self._limits.calls))
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(deadline_s):
+                async with turns:
+                    body = await self._place.call_owner(partition, encode_call(call))
+                    reply: CallReply = decode_reply(body)
+        except TimeoutError:
+            self._silent_until[shard] = loop.time() + _REST_S
+            raise OwnerSilent(partition, f"no answer within {deadline_s:.0f} s") from None
+        except NoAnswer as error:
+            raise OwnerSilent(partition, str(error)) from error
+        except CallRefused as error:
+            raise ServiceRefusal(str(error)) from error
+        except UNREADABLE as error:
+            raise ServiceRefusal(f"the owner's answer cannot be read: {error}") from error
+        finally:
+            self._waiting -= 1
+        if isinstance(reply, CallRefusal):
+            raise ServiceRefusal(reply.reason)
+        return reply

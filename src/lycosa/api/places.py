@@ -1,0 +1,170 @@
+"""Where a crawl is: its identity, its coordinator, and the connections to the owners of partitions.
+
+On one machine owners answer on Unix sockets in the crawl's private folder, on a cluster at the
+addresses that the coordinator knows. Both speak the protocol that workers use among themselves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from lycosa.cluster.messages import ClusterStatus
+from lycosa.config.cluster_file import ClusterFile, read_cluster_file
+from lycosa.config.sections import Config
+from lycosa.exchange import NoAnswer, SocketExchange
+from lycosa.folder.bucket import read_crawl, stored_sites
+from lycosa.folder.manifest import load_manifest
+from lycosa.folder.names import crawl_sites
+from lycosa.network import Credentials, NetworkInquiry, credentials_of
+from lycosa.objects.opening import open_store
+from lycosa.processes.api_job import COORDINATOR_SOCKET, ApiJob
+from lycosa.processes.idle_run import settings_of
+from lycosa.reasons import Reason
+from lycosa.serve.caller import CoordinatorPlace
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, host_of, partition_of
+
+_LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
+
+
+class Addressing:
+    """From a URL or host, as a caller writes it, to the partition that owns it."""
+
+    def __init__(self, config: Config, sites: Sites) -> None:
+        self.config, self.partitions = config, config.frontier.partitions
+        self._canonicalizer, self._sites = Canonicalizer(config.canonical), sites
+
+    def __repr__(self) -> str:
+        return f"<Addressing {self.partitions} partitions, {self._sites!r}>"
+
+    def canonical(self, url: str) -> str:
+        """The canonical form. Raises ``InvalidUrl``."""
+        return self._canonicalizer.canonical(url)
+
+    def host(self, text: str) -> str:
+        """The host that an operator means, with its port if it has one. Raises ``InvalidUrl``."""
+        if "/" in text or "@" in text:
+            raise InvalidUrl(Reason.UNPARSABLE, text, "a host has no path and no user")
+        return host_of(self.canonical(f"http://{text}/"))
+
+    def of_host(self, host: str) -> int:
+        """The partition of a canonical host."""
+        return partition_of(self._sites.site_of(host), self.partitions)
+
+    def of_url(self, url: str) -> int:
+        """The partition of a URL in any spelling. Raises ``InvalidUrl``."""
+        return self.of_host(host_of(self.canonical(url)))
+
+
+class CrawlPlace(Protocol):
+    """A crawl as its callers reach it."""
+
+    addressing: Addressing
+    coordinator: CoordinatorPlace
+    credentials: Credentials
+
+    def follow(self, status: ClusterStatus) -> None:
+        """Use the owners of this state from now on."""
+        ...
+
+    def shard_of(self, partition: int) -> int:
+        """The shard whose worker owns the partition; -1 while it has no owner."""
+        ...
+
+    async def call_owner(self, partition: int, body: bytes) -> bytes:
+        """Call the owner. Raises ``CallRefused`` and ``NoAnswer``."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class FolderCrawl:
+    """A crawl folder on this machine; ``sockets`` is the folder of its sockets."""
+
+    def __init__(self, folder: Path, sockets: Path) -> None:
+        manifest = load_manifest(folder)
+        sites = crawl_sites(folder, manifest.identity.suffixes)
+        self.folder = folder
+        self.addressing = Addressing(settings_of(folder), sites)
+        address = f"unix:{sockets / COORDINATOR_SOCKET}"
+        self.coordinator = CoordinatorPlace(manifest.crawl, (address,), f"crawl {folder} again")
+        self.credentials = Credentials()
+        self._crawl, self._sockets = manifest.crawl, sockets
+        self._running: list[bool] = []
+        self._run = -1
+        self._exchange: SocketExchange | None = None
+        self._old: list[SocketExchange] = []
+
+    def __repr__(self) -> str:
+        return f"<FolderCrawl {self.folder} run={self._run}>"
+
+    def follow(self, status: ClusterStatus) -> None:
+        self._running = [shard.state == "running" for shard in status.shards]
+        if status.coordinator != self._run:
+            self._run = status.coordinator
+            if self._exchange is not None:
+                self._old.append(self._exchange)
+            self._exchange = SocketExchange(
+                self._sockets / "caller", self._socket, f"{self._crawl}:{self._run}"
+            )
+
+    def shard_of(self, partition: int) -> int:
+        shard = partition % len(self._running) if self._running else 0
+        return shard if self._running and self._running[shard] else -1
+
+    async def call_owner(self, partition: int, body: bytes) -> bytes:
+        for old in self._old:
+            await old.close()
+        self._old.clear()
+        if self._exchange is None:
+            raise NoAnswer("the crawl does not run")
+        return await self._exchange.call_owner(partition, body)
+
+    async def close(self) -> None:
+        for exchange in [*self._old, *([self._exchange] if self._exchange else [])]:
+            await exchange.close()
+
+    def _socket(self, partition: int) -> Path:
+        return self._sockets / f"w{partition % len(self._running)}"
+
+
+class ClusterCrawl:
+    """The crawl of a cluster."""
+
+    def __init__(self, given: ClusterFile) -> None:
+        crawl = read_crawl(open_store(given.objects), given)
+        self.addressing = Addressing(crawl.config, stored_sites(crawl.suffixes))
+        remedy = f"start one with `lycosa serve --cluster {given.path}`"
+        self.coordinator = CoordinatorPlace(given.name, tuple(given.coordinators), remedy)
+        self.credentials = credentials_of(given)
+        self._inquiry = NetworkInquiry(
+            self.credentials, crawl.manifest.crawl, call_s=_LONGEST_CALL_S
+        )
+        self._addresses: dict[int, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<ClusterCrawl {self._inquiry!r}>"
+
+    def follow(self, status: ClusterStatus) -> None:
+        addresses = {each.shard: each.address for each in status.shards if each.address}
+        if addresses != self._addresses:
+            self._addresses = addresses
+            self._inquiry.follow_routes(addresses)
+
+    def shard_of(self, partition: int) -> int:
+        return partition if partition in self._addresses else -1
+
+    async def call_owner(self, partition: int, body: bytes) -> bytes:
+        return await self._inquiry.call_owner(partition, body)
+
+    async def close(self) -> None:
+        await self._inquiry.close()
+
+
+def place_of(job: ApiJob) -> CrawlPlace:
+    """The crawl of a job. Blocks; raises what reading the crawl's own files raises."""
+    if job.cluster_file:
+        return ClusterCrawl(read_cluster_file(Path(job.cluster_file)))
+    return FolderCrawl(Path(job.folder), Path(job.sockets))

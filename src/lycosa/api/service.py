@@ -1,0 +1,308 @@
+"""What callers can ask of a crawl and tell it: the endpoints and the operator's page use this.
+
+The service is a caller of the coordinator and of the owners of partitions, as any other program
+could be. It decides which partition a host belongs to, asks all owners at the same time where a
+question is about all of them, and merges their lists. Every question has a deadline: an owner that
+does not answer is reported, and nothing waits for it longer.
+
+All methods raise ``OwnerSilent`` when the one owner that can answer does not, ``ServiceBusy``,
+``ServiceRefusal``, and ``InvalidUrl`` for a URL or host that is none; those about the whole crawl
+raise ``CoordinatorSilent``. ``by`` names the operator or program for the log of actions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from lycosa.api.answers import Listing, OwnerSilent, Rates, ServiceRefusal
+from lycosa.api.merging import merged, rows_of
+from lycosa.api.outside_leases import LeaseDesk
+from lycosa.api.overview import counted_status
+from lycosa.api.owner_calls import READ_S, WRITE_S, OwnerCalls
+from lycosa.api.places import CrawlPlace
+from lycosa.api.watching import CoordinatorWatch
+from lycosa.calls import (
+    ActionsQuery,
+    Call,
+    CallReply,
+    CapturesQuery,
+    ContentFound,
+    ContentQuery,
+    DeadLetterDecision,
+    DeadLettersQuery,
+    DecisionAnswer,
+    Found,
+    GivenUrl,
+    GivenVerdict,
+    GivenVerdicts,
+    GiveUrls,
+    HostDecision,
+    HostQuery,
+    HostsQuery,
+    HostUrlsQuery,
+    LeasedUrl,
+    OutsideResult,
+    ResultTaken,
+    StateQuestion,
+    UrlQuery,
+    UrlVerdict,
+)
+from lycosa.cluster.messages import ChangeSettings, ClusterStatus, MoreAsks, StopCrawl
+from lycosa.config.fields import fields, value_of
+from lycosa.config.live import LIVE
+from lycosa.model.end import End
+from lycosa.processes.api_job import ApiLimits
+from lycosa.urls.identity import InvalidUrl
+
+_HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
+_Reply = TypeVar("_Reply")
+_Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
+
+
+class CrawlService:
+    """The crawl of ``place``, as its callers see it."""
+
+    def __init__(self, place: CrawlPlace, limits: ApiLimits) -> None:
+        self.addressing = place.addressing
+        self.watch = CoordinatorWatch(place, place.follow)
+        self._place, self._calls = place, OwnerCalls(place, limits)
+        self._leases = LeaseDesk(self._calls, self.addressing.partitions)
+
+    def __repr__(self) -> str:
+        return f"<CrawlService {self._place!r} {self._calls!r}>"
+
+    # -- the whole crawl, by its coordinator
+
+    async def status(self) -> ClusterStatus:
+        """The last state that the coordinator gave, at most a second old while it answers."""
+        return self.watch.status()
+
+    async def counts(self) -> dict[str, Any]:
+        """Counters of the whole crawl, rates, hosts and workers, as ``GET /stats`` shows them."""
+        return counted_status(self.watch.status(), self.rates())
+
+    def rates(self) -> Rates:
+        """Captures a second."""
+        return self.watch.rates()
+
+    async def settings(self) -> dict[str, str]:
+        """The live settings by name, with their present values as text."""
+        config, changed = self.addressing.config, self.watch.status().settings
+        known = fields()
+        return {
+            key: changed.get(key, known[key].show(value_of(config, key))) for key in sorted(LIVE)
+        }
+
+    async def change_settings(self, values: dict[str, str], by: str) -> None:
+        """Change live settings; all owners receive them."""
+        await self.watch.request(ChangeSettings(values))
+
+    async def pause(self, is_paused: bool, by: str) -> None:
+        """Start no request until the crawl is resumed (``is_paused`` false).
+
+        A crawl that had ended is begun again by resuming it.
+        """
+        if not is_paused and self.watch.status().end:
+            await self.watch.request(MoreAsks())
+            return
+        raise ServiceRefusal("this crawl cannot be paused")
+
+    async def stop(self, by: str, at_once: bool = False) -> None:
+        """End the crawl; it can be resumed."""
+        await self.watch.request(StopCrawl(End.STOPPED.value, at_once))
+
+    # -- what is stored, by the owners
+
+    async def hosts(self, query: HostsQuery) -> Listing:
+        """Hosts of all partitions; ``query.after`` is the cursor of the listing before."""
+        return await self._listing(query)
+
+    async def host(self, host: str) -> dict[str, Any] | None:
+        """One host; ``None`` when the crawl does not know it."""
+        name = self.addressing.host(host)
+        found = await self._ask(self.addressing.of_host(name), HostQuery(name))
+        return next(iter(rows_of(found)), None)
+
+    async def host_urls(self, query: HostUrlsQuery) -> Listing:
+        """The URLs of one host."""
+        query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
+        partition = self.addressing.of_host(query.host)
+        return merged({partition: await self._ask(partition, query)}, query.most, [])
+
+    async def url(self, url: str) -> dict[str, Any] | None:
+        """One URL, as ``lycosa explain --json`` shows it; ``url`` may be a hash.
+
+        ``None`` when no URL has that hash.
+        """
+        answers, silent = await self._answers(UrlQuery(url), self._owners_of(url))
+        rows = [row for found in answers.values() for row in rows_of(found)]
+        known = [row for row in rows if row.get("code") != "unknown_hash"]
+        if not known and silent:
+            raise OwnerSilent(silent[0], "no answer in time")
+        return next(iter(known), None)
+
+    async def captures(self, query: CapturesQuery) -> Listing:
+        """The captures of one URL, newest first."""
+        answers, silent = await self._answers(query, self._owners_of(query.url))
+        return merged(answers, query.most, silent)
+
+    async def content(self, query: ContentQuery) -> ContentFound:
+        """A piece of a stored body."""
+        partitions = self._owners_of(query.url)
+        replies = await self._gathered(
+            lambda partition: self._content(partition, query), partitions
+        )
+        found = [each for each in replies if isinstance(each, ContentFound)]
+        for each in found:
+            if each.total_bytes >= 0:
+                return each
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
+        return found[0] if found else ContentFound(b"{}")
+
+    async def dead_letters(self, query: DeadLettersQuery) -> Listing:
+        """Dead letters of all partitions, or of those of one host."""
+        if query.host:
+            query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
+            partition = self.addressing.of_host(query.host)
+            return merged({partition: await self._ask(partition, query)}, query.most, [])
+        return await self._listing(query)
+
+    async def actions(self, query: ActionsQuery) -> Listing:
+        """The log of operators' decisions of all partitions, newest first."""
+        return await self._listing(query)
+
+    # -- decisions and other programs
+
+    async def decide_host(self, decision: HostDecision) -> DecisionAnswer:
+        """Apply a decision about a host; returns after the commit."""
+        host = self.addressing.host(decision.host)
+        decision = msgspec.structs.replace(decision, host=host)
+        return await self._told(self.addressing.of_host(host), decision, DecisionAnswer)
+
+    async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
+        """Apply a decision about dead letters of all partitions; returns after the commits.
+
+        When an owner does not answer, the others have decided: the call may be repeated.
+        """
+        partitions: Iterable[int] = range(self.addressing.partitions)
+        if decision.host:
+            decision = msgspec.structs.replace(decision, host=self.addressing.host(decision.host))
+            partitions = [self.addressing.of_host(decision.host)]
+        replies = await self._gathered(
+            lambda partition: self._told(partition, decision, DecisionAnswer), partitions
+        )
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
+        return DecisionAnswer(
+            sum(each.changed for each in replies if isinstance(each, DecisionAnswer))
+        )
+
+    async def seed(self, urls: list[str], by: str) -> list[GivenVerdict]:
+        """Give seeds; returns a verdict for each, after the commits."""
+        refused = dict(await self.watch.seed(urls, WRITE_S))
+        return [
+            GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
+            if url in refused
+            else GivenVerdict(url, UrlVerdict.ACCEPTED)
+            for url in urls
+        ]
+
+    async def give_urls(self, urls: list[GivenUrl], by: str) -> list[GivenVerdict]:
+        """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
+        verdicts: list[GivenVerdict | None] = [None] * len(urls)
+        grouped: dict[int, list[int]] = {}
+        for number, given in enumerate(urls):
+            try:
+                grouped.setdefault(self.addressing.of_url(given.url), []).append(number)
+            except InvalidUrl as error:
+                verdicts[number] = GivenVerdict(given.url, UrlVerdict.REJECTED, error.detail)
+
+        async def give(partition: int) -> None:
+            numbers = grouped[partition]
+            try:
+                call = GiveUrls(by, [urls[number] for number in numbers])
+                reply = await self._told(partition, call, GivenVerdicts)
+            except (OwnerSilent, ServiceRefusal) as error:
+                verdict, why = UrlVerdict.UNKNOWN, f"call again: {error}"
+                for number in numbers:
+                    verdicts[number] = GivenVerdict(urls[number].url, verdict, why)
+                return
+            for number, each in zip(numbers, reply.verdicts, strict=True):
+                verdicts[number] = each
+
+        await asyncio.gather(*map(give, grouped))
+        return [each for each in verdicts if each is not None]
+
+    async def lease(self, holder: str, most: int, lease_s: float, wait_s: float) -> list[LeasedUrl]:
+        """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one."""
+        return await self._leases.lease(holder, most, lease_s, wait_s)
+
+    async def results(self, holder: str, results: list[OutsideResult]) -> list[ResultTaken]:
+        """Take results of outside fetchers; ``UNKNOWN`` for those of silent owners."""
+        return await self._leases.give_results(holder, results)
+
+    # -- asking
+
+    def _owners_of(self, url: str) -> list[int]:
+        """The partitions that may have a URL, which may be a hash."""
+        if _HASH.fullmatch(url):
+            return list(range(self.addressing.partitions))
+        return [self.addressing.of_url(url)]
+
+    async def _ask(self, partition: int, question: StateQuestion) -> Found:
+        return await self._reply(partition, question, Found, READ_S)
+
+    async def _content(self, partition: int, query: ContentQuery) -> ContentFound:
+        return await self._reply(partition, query, ContentFound, READ_S)
+
+    async def _told(self, partition: int, call: Call, kind: type[_Reply]) -> _Reply:
+        return await self._reply(partition, call, kind, WRITE_S)
+
+    async def _reply(
+        self, partition: int, call: Call, kind: type[_Reply], deadline_s: float
+    ) -> _Reply:
+        reply: CallReply = await self._calls.call(partition, call, deadline_s)
+        if not isinstance(reply, kind):
+            raise ServiceRefusal(f"the owner answered with a {type(reply).__name__}")
+        return reply
+
+    async def _listing(self, query: _Listed) -> Listing:
+        answers, silent = await self._answers(query, range(self.addressing.partitions))
+        return merged(answers, query.most, silent)
+
+    async def _answers(
+        self, question: StateQuestion, partitions: Iterable[int]
+    ) -> tuple[dict[int, Found], list[int]]:
+        """The answers by partition, and the partitions of owners that gave none."""
+        asked = list(partitions)
+        replies = await self._gathered(lambda partition: self._ask(partition, question), asked)
+        found = {
+            partition: reply
+            for partition, reply in zip(asked, replies, strict=True)
+            if isinstance(reply, Found)
+        }
+        silent = [partition for partition in asked if partition not in found]
+        if silent and not found:
+            raise next(reply for reply in replies if isinstance(reply, OwnerSilent))
+        return found, silent
+
+    async def _gathered(
+        self, call: Callable[[int], Any], partitions: Iterable[int]
+    ) -> Sequence[object]:
+        """The results for all partitions, with ``OwnerSilent`` as a value."""
+
+        async def one(partition: int) -> object:
+            try:
+                return await call(partition)
+            except OwnerSilent as error:
+                return error
+
+        return await asyncio.gather(*map(one, partitions))

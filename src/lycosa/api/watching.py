@@ -1,0 +1,151 @@
+"""The coordinator as this process calls it: one connection, its last state, and the rates.
+
+The state is asked for once a second, whatever clients do, so that many clients cost the coordinator
+no more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+
+from lycosa.api.answers import CoordinatorSilent, Rates, ServiceRefusal
+from lycosa.api.places import CrawlPlace
+from lycosa.cluster.messages import Ask, CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
+from lycosa.cluster.worker_messages import Seeds
+from lycosa.network.errors import RefusedConnection
+from lycosa.serve.caller import (
+    CoordinatorConnection,
+    CoordinatorFinder,
+    LostCoordinator,
+    NoCoordinator,
+    RequestRefused,
+)
+
+_EVERY_S = 1.0
+_OLD_S = 10.0  # a state that is older is no answer
+_REQUEST_S = 15.0
+_MINUTE_S = 60.0
+_NODE_ERRORS = (LostCoordinator, NoCoordinator, RefusedConnection, OSError)
+
+
+class CoordinatorWatch:
+    """Asks for the state and makes requests. ``heard`` is called with each state."""
+
+    def __init__(self, place: CrawlPlace, heard: Callable[[ClusterStatus], None]) -> None:
+        self._place, self._heard = place, heard
+        self._status: ClusterStatus | None = None
+        self._at = 0.0
+        self._why = "it was not asked yet"
+        self._first: tuple[float, int] | None = None
+        self._history: deque[tuple[float, int]] = deque()
+        self._peak = 0.0
+        self._changed = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<CoordinatorWatch {self._place.coordinator.name} {self._why}>"
+
+    async def run(self) -> None:
+        """Follow the coordinator until this is cancelled."""
+        finder = self._finder()
+        while True:
+            try:
+                async with asyncio.timeout(_REQUEST_S):
+                    connection = await finder.connect(_REQUEST_S)
+                async with connection:
+                    while True:
+                        self._note(await connection.status())
+                        await asyncio.sleep(_EVERY_S)
+            except RequestRefused as error:
+                self._why = str(error)
+            except _NODE_ERRORS as error:
+                self._why = str(error) or repr(error)
+            await asyncio.sleep(_EVERY_S)
+
+    def status(self) -> ClusterStatus:
+        """The last state. Raises ``CoordinatorSilent`` when it is old."""
+        if self._status is None or time.monotonic() - self._at > _OLD_S:
+            raise CoordinatorSilent(self._why)
+        return self._status
+
+    async def next_status(self) -> ClusterStatus:
+        """The next state, for programs that follow the crawl."""
+        changed = self._changed
+        await changed.wait()
+        return self.status()
+
+    def rates(self) -> Rates:
+        """Captures a second, by the states that were received."""
+        if self._first is None or len(self._history) < 2:
+            return Rates()
+        (then, before), (now, captures) = self._history[0], self._history[-1]
+        first, began = self._first[1], self._first[0]
+        return Rates(
+            round((captures - before) / (now - then), 3) if now > then else 0.0,
+            round((captures - first) / (now - began), 3) if now > began else 0.0,
+            round(self._peak, 3),
+        )
+
+    async def request(self, *messages: CallerMessage) -> None:
+        """Make requests in this order.
+
+        Raises ``ServiceRefusal`` and ``CoordinatorSilent``.
+        """
+        try:
+            async with asyncio.timeout(_REQUEST_S):
+                async with await self._finder().connect(_REQUEST_S) as connection:
+                    for message in messages:
+                        await connection.request(message)
+        except RequestRefused as error:
+            raise ServiceRefusal(str(error)) from error
+        except (TimeoutError, *_NODE_ERRORS) as error:
+            raise CoordinatorSilent(str(error) or "no answer in time") from error
+
+    async def seed(self, raw: list[str], wait_s: float) -> list[tuple[str, str]]:
+        """Give seeds; returns those that were refused, with reasons, after the owners' commits.
+
+        Raises as ``request`` does.
+        """
+        call = f"api {uuid.uuid4().hex}"
+        try:
+            async with asyncio.timeout(wait_s):
+                async with await self._finder().connect(wait_s) as connection:
+                    await connection.request(MoreAsks())
+                    refused = await _answered(connection, Ask(Seeds(call, raw)))
+                    await connection.request(NoMoreAsks())
+                    return refused
+        except RequestRefused as error:
+            raise ServiceRefusal(str(error)) from error
+        except (TimeoutError, *_NODE_ERRORS) as error:
+            raise CoordinatorSilent(str(error) or "no answer in time") from error
+
+    def _finder(self) -> CoordinatorFinder:
+        return CoordinatorFinder(self._place.coordinator, self._place.credentials, lambda _: None)
+
+    def _note(self, status: ClusterStatus) -> None:
+        now, captures = time.monotonic(), status.progress.captures
+        self._status, self._at, self._why = status, now, ""
+        if self._history and captures < self._history[-1][1]:
+            self._history.clear()  # another run, or a coordinator that knows no progress yet
+        if captures and self._first is None:
+            self._first = now, captures
+        self._history.append((now, captures))
+        while len(self._history) > 2 and now - self._history[0][0] > _MINUTE_S:
+            self._history.popleft()
+        self._peak = max(self._peak, self.rates().current)
+        self._heard(status)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+async def _answered(connection: CoordinatorConnection, ask: Ask) -> list[tuple[str, str]]:
+    await connection.send(ask)
+    while True:
+        await connection.await_answer(_REQUEST_S)
+        for answered in connection.answered:
+            if answered.call == ask.request.call:
+                return answered.refused
+        await connection.status()  # raises when the request was refused or the connection is lost

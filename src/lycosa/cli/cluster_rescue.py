@@ -1,0 +1,255 @@
+"""``lycosa cluster rescue``: continue a crawl whose topics are lost, from its object storage."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lycosa.cli.cluster_parts import (
+    CLUSTER_FILE,
+    given_cluster,
+    kafka_client,
+    object_store,
+    tell_line,
+    topics_of,
+)
+from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, human_time
+
+if TYPE_CHECKING:
+    from lycosa.config.cluster_file import ClusterFile
+    from lycosa.processes.rescue_run import RescueReport
+    from lycosa.processes.rescue_survey import RescuePlace
+    from lycosa.processes.rescued_shard import RescuedShard
+
+_SEARCH_S = 2.0
+_CACHE_BYTES, _MEMTABLE_BYTES = 128 << 20, 64 << 20
+
+_UNKNOWN = (
+    "seeds and URLs behind a snapshot to which no stored page led: give all seeds again with"
+    " `lycosa crawl`; known ones are skipped",
+    "requests without a capture behind the snapshots (failures, errors that ask for a retry): these"
+    " URLs are requested again",
+    "how long single hosts asked to wait (Retry-After, back-off), and which hosts were parked or"
+    " retired behind the snapshots: each host waits at least the longest ordinary delay",
+    "decisions about dead letters, and verdicts about near-duplicates, behind the snapshots",
+    "rows of the topics pages and dlq, if these were lost: the captures are in pages/ and warc/",
+    "settings of `lycosa cluster set`, drained nodes, and a stop, if the topic control was lost",
+)
+"""What no rescue can know, each with what follows from it."""
+
+_EPILOG = """
+\b
+Examples:
+  lycosa cluster rescue cluster.toml --dry-run   what would be found; changes nothing
+  lycosa cluster rescue cluster.toml             rescue; repeat it if it was interrupted
+  lycosa audit --cluster cluster.toml            check the result
+  lycosa serve --cluster cluster.toml            then start coordinator and nodes, and
+  lycosa crawl --seeds FILE --cluster cluster.toml   give the seeds again
+"""
+
+
+@click.command("rescue", epilog=_EPILOG, short_help="Continue a crawl whose topics are lost.")
+@click.argument("file", type=CLUSTER_FILE)
+@click.option("--dry-run", is_flag=True, help="Report what would be found; change nothing.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Local folder for the tables of all shards; it must have room for all snapshots."
+    " [default: in the user's cache folder]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int:
+    """Continue the crawl of FILE (cluster.toml) after its topics in Kafka were lost.
+
+    Each shard begins with its newest complete snapshot in object storage. Captures behind it are
+    read from the segments: their URLs are not requested again, and all their links are handed in
+    again. Then the topics are made anew.
+
+    End all nodes and the coordinator first. Refused while the topics have a log of the crawl. May
+    be interrupted and repeated, also on another machine.
+    """
+    given = given_cluster(file)
+    with _folder(given, folder) as work:
+        _refuse_coordinator(given)
+        report = asyncio.run(_run(given, work, dry_run))
+    if as_json:
+        emit_json(_values(report))
+    else:
+        for line in _lines(report, file):
+            emit(line)
+    return ExitCode.FINISHED
+
+
+async def _run(given: ClusterFile, work: Path, is_dry: bool) -> RescueReport:
+    from lycosa.processes.rescue_run import Rescue
+
+    client = kafka_client(given)
+    progress = _progress()
+    place = _place(given, work, progress)
+    return await Rescue(
+        place, client, topics_of(given, object_store(given)), tell_line, progress
+    ).run(is_dry)
+
+
+def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> RescuePlace:
+    from lycosa.config.units import show_mb
+    from lycosa.folder.bucket import read_crawl
+    from lycosa.kv.rocks import rocks_opener
+    from lycosa.objects.patient import PatientStore
+    from lycosa.processes.rescue_survey import RescuePlace
+
+    store = object_store(given)
+    crawl = read_crawl(store, given)
+
+    def tell(text: str) -> None:
+        if text:
+            tell_line(f"waiting for {text}")
+
+    def show(shard: int, done: int, total: int) -> None:
+        progress(f"shard {shard}: {show_mb(done)} of {show_mb(total)} of its snapshot")
+
+    opener = rocks_opener(_CACHE_BYTES, _MEMTABLE_BYTES)
+    return RescuePlace(crawl, PatientStore(store, tell), work, opener, show)
+
+
+@contextmanager
+def _folder(given: ClusterFile, folder: Path | None) -> Iterator[Path]:
+    """The local folder, locked. Raises ``CrawlInUse``."""
+    from lycosa.folder.lock import CrawlLock
+    from lycosa.shard.opened_cluster import default_cache
+
+    path = folder or default_cache() / f"rescue-{given.name}"
+    path.mkdir(parents=True, exist_ok=True)
+    lock = CrawlLock(path)
+    lock.take_lock()
+    try:
+        yield path
+    finally:
+        lock.release()
+
+
+def _refuse_coordinator(given: ClusterFile) -> None:
+    """Refuse while a coordinator runs: its nodes may run workers that own shards."""
+    from lycosa.network import credentials_of
+    from lycosa.serve.caller import NoCoordinator, call_coordinator
+
+    if not given.coordinators:
+        return
+    try:
+        found = asyncio.run(
+            call_coordinator(given, credentials_of(given), [], lambda text: None, _SEARCH_S)
+        )
+    except NoCoordinator:
+        return
+    raise click.UsageError(
+        f"a coordinator of this crawl runs, with {counted(len(found.nodes), 'node')}: end it and"
+        " all nodes first (Ctrl-C or SIGTERM), so that no worker owns a shard"
+    )
+
+
+def _progress() -> Callable[[str], None]:
+    """Shows what is done now: in place on a terminal, otherwise each step of a shard once."""
+    is_terminal = sys.stderr.isatty()
+    told = ""
+
+    def show(text: str) -> None:
+        nonlocal told
+        if is_terminal:
+            click.echo(f"\r\033[K{text}", err=True, nl=False)
+        elif (step := text.rstrip("0123456789")) != told and text and " of " not in text:
+            told = step
+            if not any(letter.isdigit() for letter in text.partition(":")[2]):
+                tell_line(text)
+
+    return show
+
+
+def _values(report: RescueReport) -> dict[str, Any]:
+    state = report.state
+    return {
+        "id": state.id,
+        "began": human_time(state.began),
+        "dry_run": report.is_dry,
+        "continued": report.is_again,
+        "topics": report.topics,
+        "warnings": [each.what for each in report.findings],
+        "shards": [_shard_values(each) for _, each in sorted(state.shards.items())],
+        "unknown": list(_UNKNOWN),
+    }
+
+
+def _shard_values(found: RescuedShard) -> dict[str, Any]:
+    entered = found.entered
+    return {
+        "shard": found.shard,
+        "snapshot": found.snapshot,
+        "newest_snapshot": found.newest,
+        "captures": entered.captures,
+        "first": human_time(found.first_us / 1e6) or None,
+        "last": human_time(found.last_us / 1e6) or None,
+        "links": entered.links,
+        "links_since": found.view.value,
+        "captures_known": found.known,
+        "parsed_again": entered.parsed,
+        "not_parsed": entered.unparsed,
+        "robots": entered.robots,
+        "parcels": found.parcels,
+        "segments_closed": found.closed,
+    }
+
+
+def _lines(report: RescueReport, file: Path) -> Iterator[str]:
+    if sys.stderr.isatty():
+        click.echo("\r\033[K", err=True, nl=False)
+    shards = [each for _, each in sorted(report.state.shards.items())]
+    emit_table(
+        ("shard", "snapshot", "captures behind it", "from", "to", "links", "since", "robots"),
+        [_row(each) for each in shards],
+    )
+    for each in shards:
+        yield from _remarks(each)
+    captures = sum(each.entered.captures for each in shards)
+    links = sum(each.entered.links for each in shards)
+    yield f"{counted(captures, 'capture')} found behind the snapshots, {counted(links, 'link')}" + (
+        " would be handed in again; nothing was changed" if report.is_dry else " handed in again"
+    )
+    yield "not known any more:"
+    for text in _UNKNOWN:
+        yield f"  {text}"
+    for finding in report.findings:
+        yield f"warning: {finding.what}"
+    if not report.is_dry:
+        yield f"The crawl can continue. `lycosa audit --cluster {file}` checks it."
+
+
+def _row(found: RescuedShard) -> tuple[object, ...]:
+    mark, entered = found.snapshot, found.entered
+    return (
+        found.shard,
+        f"term {mark.term}, commit {mark.sequence}" if mark else "none",
+        entered.captures,
+        human_time(found.first_us / 1e6),
+        human_time(found.last_us / 1e6),
+        entered.links,
+        found.view.value,
+        entered.robots,
+    )
+
+
+def _remarks(found: RescuedShard) -> Iterator[str]:
+    shard = f"shard {found.shard}"
+    if found.snapshot is None:
+        yield f"{shard}: it has no complete snapshot, so it was made from its captures alone"
+    elif found.newest is not None and found.newest != found.snapshot:
+        yield (
+            f"{shard}: its newest snapshot (term {found.newest.term}, commit"
+            f" {found.newest.sequence}) is not complete, so the one before was used"
+        )
+    if found.entered.unparsed:
+        yield f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again"

@@ -1,0 +1,63 @@
+"""Leases of chosen URLs, whatever their state: the captures of these URLs exist already.
+
+A lease is the only way in which a URL's state, the queue of its host and the counters change
+together. So a capture that is stored but not in the state is entered by a lease of its URL, as if
+it had been fetched now. A URL that does not wait in the queue of its host is queued first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import HostState, VisitState, counted_as
+from lycosa.kv.records import UrlRecord
+from lycosa.model.completed import UrlState
+
+
+def lease_chosen(
+    partition: Partition, host: VisitState, chosen: Collection[bytes]
+) -> dict[bytes, Lease]:
+    """Lease the chosen URLs (``url8``) of a host that have a record."""
+    records = {url8: partition.find_record(host.host8, url8) for url8 in chosen}
+    _leave_parked_band(partition, host, records)
+    for url8, record in records.items():
+        if record is not None:
+            _queue(partition, host, url8, record)
+    leases = {}
+    for entry in host.queue.pop_chosen(partition.table, records.keys()):
+        record = partition.find_record(host.host8, entry.url8)
+        assert record is not None, "it has an entry in the queue"
+        lease = leases[entry.url8] = Lease(host, entry, record)
+        partition.leased[host.host8 + entry.url8] = lease
+    return leases
+
+
+def _leave_parked_band(
+    partition: Partition, host: VisitState, records: dict[bytes, UrlRecord | None]
+) -> None:
+    parked = [
+        url8
+        for url8, record in records.items()
+        if record is not None and record.state is UrlState.PARKED
+    ]
+    for entry in host.queue.pop_chosen(partition.table, parked) if parked else ():
+        host.queue.finish_entry(entry)
+        host.record.parked -= 1
+    partition.visits.mark_changed(host)
+
+
+def _queue(partition: Partition, host: VisitState, url8: bytes, record: UrlRecord) -> None:
+    """Queue a URL that does not wait in the queue of its host."""
+    is_waiting = record.state is UrlState.QUEUED
+    if is_waiting and not record.due_at:
+        return
+    if record.due_at:
+        due, _ = partition.alarms
+        due.remove_due(record.due_at, host.host8 + url8)
+    if is_waiting:  # for a retry
+        host.record.retrying -= 1
+        if host.record.state in (HostState.PARKED, HostState.RETIRED):
+            partition.counters.move_urls(counted_as(host.record.state), UrlState.QUEUED)
+    partition.queue_again(host, url8, record)

@@ -1,0 +1,329 @@
+"""Answers questions about the committed state of one partition, within a time budget.
+
+The same functions answer for the tables of a running worker, for a crawl folder and for the
+snapshots of a cluster. Nothing here waits, and nothing is read that could be large: of a list only
+one piece is read, and where the budget ends, the answer says so and how to go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from lycosa.calls import (
+    ActionsQuery,
+    CallRefusal,
+    CallReply,
+    CapturesQuery,
+    ContentFound,
+    ContentQuery,
+    CountsQuery,
+    DeadLettersQuery,
+    Found,
+    HostQuery,
+    HostsQuery,
+    HostUrlsQuery,
+    StateQuestion,
+    UrlQuery,
+)
+from lycosa.frontier.counters import Counters
+from lycosa.frontier.visit_state import HostState
+from lycosa.inspect.queries.captures import capture_at, captures_of, content_of
+from lycosa.inspect.queries.decisions import decisions_about, decisions_behind
+from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders
+from lycosa.inspect.queries.host_rows import last_fetches, state_named, whole_host
+from lycosa.inspect.queries.hosts import HostLister
+from lycosa.inspect.queries.letters import LetterLister
+from lycosa.inspect.queries.time_budget import (
+    DEFAULT_BUDGET_S,
+    BudgetedView,
+    OutOfTime,
+    TimeBudget,
+)
+from lycosa.inspect.queries.urls import UrlFinder, explained_url, url_row, urls_of_host
+from lycosa.inspect.reader import CrawlReader, HostEntry, TableView
+from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
+from lycosa.model.completed import UrlState
+from lycosa.reasons import Reason
+from lycosa.shard.view import CrawlView
+from lycosa.urls.identity import InvalidUrl, hash8
+
+MOST_ROWS = 1000
+"""Most rows of one piece of a list."""
+
+_WANTED_S = 60.0  # after the last question for an order, its hosts are not read again
+_FIRST_READING_S = 0.01  # within a question, when the hosts are read between questions
+
+
+class StateAnswers:
+    """Answers questions, and keeps the orders of hosts between them.
+
+    ``settings`` gives the settings by which delays are told; without it they are those that the
+    crawl saved. ``now`` is wall time. With ``is_tended`` the owner of this object calls
+    ``read_orders`` between questions, so a question does not wait for it.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], SavedSettings] | None = None,
+        now: Callable[[], float] = time.time,
+        is_tended: bool = False,
+    ) -> None:
+        self._settings, self._now, self._is_tended = settings, now, is_tended
+        self._orders: dict[int, HostOrders] = {}
+        self._wanted: dict[int, float] = {}  # when an order was asked for last
+
+    def answer(
+        self, source: CrawlView, partition: int, question: StateQuestion, budget: TimeBudget
+    ) -> CallReply:
+        """The answer to one question. Raises what the view raises for damaged files."""
+        reader = CrawlReader(BudgetedView(source, budget))
+        saved = self._settings() if self._settings else load_saved_settings(CrawlReader(source))
+        with reader.partition_view(partition) as view:
+            asked = _Asked(reader, view, saved, budget, self._now())
+            try:
+                return self._answer(asked, question)
+            except (InvalidUrl, ValueError, KeyError) as error:
+                return CallRefusal(_refusal(question, error))
+
+    def _answer(self, asked: _Asked, question: StateQuestion) -> CallReply:
+        match question:
+            case CountsQuery():
+                return asked.found([_counts(asked.view.counters())])
+            case HostsQuery():
+                return self._hosts(asked, question)
+            case HostQuery():
+                return asked.host(question)
+            case HostUrlsQuery():
+                return asked.host_urls(question)
+            case UrlQuery():
+                return asked.url(question)
+            case CapturesQuery():
+                return asked.captures(question)
+            case ContentQuery():
+                return asked.content(question)
+            case DeadLettersQuery():
+                return asked.letters(question)
+            case ActionsQuery():
+                return asked.actions(question)
+
+    def _hosts(self, asked: _Asked, query: HostsQuery) -> CallReply:
+        if query.sort not in ("name", *HOST_ORDERS):
+            return CallRefusal(
+                f"hosts are sorted by name, {', '.join(HOST_ORDERS)}, not by {query.sort!r}"
+            )
+        partition = asked.view.number
+        orders = self._orders.setdefault(partition, HostOrders())
+        if query.sort != "name" and not query.search:
+            self._wanted[partition] = asked.now
+            if not orders.is_complete or not self._is_tended:
+                budget = asked.budget.part(_FIRST_READING_S) if self._is_tended else asked.budget
+                orders.read_on(asked.view, budget, asked.now)
+        lister = HostLister(asked.reader, asked.view, asked.saved, asked.budget, asked.now)
+        page = lister.list_hosts(query, orders)
+        return msgspec.structs.replace(
+            asked.found(page.rows, page.cursor, page.is_partial),
+            ordered_at=page.ordered_at,
+            is_cut=page.is_cut,
+        )
+
+    def unread(self) -> list[int]:
+        """Partitions whose hosts should be read again, because an order was asked for lately."""
+        now = self._now()
+        return [
+            number
+            for number, asked_at in self._wanted.items()
+            if now - asked_at < _WANTED_S and self._orders[number].is_stale(now)
+        ]
+
+    def is_new(self, partitions: Sequence[int]) -> bool:
+        """Whether the hosts of one of these were never read to the end, so somebody waits."""
+        return any(not self._orders[number].is_complete for number in partitions)
+
+    def read_orders(self, source: CrawlView, partition: int, budget: TimeBudget) -> None:
+        """Continue reading the hosts of a partition for its orders."""
+        with CrawlReader(source).partition_view(partition) as view:
+            self._orders[partition].read_on(view, budget, self._now())
+
+    def __repr__(self) -> str:
+        return f"<StateAnswers {self._orders}>"
+
+
+def answer_question(
+    source: CrawlView,
+    partition: int,
+    question: StateQuestion,
+    budget_s: float = DEFAULT_BUDGET_S,
+) -> CallReply:
+    """The answer to a single question; orders of hosts are read for it alone."""
+    return StateAnswers().answer(source, partition, question, TimeBudget(budget_s))
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """One question's view of its partition."""
+
+    reader: CrawlReader
+    view: TableView
+    saved: SavedSettings
+    budget: TimeBudget
+    now: float
+
+    def found(
+        self, rows: list[dict[str, Any]], cursor: str = "", is_partial: bool = False
+    ) -> Found:
+        return Found(msgspec.json.encode(rows), cursor, self.reader.last_commit, is_partial)
+
+    def host(self, query: HostQuery) -> Found:
+        name = query.host.strip().lower()
+        host8 = hash8(name)
+        record = self.view.host_record(host8)
+        if record is None:
+            return self.found([])
+        entry = HostEntry(self.view.number, host8, record)
+        row = whole_host(self.reader, self.view, entry, self.saved, self.now)
+        row["decisions"], row["fetches"], is_partial = [], [], False
+        try:
+            row["decisions"] = decisions_about(self.view, name)
+            row["fetches"] = last_fetches(self.reader, self.view, entry)
+        except OutOfTime:
+            is_partial = True
+        return self.found([row], is_partial=is_partial)
+
+    def host_urls(self, query: HostUrlsQuery) -> Found:
+        state = state_named(query.state)
+        if query.state and state is None:
+            raise ValueError(f"{query.state!r} is no state of a URL")
+        rows: list[dict[str, Any]] = []
+        cursor = ""
+        name = query.host.strip().lower()
+        try:
+            for mark, entry in urls_of_host(self.view, name, state, query.after):
+                cursor = mark
+                if entry is None:
+                    continue
+                rows.append(url_row(self.reader, entry, self.now) | {"order": mark, "cursor": mark})
+                if len(rows) >= min(query.most, MOST_ROWS):
+                    return self.found(rows, cursor)
+        except OutOfTime:
+            return self.found(rows, cursor, is_partial=True)
+        return self.found(rows)
+
+    def url(self, query: UrlQuery) -> Found:
+        finder = UrlFinder(self.reader, self.view, self.saved)
+        try:
+            entry = finder.find(query.url, query.after)
+        except OutOfTime:
+            return self.found([], finder.position, is_partial=True)
+        except InvalidUrl:
+            entry = None  # the explanation says what is wrong with it
+        row: dict[str, Any] = {"record": url_row(self.reader, entry, self.now)} if entry else {}
+        if entry is None and finder.is_hash(query.url):
+            return self.found([])
+        try:
+            asked = entry.url if entry else query.url
+            row |= explained_url(self.reader, self.saved, asked, self.now)
+        except OutOfTime:
+            row |= {
+                "asked": query.url,
+                "url": entry.url if entry else query.url,
+                "verdict": entry.state.label if entry else "unknown",
+                "headline": "Explaining it takes longer than a running crawl may be kept busy:"
+                " run `lycosa explain`.",
+                "facts": {},
+                "texts": {},
+            }
+            return self.found([row], is_partial=True)
+        return self.found([row])
+
+    def captures(self, query: CapturesQuery) -> Found:
+        finder = UrlFinder(self.reader, self.view, self.saved)
+        try:
+            entry = finder.find(query.url)
+            if entry is None:
+                return self.found([])
+            captures = captures_of(self.reader, entry, self.budget)
+        except OutOfTime:
+            return self.found([], is_partial=True)
+        rows = [each.to_row(entry) for each in captures if each.mark > query.after]
+        most = max(min(query.most, MOST_ROWS), 1)
+        cursor = rows[most - 1]["cursor"] if len(rows) > most else ""
+        return self.found(rows[:most], cursor)
+
+    def content(self, query: ContentQuery) -> CallReply:
+        finder = UrlFinder(self.reader, self.view, self.saved)
+        try:
+            entry = finder.find(query.url)
+            captures = captures_of(self.reader, entry, self.budget) if entry else []
+        except OutOfTime:
+            return CallRefusal("finding this capture takes too long; give its URL or id")
+        capture = capture_at(captures, query.at)
+        self.budget.release()
+        content = content_of(self.reader, capture) if capture else None
+        if entry is None or capture is None or content is None:
+            return ContentFound(b"{}")
+        about = capture.to_row(entry) | {
+            "recordId": content.record_id,
+            "headers": content.headers.decode("latin-1"),
+            "reason": content.reason,
+        }
+        piece = content.body[query.offset : query.offset + query.most_bytes]
+        return ContentFound(
+            msgspec.json.encode(about), piece, len(content.body), content.media_type
+        )
+
+    def letters(self, query: DeadLettersQuery) -> Found:
+        rows: list[dict[str, Any]] = []
+        lister = LetterLister(self.view, query)
+        try:
+            for row in lister.letters():
+                rows.append(row)
+                if len(rows) >= min(query.most, MOST_ROWS):
+                    return self.found(rows, lister.position)
+        except OutOfTime:
+            return self.found(rows, lister.position, is_partial=True)
+        return self.found(rows)
+
+    def actions(self, query: ActionsQuery) -> Found:
+        rows: list[dict[str, Any]] = []
+        cursor = query.after
+        try:
+            for row in decisions_behind(self.view, query.after):
+                rows.append(row)
+                cursor = row["cursor"]
+                if len(rows) >= min(query.most, MOST_ROWS):
+                    return self.found(rows, cursor)
+        except OutOfTime:
+            return self.found(rows, cursor, is_partial=True)
+        return self.found(rows)
+
+
+def _counts(counters: Counters) -> dict[str, Any]:
+    """The counters of a partition with the names of ``lycosa status --json``."""
+    return {
+        "discovered": counters.discovered,
+        "states": {state.label: counters.count_in(state) for state in UrlState},
+        "captures": counters.captures,
+        "pages": counters.pages,
+        "requests": counters.requests,
+        "body_bytes": counters.body_bytes,
+        "reasons": {Reason(number).label: n for number, n in counters.reasons.items() if number},
+        "refusals": {Reason(number).label: n for number, n in counters.rule_refusals.items()},
+        "hosts": counters.hosts,
+        "hosts_by_state": {
+            HostState.PARKED.label: counters.hosts_parked,
+            HostState.RETIRED.label: counters.hosts_retired,
+            "asleep": counters.hosts_asleep,
+        },
+    }
+
+
+def _refusal(question: StateQuestion, error: Exception) -> str:
+    if isinstance(error, InvalidUrl):
+        return f"this is not a URL that can be crawled: {error.detail}"
+    if isinstance(error, KeyError) and isinstance(question, HostsQuery):
+        states = ", ".join(state.label for state in HostState)
+        return f"{question.state!r} is no state of a host; these are: {states}"
+    return f"the question cannot be answered: {error}"

@@ -1,0 +1,87 @@
+"""The present dead letters of one partition, newest first.
+
+Dead letters are numbered, so the newest are found without reading the others: the rows are read
+backwards in blocks. A row stays when its URL is queued again, so each is compared with the URL's
+record and with the operators' decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from lycosa.calls import DeadLettersQuery
+from lycosa.frontier.dead_letters import LetterRow, decisions_of, decode_letter, number_of
+from lycosa.inspect.reader import TableView
+from lycosa.kv.records import letter_key, meta_key
+from lycosa.model.completed import UrlState
+from lycosa.urls.identity import hash8, join_url
+
+_LAST = meta_key("dead_letters")
+_BLOCK = 64
+_LATEST_US = (1 << 62) - 1
+
+
+class LetterLister:
+    """Lists dead letters for one question; ``position`` is the cursor behind the last one read."""
+
+    def __init__(self, view: TableView, query: DeadLettersQuery) -> None:
+        self._view, self._query = view, query
+        self._host8 = hash8(query.host.lower()) if query.host else b""
+        self._newer: set[bytes] = set()
+        self.position = query.after
+
+    def letters(self) -> Iterator[dict[str, Any]]:
+        """The letters that are meant, behind the cursor. May raise ``OutOfTime``."""
+        for number, letter in self._backwards():
+            mark = f"{_LATEST_US - letter.date_us:016x}{self._view.number:06x}{number:012x}"
+            is_newest = letter.url not in self._newer
+            self._newer.add(letter.url)
+            if mark <= self._query.after or not is_newest or not self._is_meant(letter):
+                continue
+            self.position = mark
+            row = self._row(number, letter)
+            if row is not None:
+                row.update(order=mark, cursor=mark)
+                yield row
+
+    def _backwards(self) -> Iterator[tuple[int, LetterRow]]:
+        value = self._view.get(_LAST)
+        last = int(msgspec.msgpack.decode(value)) if value is not None else 0
+        while last > 0:
+            first = max(last - _BLOCK + 1, 1)
+            block = list(self._view.scan(letter_key(first), letter_key(last + 1)))
+            for key, row in reversed(block):
+                yield number_of(key), decode_letter(row)
+            last = first - 1
+
+    def _is_meant(self, letter: LetterRow) -> bool:
+        reason = self._query.reason
+        return (not reason or letter.reason.label == reason) and (
+            not self._host8 or letter.url[:8] == self._host8
+        )
+
+    def _row(self, number: int, letter: LetterRow) -> dict[str, Any] | None:
+        """The row of a letter; ``None`` when its URL is no dead letter any more."""
+        host8, url8 = letter.url[:8], letter.url[8:]
+        record, host = self._view.url_record(host8, url8), self._view.host_record(host8)
+        if record is None or host is None or record.state is not UrlState.FAILED:
+            return None
+        decisions = decisions_of(self._view.get, letter.url)
+        if any(each.number >= number for each in decisions):
+            return None
+        return {
+            "url": join_url("https" if record.secure else "http", host.host, record.target),
+            "id": letter.url.hex(),
+            "urlHash": url8.hex(),
+            "host": host.host,
+            "partition": self._view.number,
+            "number": number,
+            "reason": letter.reason.label,
+            "meaning": letter.reason.meaning,
+            "detail": letter.detail,
+            "tries": letter.tries,
+            "date": letter.date_us / 1e6,
+        }

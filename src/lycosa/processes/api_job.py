@@ -1,0 +1,69 @@
+"""What a process that serves the HTTP interface of a crawl is told when it starts.
+
+No secret is in it: the process reads the tokens from the file or the environment itself.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ApiLimits(msgspec.Struct, frozen=True):
+    """Bounds on what clients can take.
+
+    ``connections`` may be open at the same time. One client may make ``rate`` requests a second,
+    and ``rate`` times ``burst_s`` at once. A request has at most ``header_bytes`` and
+    ``body_bytes`` and arrives within ``request_s``; an answer is read within ``answer_s`` without
+    progress. ``polls`` long polls and ``listeners`` of events wait at the same time. Of calls to
+    the crawl ``calls`` are under way, and ``waiting_calls`` more wait.
+    """
+
+    connections: int = 500
+    rate: float = 100.0
+    burst_s: float = 3.0
+    header_bytes: int = 16_384
+    body_bytes: int = 16_000_000
+    request_s: float = 15.0
+    answer_s: float = 30.0
+    polls: int = 100
+    listeners: int = 50
+    calls: int = 16
+    waiting_calls: int = 200
+
+
+class ApiSettings(msgspec.Struct, frozen=True):
+    """How an operator wants the interface.
+
+    ``address`` is where it listens, ``HOST:PORT``. ``token_file`` has the tokens (empty = those of
+    the environment, or none). ``certificate`` and ``key`` are PEM files. With ``is_behind_proxy`` a
+    proxy on the way provides TLS.
+    """
+
+    address: str
+    token_file: str = ""
+    certificate: str = ""
+    key: str = ""
+    is_behind_proxy: bool = False
+    limits: ApiLimits = ApiLimits()
+
+
+class ApiJob(msgspec.Struct, frozen=True):
+    """The crawl to serve.
+
+    ``listener`` is the number of the inherited socket that listens. On one machine ``folder`` is
+    the crawl folder and ``sockets`` the folder of the sockets of coordinator and workers; on a
+    cluster ``cluster_file`` is the path of cluster.toml.
+    """
+
+    settings: ApiSettings
+    listener: int
+    folder: str = ""
+    sockets: str = ""
+    cluster_file: str = ""
+
+
+encode_api_job = msgspec.json.Encoder().encode
+decode_api_job = msgspec.json.Decoder(ApiJob).decode
+
+COORDINATOR_SOCKET = "coordinator"
+"""The name of the coordinator's socket in the folder of sockets."""

@@ -1,0 +1,151 @@
+"""Keeps the process of the HTTP interface running beside a crawl, which never waits for it.
+
+The listening socket belongs to this process, so clients find the same port after the other one was
+started again, and an address in use is reported before the crawl starts. The other process tells
+every second that it lives. One that is silent for too long is killed; one that died is started
+again after a pause. It ends when this process does, because its end of the socket pair closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from lycosa.config.sources import SettingsError
+from lycosa.network import split_address
+from lycosa.network.errors import RefusedConnection
+from lycosa.processes.api_job import ApiJob, encode_api_job
+from lycosa.processes.worker_handle import WorkerSilence, reap
+
+_MODULE = "lycosa.api.process"
+_LOOK_S = 1.0
+_SILENT_LOOKS = 15  # in a row
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_STEADY_S = 60.0  # a process that lived so long is started again at once
+_BACKLOG = 512
+
+
+class ApiListener:
+    """A socket that listens at an address; ``url`` is where a browser finds it."""
+
+    def __init__(self, address: str, has_tls: bool) -> None:
+        try:
+            host, port = split_address(address)
+            family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        except (RefusedConnection, OSError) as error:
+            raise SettingsError([f"--api {address}: {error}; give HOST:PORT"]) from error
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind(where)
+            self.socket.listen(_BACKLOG)
+        except OSError as error:
+            self.socket.close()
+            raise SettingsError(
+                [f"--api {address}: cannot listen there: {error.strerror}; give another HOST:PORT"]
+            ) from error
+        self.host, self.port = host, self.socket.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if has_tls else 'http'}://{shown}:{self.port}/"
+        self.is_loopback = ipaddress.ip_address(str(where[0]).partition("%")[0]).is_loopback
+
+    def __repr__(self) -> str:
+        return f"<ApiListener {self.url}>"
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class ApiKeeper:
+    """Runs the process for ``job``; ``tell`` gets lines for the operator."""
+
+    def __init__(self, job: ApiJob, listener: ApiListener, tell: Callable[[str], None]) -> None:
+        number = listener.socket.fileno()
+        self._job = msgspec.structs.replace(job, listener=number)
+        self._listener, self._tell = listener, tell
+        self._keeping: asyncio.Task[None] | None = None
+        self.pid = 0
+
+    def __repr__(self) -> str:
+        return f"<ApiKeeper {self._listener!r} pid={self.pid}>"
+
+    def start(self) -> None:
+        """Start the process, and again whenever it ends."""
+        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    async def close(self) -> None:
+        """End the process and stop listening."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        self._listener.close()
+
+    async def _keep(self) -> None:
+        loop, pause_s = asyncio.get_running_loop(), 0.0
+        while True:
+            began = loop.time()
+            try:
+                why = await self._run_once()
+            except OSError as error:  # the system has no process or memory to give
+                why = f"cannot be started: {error.strerror or error}"
+            if loop.time() - began >= _STEADY_S:
+                pause_s = 0.0
+            self._tell(
+                f"the process of the API {why}; it is started again, and the crawl continues"
+            )
+            pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s)
+
+    async def _run_once(self) -> str:
+        """Run one process to its end; how it ended. It is killed when this is cancelled."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process = self._spawn(theirs)
+            theirs.close()
+            self.pid = process.pid
+            try:
+                ours.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_sendall(ours, encode_api_job(self._job) + b"\n")
+                why = await self._listen(ours)
+            except OSError as error:
+                why = f"was lost ({error.strerror or error})"
+            except BaseException:
+                process.kill()  # it has nothing to lose
+                raise
+            finally:
+                ours.close()
+                await reap(process)
+                self.pid = 0
+            code = process.returncode or 0
+            return why or (f"died by signal {-code}" if code < 0 else f"ended with code {code}")
+
+    def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", _MODULE, str(theirs.fileno())],
+            pass_fds=[theirs.fileno(), self._listener.socket.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    async def _listen(self, ours: socket.socket) -> str:
+        """Wait for the end of the process; empty text, or why it is killed."""
+        loop, silence = asyncio.get_running_loop(), WorkerSilence(_SILENT_LOOKS)
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    if not await loop.sock_recv(ours, 64):
+                        return ""
+                    silence.note_heard()
+                    continue
+            if silence.is_too_long():
+                os.kill(self.pid, 9)
+                return f"did not answer for {_SILENT_LOOKS * _LOOK_S:.0f} s and was killed"

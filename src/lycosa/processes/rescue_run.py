@@ -1,0 +1,231 @@
+"""Continues a crawl on many machines whose topics are lost, from its object storage.
+
+    nothing of the log is left -> ``rescue.json`` -> survey of all shards -> each shard made and its
+    first snapshot saved -> topics made -> the log of each shard begun -> report
+
+``rescue.json`` says which commit the first snapshot of each shard is named after. So a rescue that
+was killed, on any machine, continues: shards whose first snapshot is there are not made again, and
+logs that were begun stay. No worker can begin a shard before its new log names the new snapshot:
+its log is missing, or older than every snapshot. When everything is done the object moves to
+``rescues/``, with the report. Crawl time, which only commits have, continues with the present wall
+time, or with the newest capture if that is later.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from lycosa.commit import Mark
+from lycosa.kafka import (
+    Finding,
+    FirstCommit,
+    KafkaClient,
+    Topics,
+    begin_log,
+    check_topics,
+    make_topics,
+    what_remains,
+)
+from lycosa.objects.errors import ObjectExists, ObjectMissing
+from lycosa.objects.port import ObjectStore
+from lycosa.processes.rescue_survey import (
+    RescuePlace,
+    ShardRemains,
+    newest_mark,
+    point_of_view,
+    survey_shard,
+)
+from lycosa.processes.rescued_shard import RescuedShard, ShardRescue
+from lycosa.shard.object_snapshots import snapshot_key
+from lycosa.system.wire import UNREADABLE
+
+RESCUE_NAME = "rescue.json"
+_FORMAT = 1
+_T = TypeVar("_T")
+
+
+class RescueRefused(Exception):
+    """The crawl cannot be rescued as things are; the message says why and what to do."""
+
+
+class RescueState(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of ``rescue.json``.
+
+    ``began`` is seconds since 1970, ``host`` the machine. ``marks`` are the commits that the first
+    snapshots are named after, ``[term, sequence]`` by shard. ``shards`` are those that are made.
+    """
+
+    id: str
+    began: float
+    host: str
+    marks: dict[int, Mark]
+    shards: dict[int, RescuedShard] = {}
+    format: int = _FORMAT
+
+
+class RescueReport(msgspec.Struct, frozen=True):
+    """The result; ``topics`` were made. ``is_again``: an earlier rescue was continued."""
+
+    state: RescueState
+    topics: list[str]
+    findings: list[Finding]
+    is_again: bool
+    is_dry: bool
+
+
+class Rescue:
+    """One run. ``tell`` is called with lines for the operator, ``progress`` with what is done now.
+
+    ``wall`` is the wall clock.
+    """
+
+    def __init__(
+        self,
+        place: RescuePlace,
+        client: KafkaClient,
+        topics: Topics,
+        tell: Callable[[str], None],
+        progress: Callable[[str], None] = lambda text: None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._place, self._client, self._topics = place, client, topics
+        self._tell, self._progress, self._wall = tell, progress, wall
+        self._crawl = place.crawl.manifest.crawl
+
+    def __repr__(self) -> str:
+        return f"<Rescue {self._topics.name}>"
+
+    async def run(self, is_dry: bool = False) -> RescueReport:
+        """Rescue the crawl; with ``is_dry`` change nothing outside the local folder.
+
+        Raises ``RescueRefused``, ``KafkaAway``, ``NotStored``, ``ObjectError``, ``OSError`` or the
+        errors of damaged files.
+        """
+        place, known = self._place, read_rescue(self._place.store)
+        self._refuse_remains(known.marks if known else {})
+        state = known or self._planned()
+        if not is_dry and known is None:
+            state = _created(place.store, state)
+        if known is not None:
+            self._tell(f"continuing the rescue that began at {known.host}")
+        remains = self._survey(state)
+        places = frozenset[str]().union(*(each.places for each in remains.values()))
+        for shard in place.shards:
+            if shard not in state.shards:
+                made = await self._make(shard, remains, places, state.marks[shard], is_dry)
+                state = msgspec.structs.replace(state, shards={**state.shards, shard: made})
+                if not is_dry:
+                    place.store.put(RESCUE_NAME, msgspec.json.encode(state))
+            shutil.rmtree(place.folder(shard), ignore_errors=True)
+        made_topics, findings = ([], []) if is_dry else self._begin_logs(state)
+        return RescueReport(state, made_topics, findings, known is not None, is_dry)
+
+    def _refuse_remains(self, begun: Mapping[int, Mark]) -> None:
+        left = what_remains(self._client, self._topics, self._crawl, begun, self._progress)
+        if left:
+            name, addresses = self._topics.name, self._client.addresses
+            raise RescueRefused(
+                "\n".join(
+                    [
+                        "the topics still have a log of this crawl; a rescue is for lost topics:",
+                        *(f"  {line}" for line in left),
+                        "If the log is whole, `lycosa serve` and `lycosa node` continue the crawl;"
+                        " `lycosa audit --cluster FILE` tells. If it is damaged, give it up: end"
+                        " all nodes and the coordinator, delete the topics, and repeat this"
+                        " command:",
+                        f"  kafka-topics.sh --bootstrap-server {addresses} --delete --topic"
+                        f" '{name}\\.(changelog|inbox)'",
+                    ]
+                )
+            )
+
+    def _planned(self) -> RescueState:
+        marks = {shard: newest_mark(self._place, shard) for shard in self._place.shards}
+        host = socket.gethostname()
+        return RescueState(id=str(uuid.uuid4()), began=self._wall(), host=host, marks=marks)
+
+    def _survey(self, state: RescueState) -> dict[int, ShardRemains]:
+        found = {}
+        for shard in self._place.shards:
+            self._progress(f"shard {shard}: reading its newest snapshot")
+            found[shard] = survey_shard(self._place, shard, state.marks[shard])
+        return found
+
+    async def _make(
+        self,
+        shard: int,
+        remains: Mapping[int, ShardRemains],
+        places: frozenset[str],
+        mark: Mark,
+        is_dry: bool,
+    ) -> RescuedShard:
+        def show(number: int) -> None:
+            self._progress(f"shard {shard}: {number} captures read")
+
+        view, _ = point_of_view(self._place, shard, remains)
+        rescue = ShardRescue(self._place, remains[shard], view, places, mark, show)
+        return await rescue.run(is_dry)
+
+    def _begin_logs(self, state: RescueState) -> tuple[list[str], list[Finding]]:
+        """Make the topics, and begin the logs behind the first snapshots."""
+        made = make_topics(self._client, self._topics)
+        findings = check_topics(self._client, self._topics)
+        if wrong := [each for each in findings if not each.is_warning]:
+            raise RescueRefused(
+                "\n".join(
+                    [
+                        "the shards are made, but the topics are not as the crawl needs them;"
+                        " correct them and repeat this command:",
+                        *(f"  {each.what}\n    {each.fix}" for each in wrong),
+                    ]
+                )
+            )
+        wall = self._wall()
+        for shard, mark in state.marks.items():
+            self._progress(f"shard {shard}: beginning its log")
+            self._check_snapshot(shard, mark)
+            first = FirstCommit(shard, mark, wall, max(wall, state.shards[shard].time))
+            begin_log(self._client, self._topics, self._crawl, first, self._progress)
+        store = self._place.store
+        store.put(f"rescues/{state.began:.0f}-{state.id}.json", msgspec.json.encode(state))
+        store.delete([RESCUE_NAME])
+        return made, findings
+
+    def _check_snapshot(self, shard: int, mark: Mark) -> None:
+        if self._place.store.find(key := snapshot_key(shard, mark)) is None:
+            raise RescueRefused(
+                f"{key}, the first snapshot of shard {shard}, has vanished from the object storage;"
+                f" delete {RESCUE_NAME} there and repeat this command"
+            )
+
+
+def read_rescue(store: ObjectStore) -> RescueState | None:
+    """The rescue that is not complete yet, if there is one. Raises ``RescueRefused``."""
+    try:
+        state = msgspec.json.decode(store.get(RESCUE_NAME), type=RescueState)
+    except ObjectMissing:
+        return None
+    except UNREADABLE as error:
+        raise RescueRefused(
+            f"{RESCUE_NAME} in the object storage cannot be read ({error}); it may be from a newer"
+            " program. Without it, the rescue begins again: delete it"
+        ) from error
+    if state.format > _FORMAT:
+        raise RescueRefused(f"{RESCUE_NAME} in the object storage is from a newer program")
+    return state
+
+
+def _created(store: ObjectStore, state: RescueState) -> RescueState:
+    """The state, or that of a rescue that was begun in the same moment."""
+    try:
+        store.create(RESCUE_NAME, msgspec.json.encode(state))
+    except ObjectExists:
+        return read_rescue(store) or state
+    return state

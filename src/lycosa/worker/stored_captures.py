@@ -1,0 +1,431 @@
+"""Enters captures that are stored but not in the state, from the rows of their journal.
+
+A shard whose log was lost begins with an older snapshot. The captures behind it are in segments.
+Each is entered as its first fetch was: its URL is leased, the lease ends with what the row says,
+its content is filed, and its links are handed in. So the URL is not requested again, and what it
+led to is found again. A page whose row has no links, because links are not stored or it is a
+sitemap, is read from its record and parsed again. A robots.txt is read from its record, and counts
+from the time at which it was fetched.
+
+What is in no row stays unknown: requests without a capture, and what a host asked for in between.
+"""
+
+from __future__ import annotations
+
+from base64 import b32decode
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from lycosa.config.sections import Config
+from lycosa.frontier.back_queue import QueueEntry
+from lycosa.frontier.chosen_leases import lease_chosen
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES, UnparsedBody
+from lycosa.frontier.visit_state import VisitState
+from lycosa.model.capture import Original
+from lycosa.model.completed import Completed, History, UrlState
+from lycosa.model.dead_letter import DeadLetter
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.fetched import Fetched, FetchKind
+from lycosa.model.parsed import Directives, Link, Parsed
+from lycosa.politeness.delay import longest_delay
+from lycosa.ports import Offload
+from lycosa.reasons import Reason
+from lycosa.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
+from lycosa.schedule.refetch import next_interval
+from lycosa.store import layout
+from lycosa.store.port import Segments
+from lycosa.store.reading import RecordError
+from lycosa.store.rows import JournalRow
+from lycosa.urls.identity import InvalidUrl, hash8, host_of, robots_url
+from lycosa.worker.robots import Learned
+from lycosa.worker.robots_reader import RobotsReader
+from lycosa.worker.stages import Stages
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_WITH_HINTS = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
+_NOT_PARSED = INTERNAL_FAILURES | PARSER_FAILURES
+_NOTHING = History()
+
+
+class EnteredCaptures(msgspec.Struct):
+    """What was entered.
+
+    ``captures`` of pages, ``links`` that were handed in, also of captures that were known;
+    ``parsed`` pages whose links were read from their record, ``unparsed`` ones whose record could
+    not be read or parsed; ``robots`` files.
+    """
+
+    captures: int = 0
+    links: int = 0
+    parsed: int = 0
+    unparsed: int = 0
+    robots: int = 0
+
+
+class StoredCaptures:
+    """Enters captures of one shard, which has one partition. ``entered`` counts them.
+
+    ``spread`` takes a seed whose place all other shards must know.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        partition: Partition,
+        config: Config,
+        segments: Segments,
+        offload: Offload,
+        spread: Callable[[str], None],
+    ) -> None:
+        self._stages, self._partition, self._config = stages, partition, config
+        self._segments, self._offload, self._spread = segments, offload, spread
+        self._robots = RobotsReader(config.robots, config.agent.product, offload)
+        self._wait_s = longest_delay(config.politeness)
+        self.entered = EnteredCaptures()
+        self.newest = 0.0
+        """The wall time at which the last capture ended."""
+
+    def __repr__(self) -> str:
+        return f"<StoredCaptures {self.entered}>"
+
+    def is_known(self, row: JournalRow) -> bool:
+        """Whether the state has the capture of a page, or a later one of its URL."""
+        record = self._partition.find_record(hash8(host_of(row.url)), hash8(row.url))
+        history = record.history if record is not None else None
+        return history is not None and history.fetches >= row.fetch_number
+
+    async def enter_rows(self, rows: Sequence[JournalRow]) -> None:
+        """Enter captures that are not in the state, at most one of each page.
+
+        They are in the order in which they were committed.
+        """
+        leases = self._leases([row for row in rows if row.kind is not FetchKind.ROBOTS])
+        for row in rows:
+            if row.kind is FetchKind.ROBOTS:
+                await self._enter_robots(row)
+            elif (lease := leases.get(hash8(row.url))) is not None:
+                await self._enter_page(row, lease)
+
+    async def hand_in_again(self, row: JournalRow) -> None:
+        """Hand in the links and the content of a page that is in the state.
+
+        Other shards may have lost the parcels that were made of them.
+        """
+        partition, key = self._partition, hash8(host_of(row.url))
+        record, host = partition.find_record(key, hash8(row.url)), partition.visits.find_host(key)
+        if record is None or host is None:
+            return
+        lease = Lease(host, QueueEntry(0, 0, hash8(row.url), 0), record)
+        counters, refused = partition.counters.rule_refusals, host.record.refused
+        partition.counters.rule_refusals = dict(counters)
+        outcome, target = self._judged(row, lease, record.history or _NOTHING)
+        self._file_content(row)
+        await self._hand_in(row, lease, outcome, target)
+        partition.counters.rule_refusals, host.record.refused = counters, refused
+
+    # -- pages
+
+    def _leases(self, rows: Sequence[JournalRow]) -> dict[bytes, Lease]:
+        """A lease for each page, by ``url8``; a URL that is not known becomes known."""
+        partition, leases = self._partition, dict[bytes, Lease]()
+        found = [_found(row) for row in rows]
+        unknown = [each for each in found if self._record(each) is None]
+        for each in unknown:
+            if each.kind is LinkKind.SEED:
+                self._stages.intake.take_seed(each.url)
+                self._spread(each.url)
+        self._stages.intake.receive_urls(partition, unknown)
+        # over the limit of sitemaps; it was fetched all the same
+        left_out = [each for each in unknown if self._record(each) is None]
+        partition.discover_urls(left_out, self.newest)
+        by_host: dict[bytes, list[bytes]] = {}
+        for each in found:
+            by_host.setdefault(each.host8, []).append(each.url8)
+        for host8, chosen in by_host.items():
+            host = partition.visits.find_host(host8)
+            if host is not None:
+                leases |= lease_chosen(partition, host, chosen)
+        return leases
+
+    def _record(self, found: Discovered) -> object:
+        return self._partition.find_record(found.host8, found.url8)
+
+    async def _enter_page(self, row: JournalRow, lease: Lease) -> None:
+        partition, host, intake = self._partition, lease.host, self._stages.intake
+        old = lease.record.history or _NOTHING
+        outcome, target = self._judged(row, lease, old)
+        is_page = row.status == 200 and row.media_type_detected in _HTML
+        partition.note_capture(
+            host,
+            body_bytes=row.body_bytes,
+            duration_s=row.duration_s,
+            is_page=is_page,
+            is_capture=True,
+        )
+        intake.note_usage(partition, host.name, _answer(row), is_capture=True)
+        done = self._completed(row, lease, outcome, target)
+        if done.state is UrlState.FAILED:
+            tries, wall = lease.record.tries + 1, _end(row)
+            letter = DeadLetter(lease.url, done.reason, done.detail, tries, wall)
+            partition.dead_letters.add(done.host8 + done.url8, letter)
+        partition.complete_lease(lease, done)
+        self._file_content(row)
+        await self._hand_in(row, lease, outcome, target)
+        self._let_rest(host, row)
+        self.entered.captures += 1
+
+    def _judged(self, row: JournalRow, lease: Lease, old: History) -> tuple[FetchOutcome, str]:
+        """What the answer meant, and the target of a redirect. An answer that was stored was the
+        last one that its URL got, so it did not ask for a retry.
+        """
+        outcome = judge_answer(
+            _answer(row),
+            tries=self._config.retry.tries,
+            conditional=bool(old.etag or old.last_modified),
+            section=self._config.retry,
+        )
+        if outcome.meaning is not Meaning.REDIRECTED:
+            return outcome, ""
+        if lease.record.hops >= self._config.scope.max_hops:
+            return FetchOutcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS), ""
+        try:
+            return outcome, self._stages.intake.canonical(row.location, row.url)
+        except InvalidUrl:
+            return FetchOutcome(Meaning.FAILED, Reason.BAD_REDIRECT), ""
+
+    def _completed(
+        self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
+    ) -> Completed:
+        """The end of the lease as ``CaptureBuilder`` made it."""
+        history = history_of(row, lease.record.history, outcome, target)
+        is_failed, section = outcome.meaning is Meaning.FAILED, self._config.refetch
+        old = lease.record.history or _NOTHING
+        interval = (
+            0.0
+            if is_failed
+            else next_interval(
+                section,
+                old.interval_s,
+                changed=_has_changed(row, old, outcome),
+                is_first=old.fetches == 0,
+            )
+        )
+        state, reason = _state(row, outcome)
+        return Completed(
+            lease.host.host8,
+            lease.entry.url8,
+            row.fetch_number,
+            state,
+            reason,
+            row.detail or (f"status {row.status}" if is_failed else ""),
+            int(_end(row) + interval) if interval else 0,
+            msgspec.structs.replace(history, interval_s=int(interval)),
+        )
+
+    def _file_content(self, row: JournalRow) -> None:
+        """File the digest and the fingerprint at their owners. Repeating it changes nothing."""
+        if row.original is None and row.status == 200:
+            self._stages.duplicates.remember_capture(
+                _digest(row),
+                row.simhash,
+                Original(row.url, row.date_us, row.record_id),
+                is_near=row.near_duplicate_of is not None,
+            )
+
+    async def _hand_in(
+        self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
+    ) -> None:
+        if target:
+            self._stages.intake.take_redirect(lease, target)
+            self.entered.links += 1
+        elif outcome.meaning is Meaning.FETCHED:
+            parsed = await self._parsed(row, lease)
+            self._stages.intake.take_outlinks(lease, parsed)
+            self.entered.links += len(parsed.links)
+
+    async def _parsed(self, row: JournalRow, lease: Lease) -> Parsed:
+        """The links of a page, from its row if that has all that counts."""
+        kinds = row.links.kinds
+        has_links = len(kinds) == row.outlinks and _WITH_HINTS.isdisjoint(kinds)
+        is_sitemap = self._stages.intake.is_sitemap(lease)
+        if (has_links and not is_sitemap) or row.parse_reason in _NOT_PARSED or not row.body_bytes:
+            return _parsed_of(row)
+        body = UnparsedBody(layout.warc_name(row.segment), row.offset, Reason.INTERNAL)
+        parsed = await self._stages.reparsing.parse_stored(lease, body)
+        if parsed is None or parsed.reason in _NOT_PARSED:
+            # the next owner of the shard tries it again
+            self._partition.unparsed.put(lease.host.host8 + lease.entry.url8, body)
+            self.entered.unparsed += 1
+            return Parsed()
+        self.entered.parsed += 1
+        return parsed
+
+    # -- robots.txt
+
+    async def _enter_robots(self, row: JournalRow) -> None:
+        """Keep what a file of the shard's own host says, unless a later one is known."""
+        host, secure = self._host_of(row), row.url.startswith("https:")
+        if host is None:
+            return
+        self._let_rest(host, row)
+        if row.status in REDIRECTS or row.url != robots_url(host.name, secure):
+            return
+        robots, partition, time = self._stages.robots, self._partition, _end(row)
+        known = await robots.load_origin(partition, host, secure)
+        if known is not None and known.record.fetched >= row.date_us / 1e6:
+            return
+        fetched = await self._robots_answer(row)
+        if fetched is None:
+            return
+        ready, stored = await self._robots.read_answer(
+            fetched, known.record if known else None, time
+        )
+        delay_s = max(ready.record.rules.crawl_delay_s, host.record.pace.crawl_delay_s)
+        learned = Learned(ready, stored, delay_s, fetched.reason)
+        robots.keep_learned(partition, host, secure, learned)
+        for _ in self._stages.intake.sitemap_steps(host, learned.sitemaps, row.url):
+            pass
+        self.entered.robots += 1
+
+    def _host_of(self, row: JournalRow) -> VisitState | None:
+        name = host_of(row.url)
+        if self._stages.intake.partition_of_host(name) != self._partition.number:
+            return None
+        return self._partition.meet_host(hash8(name), row.url)
+
+    async def _robots_answer(self, row: JournalRow) -> Fetched | None:
+        place = layout.warc_name(row.segment), row.offset
+        try:
+            record = await self._offload.run(lambda: self._segments.read_record(*place))
+        except (RecordError, OSError):
+            return None
+        return Fetched(
+            row.url,
+            row.reason,
+            row.detail,
+            row.status,
+            header_block=record.header_block,
+            body=record.body,
+            body_bytes=row.body_bytes,
+            truncated=row.truncated,
+        )
+
+    def _let_rest(self, host: VisitState, row: JournalRow) -> None:
+        """Let the host wait from this request on as long as it can have asked for at most."""
+        self.newest = max(self.newest, _end(row))
+        record, until = host.record, _end(row) + self._wait_s
+        record.next_at = max(record.next_at, until)
+        if record.rest_at >= 0:
+            record.rest_at = max(record.rest_at, until)
+        self._partition.visits.mark_changed(host)
+
+
+def history_of(
+    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str
+) -> History:
+    """What the record of a URL remembers of a capture, apart from the interval of refetches."""
+    old, original = before or _NOTHING, row.original
+    is_old, changed = outcome.meaning is Meaning.NOT_MODIFIED, _has_changed(row, old, outcome)
+    alike = original or row.near_duplicate_of
+    other = alike.url if alike is not None and alike.url != row.url else ""
+    return History(
+        fetches=row.fetch_number,
+        fetched_at=int(_end(row)),
+        status=old.status if is_old else row.status,
+        digest=_digest(row),
+        simhash=old.simhash if is_old else row.simhash,
+        etag=row.etag or (old.etag if is_old else ""),
+        last_modified=row.last_modified or (old.last_modified if is_old else ""),
+        changes=old.changes + (changed and old.fetches > 0),
+        date_us=original.date_us if original else row.date_us,
+        record_id=original.record_id if original else row.record_id,
+        segment=layout.warc_name(row.segment),
+        offset=row.offset,
+        redirect_to=target,
+        duplicate_of=old.duplicate_of if is_old else other,
+        is_same=original is not None and original.url != row.url,
+        forwards=0 if changed else old.forwards,
+    )
+
+
+def urls_of_rows(rows: Iterable[JournalRow]) -> set[str]:
+    """The URLs of the pages among rows."""
+    return {row.url for row in rows if row.kind is not FetchKind.ROBOTS}
+
+
+def _state(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reason]:
+    if outcome.meaning is Meaning.FAILED:
+        return UrlState.FAILED, outcome.reason
+    if outcome.meaning is Meaning.REDIRECTED:
+        return UrlState.REDIRECTED, Reason.REDIRECTED
+    if outcome.reason is Reason.NONE and row.parse_reason is not Reason.NONE:
+        return UrlState.FETCHED, row.parse_reason
+    if outcome.reason is Reason.NONE and row.original is not None and row.original.url != row.url:
+        return UrlState.FETCHED, Reason.DUPLICATE
+    if outcome.reason is Reason.NONE and row.near_duplicate_of is not None:
+        return UrlState.FETCHED, Reason.NEAR_DUPLICATE
+    return UrlState.FETCHED, outcome.reason
+
+
+def _has_changed(row: JournalRow, old: History, outcome: FetchOutcome) -> bool:
+    return outcome.meaning is not Meaning.NOT_MODIFIED and _digest(row) != old.digest
+
+
+def _found(row: JournalRow) -> Discovered:
+    """How the URL of a capture was found. The importance of the link is in no row."""
+    is_redirect = row.link_kind is LinkKind.REDIRECT
+    return Discovered(
+        row.url,
+        hash8(host_of(row.url)),
+        hash8(row.url),
+        row.link_kind,
+        row.depth,
+        row.via,
+        len(row.chain) if is_redirect else 0,
+        chain=row.chain[:-1] if is_redirect else (),
+    )
+
+
+def _answer(row: JournalRow) -> Fetched:
+    """The answer as far as its meaning depends on it."""
+    head = f"HTTP/1.1 {row.status}\r\n"
+    head += f"location: {row.location}\r\n" if row.location else ""
+    return Fetched(
+        row.url,
+        row.reason,
+        row.detail,
+        row.status,
+        header_block=f"{head}\r\n".encode("latin-1", "replace"),
+        body_bytes=row.body_bytes,
+        truncated=row.truncated,
+        started=row.date_us / 1e6,
+        duration_s=row.duration_s,
+    )
+
+
+def _parsed_of(row: JournalRow) -> Parsed:
+    links, nofollow = row.links, set(row.links.nofollow)
+    return Parsed(
+        media_type=row.media_type_detected,
+        simhash=row.simhash,
+        directives=Directives(row.noindex, row.nofollow, row.noarchive),
+        links=[
+            Link(url, hash8(host_of(url)), hash8(url), LinkKind(kind), anchor, at in nofollow)
+            for at, (url, kind, anchor) in enumerate(
+                zip(links.urls, links.kinds, links.anchors, strict=True)
+            )
+        ],
+        refused_links=row.refused_links,
+    )
+
+
+def _digest(row: JournalRow) -> bytes:
+    return b32decode(row.digest.removeprefix("sha1:")) if row.digest else b""
+
+
+def _end(row: JournalRow) -> float:
+    """Wall time at which the request ended."""
+    return row.date_us / 1e6 + row.duration_s
