@@ -22,10 +22,12 @@ class Seeds(msgspec.Struct, frozen=True, tag=True):
     """Seeds as the operator wrote them; ``SeedsTaken`` answers once they are committed.
 
     All workers get all seeds, because each needs the scope; the owner of a seed takes it.
+    ``importance`` is in [0, 1], as that of a link.
     """
 
     call: str
     raw: list[str]
+    importance: float = 1.0
 
 
 class NoMoreCalls(msgspec.Struct, frozen=True, tag=True):

@@ -24,10 +24,13 @@ _AT_ONCE_S = 1.0  # maximum age of a report
 
 
 class StatusFile:
-    """The file is replaced as a whole by the supervisor, and deleted at the end of the run."""
+    """The file is replaced as a whole by the supervisor, and deleted at the end of the run.
 
-    def __init__(self, folder: Path) -> None:
-        self._path = status_path(folder)
+    ``sockets`` is the folder of sockets at which other programs call the crawl.
+    """
+
+    def __init__(self, folder: Path, sockets: Path | None = None) -> None:
+        self._path, self._sockets = status_path(folder), str(sockets or "")
         self._next = 0.0
 
     def write(self, state: str, progress: Progress, workers: int, deaths: int) -> None:
@@ -41,6 +44,7 @@ class StatusFile:
             "state": state,
             "updated": time.time(),
             "pid": os.getpid(),
+            "sockets": self._sockets,
             "workers": workers,
             "deaths": deaths,
             "pages_per_s": round(rate, 2),

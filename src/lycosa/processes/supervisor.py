@@ -71,7 +71,7 @@ class CrawlOutcome(msgspec.Struct, frozen=True):
     duration_s: float
 
 
-class Hosting(msgspec.Struct, frozen=True):
+class RunRules(msgspec.Struct, frozen=True):
     """How a run is reached by other programs: its private folder of sockets.
 
     A run that ``is_endless`` waits for more requests when it has nothing to do.
@@ -97,7 +97,7 @@ class Supervisor:
     """Runs one session to its end.
 
     ``on_progress`` gets the sum of the workers' reports, ``on_note`` lines for the operator. Other
-    programs can call the coordinator (``CallerRunner``).
+    programs can call the coordinator (``CalledCoordinator``).
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Supervisor:
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_note: Callable[[str], None] = lambda _: None,
         uploads: Uploads | None = None,
-        hosting: Hosting | None = None,
+        hosting: RunRules | None = None,
     ) -> None:
         self._session = session
         self._workers = plan.workers
@@ -132,7 +132,7 @@ class Supervisor:
         self._waiting: deque[OutgoingMessage | ToCoordinator] = deque()
         self._is_handling = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._status = StatusFile(session.folder)
+        self._status = StatusFile(session.folder, hosting.sockets if hosting is not None else None)
         self._refused: list[tuple[str, str]] = []
         self._batches = 0
         self._own_calls: set[str] = set()
@@ -349,16 +349,16 @@ class Supervisor:
 
     @property
     def is_over(self) -> bool:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         return self._over.done()
 
     def status(self) -> ClusterStatus:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         status = self._coordinator.status(self._session.manifest.crawl, time.monotonic())
         return msgspec.structs.replace(status, progress=self._progress())
 
     def objection(self, message: CallerMessage) -> Refused | None:
-        """See ``CallerRunner``: a run that ends takes nothing new."""
+        """See ``CalledCoordinator``: a run that ends takes nothing new."""
         if isinstance(message, Drain | Move):
             return Refused("this crawl runs on one machine, so nothing can be moved")
         if self._coordinator.crawl_end and not isinstance(message, StopCrawl | NoMoreAsks):
@@ -366,7 +366,7 @@ class Supervisor:
         return None
 
     async def hear(self, sender: str, message: ToCoordinator) -> None:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         if isinstance(message, NoMoreAsks):
             self._say_no_more()
         else:

@@ -96,7 +96,7 @@ class Intake:
 
     # -- URLs that were found
 
-    def take_seed(self, raw: str) -> Refusal | None:
+    def take_seed(self, raw: str, importance: float = 1.0) -> Refusal | None:
         """Take a URL given by the operator; return why it is refused, or ``None``.
 
         A seed of another worker's partition only widens the scope here. All workers are given all
@@ -107,7 +107,8 @@ class Intake:
         self._join(url, owner or self._first)
         if owner is None:
             return None
-        found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
+        host8, url8 = hash8(host_of(url)), hash8(url)
+        found = Discovered(url, host8, url8, LinkKind.SEED, 0, importance=importance)
         refusal = self.admission.judge_url(found)
         if refusal is None:
             self._discover(owner, [found])
@@ -140,12 +141,12 @@ class Intake:
             self.recent.clear()  # links that were refused a moment ago may be in scope now
         return is_new
 
-    def take_seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
+    def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
         """Take seeds; return those that were refused, with the reason in words."""
         refused: list[tuple[str, str]] = []
         for raw in raws:
             try:
-                refusal = self.take_seed(raw)
+                refusal = self.take_seed(raw, importance)
             except InvalidUrl as error:
                 if _FIRST not in self._partitions:
                     continue  # of several workers, only the owner of the first partition reports it
