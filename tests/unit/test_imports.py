@@ -39,8 +39,8 @@ LAYERS = [
 LAYERS += [["__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, what the system
-# gives, and where files are that the disk does not have any more.
-STAGE_TOOLS = {"kv", "objects", "system"}
+# gives, where files are that the disk does not have any more, and the log.
+STAGE_TOOLS = {"kv", "objects", "system", "logs"}
 STAGE_PORTS = {"seen.port"}
 
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.

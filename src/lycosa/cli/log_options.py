@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from lycosa.logs.log import Log
+    from lycosa.logs.log import EventLog
 
 _LOG = "lycosa.log"
 _LEVELS = ("debug", "info", "warning", "error")
@@ -37,7 +37,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(_LEVELS),
             callback=_take,
             expose_value=False,
-            help="Log nothing that is less important [info].",
+            help="EventLog nothing that is less important [info].",
         ),
         click.option(
             "--log-format",
@@ -51,22 +51,22 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="FILE",
             callback=_take,
             expose_value=False,
-            help="Log events and each fetch to FILE (docs/logs.md).",
+            help="EventLog events and each fetch to FILE (docs/logs.md).",
         ),
     ):
         function = add(function)
     return function
 
 
-def program_log() -> Log:
+def program_log() -> EventLog:
     """The log of the command that runs, named after it; closed when the command ends."""
-    from lycosa.logs.log import Log, opened_log
+    from lycosa.logs.log import EventLog, opened_log
 
     context = click.get_current_context(silent=True)
     if context is None:
-        return Log(None, "lycosa")
+        return EventLog(None, "lycosa")
     root = context.find_root()
-    log: Log | None = root.meta.get(_LOG)
+    log: EventLog | None = root.meta.get(_LOG)
     if log is None:
         name = str(context.info_name)
         log = root.meta[_LOG] = opened_log("supervisor" if name == "crawl" else name)
@@ -80,7 +80,7 @@ def _take(context: click.Context, parameter: click.Parameter, value: str | None)
         return
     import msgspec
 
-    from lycosa.logs.log import VARIABLE, LogTarget, target_of
+    from lycosa.logs.log import VARIABLE, LogTarget, log_target
     from lycosa.logs.log_file import STDERR
     from lycosa.logs.records import LogLevel
 
@@ -98,7 +98,7 @@ def _take(context: click.Context, parameter: click.Parameter, value: str | None)
         mine = msgspec.structs.replace(mine, most_bytes=size, most_files=number)
     context.meta[VARIABLE] = mine
     os.environ[VARIABLE] = msgspec.json.encode(mine).decode()
-    assert target_of(os.environ) == mine
+    assert log_target(os.environ) == mine
 
 
 def _check_file(path: str) -> None:

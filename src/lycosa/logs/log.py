@@ -53,7 +53,7 @@ class LogTarget(msgspec.Struct, frozen=True):
     most_files: int = 5
 
 
-def target_of(environment: Mapping[str, str]) -> LogTarget | None:
+def log_target(environment: Mapping[str, str]) -> LogTarget | None:
     """The log of this process; ``None`` without one, or when the variable is damaged."""
     try:
         return msgspec.json.decode(environment.get(VARIABLE, ""), type=LogTarget)
@@ -61,7 +61,7 @@ def target_of(environment: Mapping[str, str]) -> LogTarget | None:
         return None
 
 
-class Log:
+class EventLog:
     """The log of one process, which is named ``process`` in the records.
 
     Without a target nothing is logged. ``close`` writes what is queued.
@@ -85,7 +85,7 @@ class Log:
             self._thread.start()
 
     def __repr__(self) -> str:
-        return f"<Log {self._target} queued={self._queue.qsize()} dropped={self.dropped}>"
+        return f"<EventLog {self._target} queued={self._queue.qsize()} dropped={self.dropped}>"
 
     @property
     def process(self) -> str:
@@ -114,7 +114,7 @@ class Log:
         host: str = "",
         values: Mapping[str, Any] | None = None,
     ) -> None:
-        """Log an event. Equal ones about one host are limited."""
+        """EventLog an event. Equal ones about one host are limited."""
         if self.writes(level):
             record = EventRecord(
                 time=shown_time(time.time()),
@@ -128,7 +128,7 @@ class Log:
             self._put(record, (event, host, message))
 
     def fetch(self, record: FetchRecord) -> None:
-        """Log an attempt. Failures of one host for one reason are limited."""
+        """EventLog an attempt. Failures of one host for one reason are limited."""
         is_failure = bool(record.reason)
         key = (record.event, record.host, record.reason) if is_failure else None
         self._put(record, key)
@@ -219,6 +219,6 @@ class Log:
         )
 
 
-def opened_log(process: str) -> Log:
+def opened_log(process: str) -> EventLog:
     """The log of this process by its environment."""
-    return Log(target_of(os.environ), process)
+    return EventLog(log_target(os.environ), process)

@@ -36,7 +36,7 @@ from lycosa.cluster.worker_messages import (
     encode_worker_message,
 )
 from lycosa.kv.rocks import SharedCache, opener_within
-from lycosa.logs.log import Log, opened_log
+from lycosa.logs.log import EventLog, opened_log
 from lycosa.logs.records import LogLevel
 from lycosa.model.end import End
 from lycosa.model.page import Page
@@ -73,7 +73,7 @@ class WorkerProcess:
     def __init__(self, stream: FrameStream) -> None:
         self._stream = stream
         self._telling: set[asyncio.Task[None]] = set()
-        self._log = Log(None, "worker")
+        self._log = EventLog(None, "worker")
 
     async def run(self) -> None:
         """Run until the job is done or the supervisor is gone."""
@@ -152,7 +152,7 @@ class WorkerProcess:
             meter.stop()
 
     def _watch_fetches(self, assembled: Assembled) -> None:
-        """Log each attempt, if there is a log."""
+        """EventLog each attempt, if there is a log."""
         log = self._log
         if log.writes(LogLevel.WARNING):
             assembled.sender.on_ended = FetchLog(log).note_attempt
@@ -212,7 +212,7 @@ class WorkerProcess:
             await asyncio.sleep(_PROGRESS_S)
 
     def _log_waits(self, before: str, now: str) -> str:
-        """Log when a wait for something outside begins or ends; returns ``now``."""
+        """EventLog when a wait for something outside begins or ends; returns ``now``."""
         if bool(before) is not bool(now):
             self._log.note(
                 LogLevel.WARNING if now else LogLevel.INFO,
@@ -222,7 +222,7 @@ class WorkerProcess:
         return now
 
     def _log_parser(self, before: int, health: ParserHealth) -> int:
-        """Log deaths of parse children; returns how many there were."""
+        """EventLog deaths of parse children; returns how many there were."""
         if health.deaths > before:
             died = f"{health.deaths - before} died; the document is tried again alone"
             self._log.note(LogLevel.WARNING, "parser_died", died)

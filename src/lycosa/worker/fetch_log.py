@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from lycosa.logs.log import Log
+from lycosa.logs.log import EventLog
 from lycosa.logs.records import FetchRecord, LogLevel, shown_time
 from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.reasons import Reason
@@ -14,14 +14,14 @@ from lycosa.urls.identity import host_of
 class FetchLog:
     """Logs the attempts of a worker; ``note_attempt`` is an ``AttemptListener``."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: EventLog) -> None:
         self._log = log
 
     def __repr__(self) -> str:
         return f"<FetchLog {self._log!r}>"
 
     def note_attempt(self, request: FetchRequest, fetched: Fetched, delay_s: float) -> None:
-        """Log an attempt that has ended."""
+        """EventLog an attempt that has ended."""
         is_failed = fetched.reason is not Reason.NONE
         level = LogLevel.WARNING if is_failed else LogLevel.INFO
         if not self._log.writes(level):
