@@ -117,7 +117,7 @@ class Pipeline:
         }
         """The function that performs each step, in the order of the stages."""
         self.reparsing = stages.reparsing
-        self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2)
+        self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2, clock)
         self.settled: list[str] = []
         """URLs whose lease ended since the last commit was cut."""
         self.given_up: list[DeadLetter] = []
