@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lycosa.api.answers import OwnerSilent
 from lycosa.api.owner_calls import WRITE_S, OwnerCalls
-from lycosa.api.places import CrawlPlace
+from lycosa.api.places import ReachedCrawl
 from lycosa.calls import DeadLetterAction, DeadLetterDecision, DecisionAnswer
 from lycosa.cluster.messages import CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
 from lycosa.model.dead_letter import LetterAction, ListedLetter
@@ -44,7 +44,7 @@ class LetterCalls:
     """Makes the calls of one decision. ``tell`` gets lines about owners that do not answer."""
 
     def __init__(
-        self, place: CrawlPlace, tell: Callable[[str], None], patience_s: float = 60.0
+        self, place: ReachedCrawl, tell: Callable[[str], None], patience_s: float = 60.0
     ) -> None:
         self._place, self._tell, self._patience_s = place, tell, patience_s
         self._calls = OwnerCalls(place, ApiLimits())
