@@ -229,7 +229,8 @@ def test_what_is_malformed_or_too_large_is_refused(crawled: Crawled) -> None:
             yield b" " * 50_000
 
     _problem(post("/frontier/urls", content=pieces(), headers=json_type), 413, "too-large")
-    assert crawled.client.get("/stats", headers={"x-long": "x" * 20_000}).status_code == 400
+    long = crawled.client.get("/stats", headers={"x-long": "x" * 20_000})
+    _problem(long, 431, "head-too-large")
     _problem(crawled.client.get("/hosts", params={"most": 100_000}), 422, "invalid")
     _problem(crawled.client.get("/nothing"), 404, "not-found")
     _problem(crawled.client.delete("/stats"), 405, "bad-method")
@@ -329,7 +330,7 @@ def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:
         first = crawl.api_pid()
         assert first
         os.kill(first, signal.SIGKILL)
-        crawl.await_answer("/api/v1/stats", lambda answer: answer.json()["captures"] > 0)
+        crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("captures", 0) > 0)
         second = crawl.api_pid()
         assert second not in (0, first)
         assert any("died by signal 9" in line for line in crawl.lines)
