@@ -29,7 +29,7 @@ LAYERS = [
     TOOLS,
     STAGES,
     ["folder"],
-    ["shard", "cluster", "calls"],
+    ["shard", "cluster", "calls", "reshard"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["api"],

@@ -19,6 +19,7 @@ from lycosa.api.gate import API, Gate, GateRules
 from lycosa.api.host_routes import host_router
 from lycosa.api.login import login_routes
 from lycosa.api.models import ProblemAnswer
+from lycosa.api.probes import probe_router
 from lycosa.api.problems import PROBLEM_TYPE, TITLES, Problem
 from lycosa.api.quotas import Places
 from lycosa.api.service import CrawlService
@@ -64,6 +65,7 @@ def make_app(
     app.state.listeners = Places(rules.limits.listeners, "listeners of events")
     for router in (frontier_router, host_router, stored_router, steering_router):
         app.include_router(router, prefix=API)
+    app.include_router(probe_router)
     app.include_router(login_routes(tokens, is_secure))
     _add_errors(app)
     _add_schema(app, needs_token=not tokens.are_none)

@@ -16,7 +16,7 @@ def crawl_state(status: ClusterStatus) -> str:
     """``running``, ``paused``, ``stopping`` or ``stopped``."""
     if status.end:
         return "stopped" if status.is_over else "stopping"
-    return "paused" if getattr(status, "is_paused", False) else "running"
+    return "paused" if status.is_paused else "running"
 
 
 def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:

@@ -52,7 +52,13 @@ from lycosa.calls import (
     UrlQuery,
     UrlVerdict,
 )
-from lycosa.cluster.messages import ChangeSettings, ClusterStatus, MoreAsks, StopCrawl
+from lycosa.cluster.messages import (
+    ChangeSettings,
+    ClusterStatus,
+    MoreAsks,
+    PauseCrawl,
+    StopCrawl,
+)
 from lycosa.config.fields import fields, value_of
 from lycosa.config.live import LIVE
 from lycosa.model.end import End
@@ -100,7 +106,7 @@ class CrawlService:
 
     async def change_settings(self, values: dict[str, str], by: str) -> None:
         """Change live settings; all owners receive them."""
-        await self.watch.request(ChangeSettings(values))
+        await self.watch.request(ChangeSettings(values, by))
 
     async def pause(self, is_paused: bool, by: str) -> None:
         """Start no request until the crawl is resumed (``is_paused`` false).
@@ -109,8 +115,8 @@ class CrawlService:
         """
         if not is_paused and self.watch.status().end:
             await self.watch.request(MoreAsks())
-            return
-        raise ServiceRefusal("this crawl cannot be paused")
+        else:
+            await self.watch.request(PauseCrawl(is_paused, by))
 
     async def stop(self, by: str, at_once: bool = False) -> None:
         """End the crawl; it can be resumed."""

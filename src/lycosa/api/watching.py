@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
 
 from lycosa.api.answers import CoordinatorSilent, Rates, ServiceRefusal
@@ -28,7 +27,6 @@ from lycosa.serve.caller import (
 _EVERY_S = 1.0
 _OLD_S = 10.0  # a state that is older is no answer
 _REQUEST_S = 15.0
-_MINUTE_S = 60.0
 _NODE_ERRORS = (LostCoordinator, NoCoordinator, RefusedConnection, OSError)
 
 
@@ -40,9 +38,6 @@ class CoordinatorCaller:
         self._status: ClusterStatus | None = None
         self._at = 0.0
         self._why = "it was not asked yet"
-        self._first: tuple[float, int] | None = None
-        self._history: deque[tuple[float, int]] = deque()
-        self._peak = 0.0
         self._changed = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -78,16 +73,12 @@ class CoordinatorCaller:
         return self.status()
 
     def rates(self) -> Rates:
-        """Captures a second, by the states that were received."""
-        if self._first is None or len(self._history) < 2:
+        """Captures a second, as the coordinator measures them."""
+        if self._status is None:
             return Rates()
-        (then, before), (now, captures) = self._history[0], self._history[-1]
-        first, began = self._first[1], self._first[0]
-        return Rates(
-            round((captures - before) / (now - then), 3) if now > then else 0.0,
-            round((captures - first) / (now - began), 3) if now > began else 0.0,
-            round(self._peak, 3),
-        )
+        meter = self._status.progress.meter
+        name = "lycosa_captures_per_second"
+        return Rates(*(round(meter.number(name, span), 3) for span in ("minute", "run", "peak")))
 
     async def request(self, *messages: CallerMessage) -> None:
         """Make requests in this order.
@@ -126,16 +117,7 @@ class CoordinatorCaller:
         return CoordinatorFinder(self._place.coordinator, self._place.credentials, lambda _: None)
 
     def _note(self, status: ClusterStatus) -> None:
-        now, captures = time.monotonic(), status.progress.captures
-        self._status, self._at, self._why = status, now, ""
-        if self._history and captures < self._history[-1][1]:
-            self._history.clear()  # another run, or a coordinator that knows no progress yet
-        if captures and self._first is None:
-            self._first = now, captures
-        self._history.append((now, captures))
-        while len(self._history) > 2 and now - self._history[0][0] > _MINUTE_S:
-            self._history.popleft()
-        self._peak = max(self._peak, self.rates().current)
+        self._status, self._at, self._why = status, time.monotonic(), ""
         self._heard(status)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

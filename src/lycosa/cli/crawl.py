@@ -276,17 +276,16 @@ async def _supervise(
     from lycosa.processes.uploads import begin_uploads
 
     with ExitStack() as stack:
-        hosting = RunRules(stack.enter_context(CallSockets()).path) if api else None
+        rules = RunRules(stack.enter_context(CallSockets()).path)
         uploads = begin_uploads(session, display.show_line)
         supervisor = Supervisor(
-            session, plan, seeds, display.show_progress, display.show_line, uploads, hosting
+            session, plan, seeds, display.show_progress, display.show_line, uploads, rules
         )
-        if hosting is None or api is None:
-            return await _run_supervisor(session, supervisor, display)
         crawl, folder = session.manifest.crawl, session.folder
-        called = CalledCrawl(crawl, supervisor, hosting.sockets, folder, display.show_line)
-        await called.open(*api)
-        display.show_line(f"the API and the operator's page are at {api[1].url}")
+        called = CalledCrawl(crawl, supervisor, rules.sockets, folder, display.show_line)
+        await called.open(*(api or ()))
+        if api is not None:
+            display.show_line(f"the API and the operator's page are at {api[1].url}")
         try:
             return await _run_supervisor(session, supervisor, display)
         finally:
