@@ -43,7 +43,8 @@ _LOGIN_RATE, _LOGIN_BURST = 0.5, 5.0
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    # "no-referrer" would make browsers send "Origin: null" with the forms of this very page
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 

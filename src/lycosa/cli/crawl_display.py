@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables that make rich treat a pipe as a terminal
 _LINE_S = 10.0
+_UNITS = (("minute", 60, 5400), ("hour", 3600, 172_800))
 _SHORT_S = 10.0  # a forecast of less is not shown
 
 
@@ -192,12 +193,12 @@ def rates_of(progress: Progress) -> tuple[float, float]:
 def estimate_of(progress: Progress) -> str:
     """The forecast in words, or the empty string when nothing can be said or it is short.
 
-    about 40m, limited by the delay of 3 hosts (a.example: 1,200 URLs at 2 s each)
+    about 40 minutes, limited by the delay of 3 hosts (a.example: 1,200 URLs at 2 s each)
     """
     found = forecast_of(progress)
     if found is None or found.seconds < _SHORT_S:
         return ""
-    time_left = human_duration(found.seconds)
+    time_left = rough_duration(found.seconds)
     if found.is_limited_by_captures:
         return f"about {time_left} until the limit on pages"
     said = f"{'at least' if found.is_least else 'about'} {time_left}"
@@ -210,6 +211,16 @@ def estimate_of(progress: Progress) -> str:
     if found.is_least and found.found:
         said += f"; {found.found:.3g} a second are still found"
     return said
+
+
+def rough_duration(seconds: float) -> str:
+    """A forecast time in one unit: ``40 minutes``; more digits would not be true."""
+    if seconds < 100:
+        return f"{max(round(seconds, -1), 10):.0f} seconds"
+    for unit, size_s, below_s in _UNITS:
+        if seconds < below_s:
+            return counted(round(seconds / size_s), unit)
+    return counted(round(seconds / 86_400), "day")
 
 
 def upload_in_words(uploads: UploadState) -> str:

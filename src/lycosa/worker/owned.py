@@ -84,7 +84,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
         keeping=SHIPPED_KEEPING if job.cluster is not None else DEFAULT_KEEPING,
     )
     # After the log is open, because a request without an end counts as one that lasted until then.
-    frontier.hold_back(_recent_hosts(job, clock))
+    frontier.hold_back(recent_hosts(job, clock))
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
 
 
@@ -130,7 +130,7 @@ def _place(job: WorkerJob) -> str:
     return f"{socket.gethostname()}:{job.machine_table or job.folder.parent}"
 
 
-def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
+def recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
     """The earliest next fetch (monotonic) of hosts contacted since shortly before the last commit.
 
     Earlier contacts are in the committed visit states. A host whose request never ended waits the
