@@ -166,16 +166,9 @@ def drop(folder: Path, cluster: Path | None, cache: Path | None, **options: Any)
     return _decide(CrawlPlace(folder, cluster, cache), "drop", **options)
 
 
-def _decide(
-    place: CrawlPlace,
-    action: str,
-    is_all: bool,
-    dry_run: bool,
-    by: str,
-    as_json: bool,
-    **given: Any,
-) -> int:
-    wanted = _Wanted(**given)
+def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> int:
+    dry_run, by, as_json = (options.pop(name) for name in ("dry_run", "by", "as_json"))
+    wanted = _Wanted(**options)
     if is_all == any(wanted):
         raise click.UsageError(
             "--all means every dead letter: leave out URLs and filters"
