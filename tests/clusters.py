@@ -140,21 +140,29 @@ class RealCluster:
         settings: Mapping[str, str],
         shards: int = 3,
         toml: tuple[str, str] = ("", ""),
+        is_made: bool = True,
     ) -> None:
         self.folder = folder
         self.name = f"c-{uuid.uuid4().hex[:10]}"
         self.file = folder / "cluster.toml"
         self.programs: list[Program] = []
         (folder / "objects").mkdir()
-        self.file.write_text(
-            f'name = "{self.name}"\nshards = {shards}\nnodes = 3\n{toml[0]}\n'
-            f'[kafka]\naddresses = ["{broker.addresses[0]}"]\nreplication = 1\n'
-            f'[objects]\nurl = "file://{folder}/objects"\n'
-            f'[coordinator]\naddresses = ["127.0.0.1:{_free_port()}"]\n{toml[1]}\n'
-        )
+        self._broker, self._toml, self._port = broker.addresses[0], toml, _free_port()
+        self.set_shards(shards)
+        if not is_made:
+            return
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         done = self.run("cluster", "init", "cluster.toml", *pairs)
         assert done.wait() == 0, str(done)
+
+    def set_shards(self, shards: int) -> None:
+        """Write ``cluster.toml``."""
+        self.file.write_text(
+            f'name = "{self.name}"\nshards = {shards}\nnodes = 3\n{self._toml[0]}\n'
+            f'[kafka]\naddresses = ["{self._broker}"]\nreplication = 1\n'
+            f'[objects]\nurl = "file://{self.folder}/objects"\n'
+            f'[coordinator]\naddresses = ["127.0.0.1:{self._port}"]\n{self._toml[1]}\n'
+        )
 
     def run(self, *arguments: str) -> Program:
         program = Program(self.folder, *arguments)
@@ -200,9 +208,12 @@ def real_cluster(
     settings: Mapping[str, str],
     shards: int = 3,
     toml: tuple[str, str] = ("", ""),
+    is_made: bool = True,
 ) -> Iterator[RealCluster]:
-    """``toml``: more keys at the top of ``cluster.toml``, and more sections."""
-    cluster = RealCluster(folder, broker, settings, shards, toml)
+    """``toml``: more keys at the top of ``cluster.toml``, and more sections. Without ``is_made``
+    there is no crawl yet.
+    """
+    cluster = RealCluster(folder, broker, settings, shards, toml, is_made)
     try:
         yield cluster
     except BaseException:

@@ -29,10 +29,11 @@ LAYERS = [
     TOOLS,
     STAGES,
     ["folder"],
-    ["shard", "cluster", "calls"],
+    ["shard", "cluster", "calls", "reshard"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["api"],
+    ["page"],
     ["cli"],
 ]
 LAYERS += [["__main__"]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli import cluster_control, cluster_rescue, cluster_status
+from lycosa.cli import cluster_control, cluster_import, cluster_rescue, cluster_status
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
@@ -37,6 +37,7 @@ Examples:
   lycosa cluster check cluster.toml          list wrong settings, each with its correction
   lycosa cluster status cluster.toml         nodes, shards, progress
   lycosa cluster drain cluster.toml node-2   move all shards away from a node
+  lycosa cluster import cluster.toml DIR     bring the crawl of a folder to the cluster
   lycosa cluster stop cluster.toml           end the crawl; `lycosa cluster resume` continues it
 
 \b
@@ -99,6 +100,7 @@ def check(file: Path, as_json: bool) -> int:
 
 
 command.add_command(cluster_status.status)
+command.add_command(cluster_import.import_crawl)
 command.add_command(cluster_rescue.rescue)
 for _each in cluster_control.COMMANDS:
     command.add_command(_each)

@@ -85,6 +85,14 @@ class Control(msgspec.Struct, frozen=True):
     is_first: bool = False
 
 
+_RECORDS: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def decode_records(values: Iterable[bytes]) -> list[Record]:
+    """The records of these values. Raises ``msgspec.DecodeError`` for one of a newer program."""
+    return [_RECORDS.decode(value) for value in values]
+
+
 def key_of(record: Record) -> str:
     """The part of the state that the record replaces as a whole.
 

@@ -44,12 +44,12 @@ CLUSTER_FORMAT = 1
 _MANIFESTS = "manifests"
 
 _SINGLE = Config()
-_ELSEWHERE = {
+MACHINE_SETTINGS = {
     "workers": "a cluster runs one worker for each shard; set shards in cluster.toml",
     "limits.max_time_s": "a crawl on a cluster is ended by `lycosa cluster stop`",
     "upload.url": "a crawl on a cluster is stored at objects.url of cluster.toml",
 }
-"""Settings of one machine, and what a cluster has instead."""
+"""Settings that concern one machine only, and what a cluster has instead."""
 
 
 class NoStoredCrawl(ManifestError):
@@ -111,7 +111,9 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
             f" was {manifest.identity.suffixes}, this is {version}), and stored URLs would be"
             " searched for in other shards; restore it from a copy"
         )
-    return StoredCrawl(manifest, config, suffixes)
+    # an import that was killed may have left the settings of the division before it
+    frontier = msgspec.structs.replace(config.frontier, partitions=manifest.identity.partitions)
+    return StoredCrawl(manifest, msgspec.structs.replace(config, frontier=frontier), suffixes)
 
 
 def stored_config(store: ObjectStore, given: ClusterFile) -> Config | None:
@@ -130,7 +132,7 @@ def check_cluster_settings(config: Config) -> None:
     """Refuse settings that concern one machine only. Raises ``SettingsError``."""
     problems = [
         f"{key}: {why}"
-        for key, why in _ELSEWHERE.items()
+        for key, why in MACHINE_SETTINGS.items()
         if value_of(config, key) != value_of(_SINGLE, key)
     ]
     if problems:
@@ -178,6 +180,23 @@ def changed_settings(before: Config, after: Config) -> list[str]:
         if old != new:
             found.append(f"{key}: {field.show(old)} -> {field.show(new)}")
     return found
+
+
+def reserve_place(store: ObjectStore, given: ClusterFile, suffixes: bytes) -> None:
+    """Make an empty place that of the crawl ``given``, which is not created yet; may be repeated.
+
+    Raises ``PlaceTaken``, ``CreateOnlyIgnored`` or another ``ObjectError``.
+    """
+    _check_place(store, given)
+    _create(store, CLUSTER_NAME, msgspec.json.encode(BucketOwner(given.name)))
+    _check_place(store, given)
+    check_create_only(store, CLUSTER_NAME, given.objects)
+    _create(store, SUFFIXES_NAME, suffixes)
+    if store.get(SUFFIXES_NAME) != suffixes:
+        raise PlaceTaken(
+            f"{given.objects} has the public suffix list of another crawl; give another prefix in"
+            " objects.url"
+        )
 
 
 def _create(store: ObjectStore, key: str, data: bytes) -> None:

@@ -84,7 +84,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
         keeping=SHIPPED_KEEPING if job.cluster is not None else DEFAULT_KEEPING,
     )
     # After the log is open, because a request without an end counts as one that lasted until then.
-    frontier.hold_back({**_recent_hosts(job, clock), **_lent_hosts(partitions, clock)})
+    frontier.hold_back({**recent_hosts(job, clock), **_lent_hosts(partitions, clock)})
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
 
 
@@ -144,7 +144,7 @@ def _lent_hosts(partitions: Mapping[int, Partition], clock: Clock) -> dict[str, 
     }
 
 
-def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
+def recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
     """The earliest next fetch (monotonic) of hosts contacted since shortly before the last commit.
 
     Earlier contacts are in the committed visit states. A host whose request never ended waits the

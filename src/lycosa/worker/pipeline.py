@@ -119,7 +119,7 @@ class Pipeline:
         }
         """The function that performs each step, in the order of the stages."""
         self.reparsing = stages.reparsing
-        self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2)
+        self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2, clock)
         self.outside = OutsideDesk(stages, self._pages, self.parsing, permits, clock, self._follow)
         self.fetches_pages = config.fetch.own_pages
         """Whether pages are requested here; otherwise only outside fetchers do."""

@@ -75,6 +75,7 @@ class Worker:
         self._careful_until = 0.0
         # The disk has less than ``store.min_free_bytes``: no visit is started until it has more.
         self.lacks_room = False
+        self.free_bytes = 0  # of the disk, at the last look
         self.has_lease = True  # on its shard; without it no visit is started
         self.recalled = 0  # waits that ended because their stored time was impossible
         # by the settings, and by the available memory
@@ -209,7 +210,8 @@ class Worker:
         self.has_lease = self._books.lease.holds(now)
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
-            self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
+            self.free_bytes = self._books.free_bytes()
+            self.lacks_room = self.free_bytes < self._config.store.min_free_bytes
         self.recalled += self.frontier.recall_strays(time)
         if self.frontier.next_due() <= time:
             self.frontier.wake_due(time)

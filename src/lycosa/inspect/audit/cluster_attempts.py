@@ -5,6 +5,9 @@ by itself, its owners in the order of their terms. Between requests of one machi
 clock decides. Between two machines wall clocks do: a node is refused when its clock differs by more
 than some seconds from the coordinator's, so two of them may differ by twice as much. Each node has
 a table of addresses of its own, so addresses are judged for each of them.
+
+Before an import, requests of a host came from another shard, or from a worker of one machine. These
+owners are judged first, so the pause across the import is judged too.
 """
 
 from __future__ import annotations
@@ -15,16 +18,34 @@ from pathlib import Path
 import msgspec
 
 from lycosa.attempts import Attempt
-from lycosa.attempts.coverage import UnprovenTime, read_logged_file, unproven_times
+from lycosa.attempts.coverage import (
+    LoggedFile,
+    UnprovenTime,
+    read_logged_file,
+    unproven_times,
+)
 from lycosa.attempts.read import read_attempt_files
 from lycosa.attempts.shipping import parse_shipped_key
 from lycosa.cluster.rules import ClusterRules
 from lycosa.config.sections import PolitenessSection
+from lycosa.folder.manifest import EarlierOwners
 from lycosa.inspect.audit.politeness import PolitenessChecks
 from lycosa.inspect.audit.report import OnAuditProgress
 
 NODE_CLOCKS_S = 2 * ClusterRules().clock_off_s
 """By how much the clocks of two nodes may differ."""
+
+
+class EarlierFiles(msgspec.Struct, frozen=True):
+    """The attempt logs of the owners before an import, and the last files of dead ones, by owner.
+
+    ``first_term`` is the term of the first of these owners.
+    """
+
+    owners: EarlierOwners
+    files: Mapping[int, Sequence[Path]]
+    lasts: Mapping[int, Container[tuple[int, int]]]
+    first_term: int
 
 
 class ClusterPoliteness:
@@ -41,6 +62,7 @@ class ClusterPoliteness:
         want_hosts: bool,
         progress: OnAuditProgress,
     ) -> None:
+        self._whole = section
         divided = msgspec.structs.replace(
             section,
             address_delay_s=section.address_delay_s * nodes,
@@ -50,24 +72,41 @@ class ClusterPoliteness:
         self.checks.clock_tolerance_s = NODE_CLOCKS_S
         self.unproven: list[UnprovenTime] = []
 
+    def run_earlier(self, earlier: EarlierFiles) -> None:
+        """Check the owners before an import; the oldest first, and all before ``run``."""
+        if earlier.owners.is_machine:
+            attempts = read_attempt_files(earlier.files, self.checks.note_damage)
+            self.checks.check_attempts(attempts, self._whole)
+            return
+        self.checks.check_attempts(self._attempts(earlier.files))
+        for shard, paths in sorted(earlier.files.items()):
+            logged = self._logged(paths, earlier.lasts[shard])
+            self.unproven += unproven_times(shard, logged, 0, earlier.first_term)
+
     def run(
         self,
         files: Mapping[int, Sequence[Path]],
         terms: Mapping[int, int],
         lasts: Mapping[int, Container[tuple[int, int]]],
+        first_term: int = 1,
     ) -> None:
-        """Check all shards of ``terms``; ``lasts`` as in ``read_logged_file``, by shard."""
+        """Check all shards of ``terms``; ``lasts`` as in ``read_logged_file``, by shard.
+
+        ``first_term`` is the term of their first owners.
+        """
         self.checks.check_attempts(self._attempts(files))
         for shard, term in sorted(terms.items()):
-            logged = [
-                each
-                for path in files.get(shard, ())
-                if (each := read_logged_file(path, _number(path), lasts[shard])) is not None
-            ]
-            self.unproven += unproven_times(shard, logged, term)
+            logged = self._logged(files.get(shard, ()), lasts[shard])
+            self.unproven += unproven_times(shard, logged, term, first_term)
+        self.checks.finish_checks()
         self.checks.hosts.add_note(
             f"between requests of two machines the clocks may differ by {NODE_CLOCKS_S:g} s"
         )
+
+    @staticmethod
+    def _logged(paths: Sequence[Path], lasts: Container[tuple[int, int]]) -> list[LoggedFile]:
+        found = (read_logged_file(path, _number(path), lasts) for path in paths)
+        return [each for each in found if each is not None]
 
     def _attempts(self, files: Mapping[int, Sequence[Path]]) -> Iterator[Attempt]:
         for shard, paths in sorted(files.items()):
