@@ -9,6 +9,7 @@ idle, so the crawl does not end under it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -76,6 +77,8 @@ class CallDesk:
         has_effect = not isinstance(call, LeaseUrls)
         self.open_calls += has_effect
         self._asking += not has_effect
+        # after the handler's first step, which says what the call waits for
+        asyncio.get_running_loop().call_soon(self._wake)
         try:
             reply = await handler(self._partitions[partition], call)
             self.activity += has_effect
