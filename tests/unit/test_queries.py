@@ -105,7 +105,8 @@ def test_a_search_finds_a_domain_or_a_part_of_a_name(crawl: WrittenCrawl, is_ind
     assert set(all_names(crawl, search="Example.org")) == of_domain
     assert set(all_names(crawl, search="w.example.or")) == {"www.example.org"}
     assert set(all_names(crawl, search="example")) == of_domain | {"example.com"}
-    assert all_names(crawl, search="nothing") == []
+    assert set(all_names(crawl, search="*ple.com")) == {"example.com"}
+    assert all_names(crawl, search="ple.com") == all_names(crawl, search="nothing") == []
 
 
 def test_orders_begin_with_the_greatest_and_can_be_cut_anywhere(crawl: WrittenCrawl) -> None:

@@ -113,11 +113,16 @@ async def _hosts(request: Request) -> Response:
         most=_MOST,
     )
     listing = await service_of(request).hosts(asked)
+    if asked.search and not (listing.rows or listing.cursor or asked.search.startswith("*")):
+        # What looks like a domain that the crawl does not know may be a part of a name.
+        asked = msgspec.structs.replace(asked, search=f"*{asked.search}")
+        listing = await service_of(request).hosts(asked)
     values = {"search": asked.search, "sort": asked.sort, "state": asked.state}
     return page_response(
         request,
         "hosts.html",
         asked=asked,
+        search=_value(request, "search"),
         states=_HOST_STATES,
         sorts=_SORTS,
         ordered_at=getattr(listing, "ordered_at", 0.0),

@@ -119,6 +119,9 @@ class HostLister:
         domain = search.removeprefix(".")
         if not domain:
             return (lambda name: True), [("", _UNNAMED)]
+        if search.startswith("*"):
+            part = search[1:]
+            return (lambda name: part in reversed_host(name)), [("", _UNNAMED)]
         is_whole = "." in domain and self._reader.sites.site_of(domain) == domain
         if search.startswith(".") or (is_whole and not is_address(name_of(domain))):
             name = reversed_host(domain)
