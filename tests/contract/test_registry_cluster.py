@@ -33,12 +33,13 @@ SETTINGS = {
     "fetch.allow_addresses": '["127.0.0.0/8"]',
     "fetch.total_s": "5",
     "parse.language": "false",
-    "politeness.delay_s": "0.7",
     "politeness.address_delay_s": "0",
     "politeness.address_slots": "60",
     "store.segment_age_s": "5",
     "agent.contact": "test@example.org",
 }
+# Kills of the database, and a delay with which the crawl lasts that long: Cassandra starts slowly.
+KILLS, DELAY_S = {"postgres": 4, "cassandra": 3}, {"postgres": "0.7", "cassandra": "3"}
 
 
 @pytest.fixture
@@ -97,7 +98,8 @@ def test_the_registry_of_a_cluster_equals_its_crawl(
 ) -> None:
     port, log = web
     first, second = (database.new_schema(name) for name in ("lycosa", "lycosa_new"))
-    with real_cluster(tmp_path, kafka, SETTINGS) as cluster:
+    settings = {**SETTINGS, "politeness.delay_s": DELAY_S[database.name]}
+    with real_cluster(tmp_path, kafka, settings) as cluster:
 
         def follow() -> Program:
             return cluster.run(*arguments(database, first), "--json")
@@ -107,8 +109,8 @@ def test_the_registry_of_a_cluster_equals_its_crawl(
         crawling, projector = cluster.crawl(seed_at(port)), follow()
         log.await_more(30)
         back = threading.Thread()
-        for round_ in range(4):
-            log.await_more(20)
+        for round_ in range(KILLS[database.name]):
+            log.await_more(15)
             projector.end()
             projector = follow()
             log.await_more(10)
