@@ -19,7 +19,7 @@ from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, read
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
 
 if TYPE_CHECKING:
-    from lycosa.api.places import CrawlPlace as CalledPlace
+    from lycosa.api.places import ReachedCrawl
     from lycosa.inspect.dead_letters import LetterFilter
     from lycosa.inspect.reader import CrawlReader
     from lycosa.model.dead_letter import ListedLetter
@@ -166,15 +166,8 @@ def drop(folder: Path, cluster: Path | None, cache: Path | None, **options: Any)
     return _decide(CrawlPlace(folder, cluster, cache), "drop", **options)
 
 
-def _decide(
-    place: CrawlPlace,
-    action: str,
-    is_all: bool,
-    dry_run: bool,
-    by: str,
-    as_json: bool,
-    **given: Any,
-) -> int:
+def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> int:
+    dry_run, by, as_json = (options.pop(name) for name in ("dry_run", "by", "as_json"))
     wanted = _Wanted(**options)
     if is_all == any(wanted):
         raise click.UsageError(
@@ -223,7 +216,7 @@ def _carry_out(place: CrawlPlace, letters: list[ListedLetter], action: str, by: 
     return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by))
 
 
-def _running_crawl(place: CrawlPlace) -> CalledPlace | None:
+def _running_crawl(place: CrawlPlace) -> ReachedCrawl | None:
     """The crawl, if its owners can be called; ``None`` for a folder whose crawl does not run."""
     if place.cluster is not None:
         from lycosa.api.places import ClusterCrawl
