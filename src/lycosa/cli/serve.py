@@ -18,6 +18,7 @@ from lycosa.cli.cluster_parts import (
     tell_line,
 )
 from lycosa.cli.output import ExitCode
+from lycosa.model.compatibility import PROTOCOL
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
@@ -62,8 +63,13 @@ def command(file: Path, listen: str | None, health_file: Path | None) -> int:
     return run(file, listen, health_file)
 
 
-def run(file: Path, listen: str | None, health_file: Path | None = None) -> ExitCode:
-    """Serve until the end; returns the exit code."""
+def run(
+    file: Path,
+    listen: str | None,
+    health_file: Path | None = None,
+    protocol: int = PROTOCOL,
+) -> ExitCode:
+    """Serve until the end as a program of the number ``protocol``; returns the exit code."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
     from lycosa.system.health import HealthFile
@@ -81,8 +87,10 @@ def run(file: Path, listen: str | None, health_file: Path | None = None) -> Exit
     health = HealthFile(health_file)
     health.write(False, "starts")
     try:
-        crawl = read_crawl(store, given)
-        end = asyncio.run(_serve(given, crawl, client, store, credentials, addresses, health))
+        crawl = read_crawl(store, given, protocol)
+        end = asyncio.run(
+            _serve(given, crawl, client, store, credentials, addresses, health, protocol)
+        )
     finally:
         health.remove()
     if end.is_superseded:
@@ -100,6 +108,7 @@ async def _serve(
     credentials: Credentials,
     addresses: list[str],
     health: HealthFile,
+    protocol: int,
 ) -> ServeEnd:
     from lycosa.folder.bucket import read_crawl
     from lycosa.kafka import crawl_topics
@@ -108,7 +117,7 @@ async def _serve(
     from lycosa.serve.server import CoordinatorServer
 
     def read_limits() -> LimitSection:
-        return read_crawl(store, given).config.limits
+        return read_crawl(store, given, protocol).config.limits
 
     def note_waiting(text: str) -> None:
         runner.note_waiting(text)
@@ -122,7 +131,12 @@ async def _serve(
             if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
                 loop.add_signal_handler(number, runner.finish, ServeEnd())
         service = CoordinatorServer(
-            given, runner, read_limits, tell_line, generation=crawl.manifest.generation
+            given,
+            runner,
+            read_limits,
+            tell_line,
+            generation=crawl.manifest.generation,
+            protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))
         try:

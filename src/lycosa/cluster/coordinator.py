@@ -43,6 +43,7 @@ from lycosa.cluster.messages import (
     StopCrawl,
     Superseded,
     ToCoordinator,
+    UpgradeFormats,
 )
 from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.overview import Decisions, cluster_status
@@ -81,6 +82,7 @@ class Coordinator:
         self.superseded_by = 0
         self._rules = rules
         self._placement = Placement(number, shards, rules, now, control.is_first)
+        self._placement.raise_formats(control.formats)
         for name in control.draining:
             self._placement.drain_node(name, is_over=False)
         self._placement.is_ending = bool(control.end.end)
@@ -221,6 +223,8 @@ class Coordinator:
             self._placement.drain_node(message.node, message.is_over)
         elif isinstance(message, Move):
             self._placement.move_shard(message.shard, message.node)
+        elif isinstance(message, UpgradeFormats):
+            self._send(CONTROL, self._placement.raise_formats(message.number))
 
     def _expect_asks(self) -> None:
         """Wait for requests; a crawl that ended continues.
