@@ -277,6 +277,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     free_memory: int
     shards: list[int]
     protocol: int = PROTOCOL
+    is_leaving: bool = False
 
 
 class ShardStatus(msgspec.Struct, frozen=True):

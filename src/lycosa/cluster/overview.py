@@ -96,7 +96,11 @@ def _upgrade_refusal(number: int, status: ClusterStatus) -> str:
             f"the coordinator reads formats up to number {status.protocol}, not {number}: install a"
             " newer version of lycosa and start it again"
         )
-    behind = [node for node in status.nodes if not node.is_lost and node.protocol < number]
+    behind = [
+        node
+        for node in status.nodes
+        if node.protocol < number and not node.is_lost and not node.is_leaving
+    ]
     if behind:
         names = ", ".join(f"{node.name} (up to {node.protocol})" for node in behind)
         return (
@@ -119,6 +123,7 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             free_memory=node.report.free_memory,
             shards=sorted(node.shards),
             protocol=node.report.protocol,
+            is_leaving=node.is_leaving,
         )
         for node in placement.nodes.values()
         if node.report is not None
