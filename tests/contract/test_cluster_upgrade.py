@@ -19,8 +19,10 @@ from lycosa.model.compatibility import PROTOCOL
 
 pytestmark = [pytest.mark.service, pytest.mark.long]
 NEXT = PROTOCOL + 1
-SERVE = f"run(Path('cluster.toml'), None, None, {NEXT})"
-NODE = f"run(Path('cluster.toml'), None, 'b', ('127.0.0.1', 0), NodeLog('b', False), None, {NEXT})"
+SERVE = f"run(Path('cluster.toml'), None, None, protocol={NEXT})"
+NODE = (
+    f"run(Path('cluster.toml'), None, 'b', ('127.0.0.1', 0), NodeLog('b', False), protocol={NEXT})"
+)
 
 
 def run_next(cluster: RealCluster, module: str, call: str) -> Program:

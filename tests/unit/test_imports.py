@@ -33,6 +33,7 @@ LAYERS = [
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["api"],
+    ["page"],
     ["cli"],
 ]
 LAYERS += [["__main__"]]

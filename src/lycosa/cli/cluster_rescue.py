@@ -23,6 +23,7 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, hu
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.objects.port import ObjectStore
     from lycosa.processes.rescue_run import RescueReport
     from lycosa.processes.rescue_survey import RescuePlace
     from lycosa.processes.rescued_shard import RescuedShard
@@ -63,8 +64,9 @@ Examples:
     help="Local folder for the tables of all shards; it must have room for all snapshots."
     " [default: in the user's cache folder]",
 )
+@click.option("--progress", is_flag=True, help="Print each step as a line on standard error.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int:
+def rescue(file: Path, dry_run: bool, folder: Path | None, progress: bool, as_json: bool) -> int:
     """Continue the crawl of FILE (cluster.toml) after its topics in Kafka were lost.
 
     Each shard begins with its newest complete snapshot in object storage. Captures behind it are
@@ -77,7 +79,7 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int
     given = given_cluster(file)
     with _folder(given, folder) as work:
         _refuse_coordinator(given)
-        report = asyncio.run(_run(given, work, dry_run))
+        report = asyncio.run(_run(given, work, dry_run, _progress(progress)))
     if as_json:
         emit_json(_values(report))
     else:
@@ -86,18 +88,20 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int
     return ExitCode.FINISHED
 
 
-async def _run(given: ClusterFile, work: Path, is_dry: bool) -> RescueReport:
+async def _run(
+    given: ClusterFile, work: Path, is_dry: bool, progress: Callable[[str], None]
+) -> RescueReport:
     from lycosa.processes.rescue_run import Rescue
 
-    client = kafka_client(given)
-    progress = _progress()
-    place = _place(given, work, progress)
-    return await Rescue(
-        place, client, topics_of(given, object_store(given)), tell_line, progress
-    ).run(is_dry)
+    client, store = kafka_client(given), object_store(given)
+    place = _place(given, store, work, progress)
+    topics = topics_of(given, store)
+    return await Rescue(place, client, topics, tell_line, progress).run(is_dry)
 
 
-def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> RescuePlace:
+def _place(
+    given: ClusterFile, store: ObjectStore, work: Path, progress: Callable[[str], None]
+) -> RescuePlace:
     from lycosa.config.units import show_mb
     from lycosa.folder.bucket import read_crawl
     from lycosa.kv.rocks import rocks_opener
@@ -105,8 +109,8 @@ def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> R
     from lycosa.objects.patient import PatientStore
     from lycosa.processes.rescue_survey import RescuePlace
 
-    crawl = read_crawl(object_store(given), given)
-    store = placed_objects(object_store(given), crawl.manifest.generation)
+    crawl = read_crawl(store, given)
+    placed = placed_objects(store, crawl.manifest.generation)
 
     def tell(text: str) -> None:
         if text:
@@ -116,7 +120,7 @@ def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> R
         progress(f"shard {shard}: {show_mb(done)} of {show_mb(total)} of its snapshot")
 
     opener = rocks_opener(_CACHE_BYTES, _MEMTABLE_BYTES)
-    return RescuePlace(crawl, PatientStore(store, tell), work, opener, show)
+    return RescuePlace(crawl, PatientStore(placed, tell), work, opener, show)
 
 
 @contextmanager
@@ -154,21 +158,13 @@ def _refuse_coordinator(given: ClusterFile) -> None:
     )
 
 
-def _progress() -> Callable[[str], None]:
-    """Shows what is done now: in place on a terminal, otherwise each step of a shard once."""
-    is_terminal = sys.stderr.isatty()
-    told = ""
-
-    def show(text: str) -> None:
-        nonlocal told
-        if is_terminal:
-            click.echo(f"\r\033[K{text}", err=True, nl=False)
-        elif (step := text.rstrip("0123456789")) != told and text and " of " not in text:
-            told = step
-            if not any(letter.isdigit() for letter in text.partition(":")[2]):
-                tell_line(text)
-
-    return show
+def _progress(as_lines: bool) -> Callable[[str], None]:
+    """Shows what is done now: in place on a terminal, otherwise what each shard is at."""
+    if as_lines:
+        return tell_line
+    if sys.stderr.isatty():
+        return lambda text: click.echo(f"\r\033[K{text}", err=True, nl=False)
+    return lambda text: None if any(map(str.isdigit, text.partition(":")[2])) else tell_line(text)
 
 
 def _values(report: RescueReport) -> dict[str, Any]:

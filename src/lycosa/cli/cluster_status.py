@@ -54,6 +54,11 @@ def status(file: Path, as_json: bool, watch: bool) -> int:
             emit("")
 
 
+def asked_status(file: Path) -> ClusterStatus:
+    """The answer of the coordinator of a ``cluster.toml``. Raises ``NoCoordinator``."""
+    return _asked(reachable_cluster(file))
+
+
 def _asked(given: ClusterFile) -> ClusterStatus:
     from lycosa.network import credentials_of
     from lycosa.serve.caller import call_coordinator

@@ -49,6 +49,7 @@ from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.overview import Decisions, cluster_status
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
@@ -56,13 +57,13 @@ from lycosa.cluster.seats import Seats, lacking
 from lycosa.cluster.steering import steered, told_settings, unpaused
 from lycosa.cluster.worker_messages import (
     ProbeAnswer,
-    Progress,
     SeedsTaken,
     ToldWorker,
     WorkerStatus,
 )
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
+from lycosa.system.meter import Number
 
 
 class Coordinator:
@@ -128,6 +129,11 @@ class Coordinator:
         return self._placement.places[shard].node if self._seats.owner(shard) is not None else ""
 
     @property
+    def rates(self) -> dict[str, dict[str, Number]]:
+        """The rates of the crawl by metric and window (``CrawlRates``)."""
+        return self._seats.rates()
+
+    @property
     def settings(self) -> SettingsSaved:
         """The live settings and their version."""
         return self._settings
@@ -154,6 +160,7 @@ class Coordinator:
         if self.superseded_by:
             return []
         self._placement.tick(now)
+        self._seats.note_rates(now)
         self._update_routes(now)
         for shard in range(len(self._seats)):
             self._tell_requests(shard, now)
@@ -263,7 +270,7 @@ class Coordinator:
         elif seat.owner != owner:
             return
         elif isinstance(message, Progress):
-            seat.progress = message
+            seat.heard.hear(message)
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
             self._rounds.record_answer(said.shard, owner, message)

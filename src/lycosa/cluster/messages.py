@@ -27,7 +27,8 @@ from enum import Enum
 import msgspec
 
 from lycosa.cluster.control import Record
-from lycosa.cluster.worker_messages import Progress, Request, ToldCoordinator, ToldWorker
+from lycosa.cluster.progress import Progress
+from lycosa.cluster.worker_messages import Request, ToldCoordinator, ToldWorker
 from lycosa.model.compatibility import FIRST_FORMATS, PROTOCOL
 
 CALLER, CONTROL = "caller", "control"

@@ -40,15 +40,9 @@ from lycosa.cluster.node_acts import (
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.shard_run import ShardRun
-from lycosa.cluster.worker_messages import (
-    Ended,
-    Failed,
-    FromWorker,
-    Progress,
-    Stop,
-    WorkerStatus,
-)
+from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
 from lycosa.model.compatibility import PROTOCOL
 from lycosa.model.end import End
 

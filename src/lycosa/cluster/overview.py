@@ -18,8 +18,8 @@ from lycosa.cluster.messages import (
     UpgradeFormats,
 )
 from lycosa.cluster.placement import Placement
+from lycosa.cluster.progress import Progress, total
 from lycosa.cluster.seats import Seats
-from lycosa.cluster.worker_messages import total
 from lycosa.config.live import check_live
 from lycosa.config.sources import SettingsError
 from lycosa.model.end import End
@@ -45,7 +45,7 @@ def cluster_status(
         nodes=_nodes(placement, now),
         most_nodes=placement.most_nodes,
         shards=_shards(placement, seats),
-        progress=total(seats.progress()),
+        progress=_progress(seats),
         end=decided.end.end,
         at_once=decided.end.at_once,
         is_over=placement.are_over,
@@ -108,6 +108,18 @@ def _upgrade_refusal(number: int, status: ClusterStatus) -> str:
             " the coordinator there, and start them again one after the other"
         )
     return ""
+
+
+def _progress(seats: Seats) -> Progress:
+    """The sum over all shards, with the rates and the processes of all."""
+    reports = seats.progress()
+    memory = [
+        msgspec.structs.replace(each, part=f"{each.part} {shard}")
+        for shard, report in enumerate(reports)
+        for each in report.memory
+    ]
+    progress = msgspec.structs.replace(total(reports), memory=memory)
+    return progress.with_numbers({}, seats.rates())
 
 
 def _nodes(placement: Placement, now: float) -> list[NodeStatus]:

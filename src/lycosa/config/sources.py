@@ -20,7 +20,7 @@ from lycosa.config.sections import Config
 
 PREFIX = "LYCOSA_"
 # of the tests; where the machine's address table is
-_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")
+_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR", f"{PREFIX}API_")
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 

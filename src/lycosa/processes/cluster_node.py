@@ -38,7 +38,8 @@ from lycosa.cluster.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Progress, Stop, WorkerStatus
+from lycosa.cluster.progress import Progress
+from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
 from lycosa.model.compatibility import PROTOCOL
 from lycosa.network import Credentials
 from lycosa.processes.cluster_session import ClusterSession

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import msgspec
 
-from lycosa.commit import Mark
+from lycosa.commit import NOTHING, Mark
 from lycosa.kafka import (
     Finding,
     FirstCommit,
@@ -36,14 +36,14 @@ from lycosa.kafka import (
 from lycosa.objects.errors import ObjectExists, ObjectMissing
 from lycosa.objects.port import ObjectStore
 from lycosa.processes.rescue_survey import (
+    LeftShard,
     RescuePlace,
-    ShardRemains,
     newest_mark,
     point_of_view,
     survey_shard,
 )
 from lycosa.processes.rescued_shard import RescuedShard, ShardRescue
-from lycosa.shard.object_snapshots import snapshot_key
+from lycosa.shard.object_snapshots import snapshot_key, stored_marks
 from lycosa.system.wire import UNREADABLE
 
 RESCUE_NAME = "rescue.json"
@@ -137,9 +137,9 @@ class Rescue:
                         "the topics still have a log of this crawl; a rescue is for lost topics:",
                         *(f"  {line}" for line in left),
                         "If the log is whole, `lycosa serve` and `lycosa node` continue the crawl;"
-                        " `lycosa audit --cluster FILE` tells. If it is damaged, give it up: end"
-                        " all nodes and the coordinator, delete the topics, and repeat this"
-                        " command:",
+                        " `lycosa audit --cluster FILE` tells. If it is damaged, it can be"
+                        " replaced: end all nodes and the coordinator, delete the topics, and"
+                        " repeat this command:",
                         f"  kafka-topics.sh --bootstrap-server {addresses} --delete --topic"
                         f" '{name}\\.(changelog|inbox)'",
                     ]
@@ -151,7 +151,7 @@ class Rescue:
         host = socket.gethostname()
         return RescueState(id=str(uuid.uuid4()), began=self._wall(), host=host, marks=marks)
 
-    def _survey(self, state: RescueState) -> dict[int, ShardRemains]:
+    def _survey(self, state: RescueState) -> dict[int, LeftShard]:
         found = {}
         for shard in self._place.shards:
             self._progress(f"shard {shard}: reading its newest snapshot")
@@ -161,7 +161,7 @@ class Rescue:
     async def _make(
         self,
         shard: int,
-        remains: Mapping[int, ShardRemains],
+        remains: Mapping[int, LeftShard],
         places: frozenset[str],
         mark: Mark,
         is_dry: bool,
@@ -193,10 +193,17 @@ class Rescue:
             self._check_snapshot(shard, mark)
             first = FirstCommit(shard, mark, wall, max(wall, state.shards[shard].time))
             begin_log(self._client, self._topics, self._crawl, first, self._progress)
+            self._drop_incomplete(shard, mark, state.shards[shard].snapshot)
         store = self._place.store
         store.put(f"rescues/{state.began:.0f}-{state.id}.json", msgspec.json.encode(state))
         store.delete([RESCUE_NAME])
         return made, findings
+
+    def _drop_incomplete(self, shard: int, first: Mark, used: Mark | None) -> None:
+        """Delete snapshots that could not be used; they look like a choice of the next owner."""
+        marks = stored_marks(self._place.store, shard)
+        between = [mark for mark in marks if (used or NOTHING) < mark < first]
+        self._place.store.delete([snapshot_key(shard, mark) for mark in between])
 
     def _check_snapshot(self, shard: int, mark: Mark) -> None:
         if self._place.store.find(key := snapshot_key(shard, mark)) is None:

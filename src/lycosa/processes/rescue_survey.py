@@ -71,7 +71,7 @@ class RescuePlace(msgspec.Struct, frozen=True):
         return SnapshotPlace(self.store, self.folder(shard), self.crawl.config, self.open_table)
 
 
-class ShardRemains(msgspec.Struct, frozen=True):
+class LeftShard(msgspec.Struct, frozen=True):
     """What is left of a shard.
 
     ``snapshot`` is the commit of the snapshot that can be used, ``newest`` that of the newest one;
@@ -103,7 +103,7 @@ def newest_mark(place: RescuePlace, shard: int) -> Mark:
     return Mark(max(terms, default=0) + _UNSEEN_TERMS, max(sequences, default=0) + _LOST_COMMITS)
 
 
-def survey_shard(place: RescuePlace, shard: int, before: Mark) -> ShardRemains:
+def survey_shard(place: RescuePlace, shard: int, before: Mark) -> LeftShard:
     """Restore the newest complete snapshot before a mark into the shard's folder, and read it.
 
     Raises ``ObjectError`` or ``OSError``.
@@ -116,11 +116,11 @@ def survey_shard(place: RescuePlace, shard: int, before: Mark) -> ShardRemains:
         places = frozenset(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     finally:
         data.close()
-    return ShardRemains(shard, used, marks[-1] if marks else None, numbers, places)
+    return LeftShard(shard, used, marks[-1] if marks else None, numbers, places)
 
 
 def point_of_view(
-    place: RescuePlace, shard: int, remains: Mapping[int, ShardRemains]
+    place: RescuePlace, shard: int, remains: Mapping[int, LeftShard]
 ) -> tuple[PointOfView, Mark]:
     """From where on the links of a shard's captures are handed in again; with the mark of the
     snapshot.

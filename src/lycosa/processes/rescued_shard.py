@@ -33,16 +33,16 @@ from lycosa.model.end import PreviousEnd
 from lycosa.model.fetched import FetchKind
 from lycosa.model.partition_key import PartitionKey
 from lycosa.processes.rescue_survey import (
+    LeftShard,
     PointOfView,
     RescuePlace,
-    ShardRemains,
     open_earlier,
 )
 from lycosa.processes.session import SOFTWARE
 from lycosa.shard.first_snapshot import save_first_snapshot
 from lycosa.shard.folder_snapshots import FolderSnapshots
 from lycosa.shard.opening import Ground, PartitionData, Shard
-from lycosa.store import FoundSegments
+from lycosa.store import FoundSegments, layout
 from lycosa.store.object_segments import ObjectSegments
 from lycosa.store.port import StoredSegment
 from lycosa.store.rows import JournalRow
@@ -87,7 +87,7 @@ class ShardRescue:
     def __init__(
         self,
         place: RescuePlace,
-        remains: ShardRemains,
+        remains: LeftShard,
         view: PointOfView,
         places: frozenset[str],
         mark: Mark,
@@ -111,7 +111,8 @@ class ShardRescue:
         parcels = self._begin_anew(data.table)
         lengths = self._segments.left_lengths()
         async with self._worker(data) as (assembled, captures):
-            for segment in self._wanted(data.table, self._segments.list_segments(lengths)):
+            listed = self._segments.list_segments(lengths)
+            for segment in self._wanted(captures, data.table, listed):
                 await self._enter_segment(assembled, captures, segment)
             await assembled.worker.committer.commit()
             closed: list[str] = []
@@ -162,7 +163,7 @@ class ShardRescue:
     # -- captures
 
     def _wanted(
-        self, table: KeyValue, segments: Sequence[StoredSegment]
+        self, captures: StoredCaptures, table: KeyValue, segments: Sequence[StoredSegment]
     ) -> Sequence[StoredSegment]:
         """The segments with captures behind the point of view, the oldest first.
 
@@ -170,25 +171,38 @@ class ShardRescue:
         pages, have nothing new either.
         """
         segments = sorted(segments, key=lambda each: each.name)  # by term and number
-        if self._view is PointOfView.NOTHING:
-            return segments
+        if self._view is PointOfView.NOTHING or self._remains.snapshot is None:
+            return [*self._of_earlier_divisions(), *segments]
         with _table_of(self._place, self._shard, self._view, table) as view:
             for at in range(len(segments) - 1, -1, -1):
                 pages = [
                     _is_in(view, row)
                     for row in self._segments.read_rows(segments[at])
-                    if row.kind in _PAGES
+                    if row.kind in _PAGES and captures.owns(row)
                 ]
                 if pages and all(pages):
                     return segments[at + 1 :]
         return segments
+
+    def _of_earlier_divisions(self) -> list[StoredSegment]:
+        """Segments of other shards, or workers, from before the crawl had the present shards.
+
+        Any of them may have captures of hosts that this shard owns now.
+        """
+        first_term, found = self._place.crawl.manifest.first_term, list[StoredSegment]()
+        for each in self._place.store.list(f"{layout.JOURNAL}/"):
+            name = layout.stem_of(each.key)
+            is_earlier = 0 <= layout.segment_term(name) < first_term
+            if is_earlier and layout.segment_worker(name) != self._shard:
+                found.append(StoredSegment(name, True, 0, each.size))
+        return sorted(found, key=lambda each: each.name)
 
     async def _enter_segment(
         self, assembled: Assembled, captures: StoredCaptures, segment: StoredSegment
     ) -> None:
         batch: list[JournalRow] = []
         urls: set[str] = set()
-        for row in self._segments.read_rows(segment):
+        for row in filter(captures.owns, self._segments.read_rows(segment)):
             if len(batch) >= _ROWS or row.url in urls:
                 await self._enter(assembled, captures, batch)
                 batch, urls = [], set()
@@ -237,7 +251,7 @@ class ShardRescue:
                     assembled.stages,
                     assembled.worker.frontier.partitions[self._shard],
                     job.config,
-                    self._segments,
+                    assembled.stages.reparsing,
                     ports.offload,
                     assembled.delivery.departures.post_place,
                 ),
@@ -253,11 +267,10 @@ class ShardRescue:
             self._folder, self._place.crawl.config, self._place.open_table, [self._shard]
         )
         log = _NoLog(MemoryChangelog("", self._shard))
-        unused = ObjectSegments(self._place.store, self._shard, self._folder / "unused")
         last = Commit(term=term, sequence=0, wall=0.0, shard=self._shard)
         found = FoundSegments(term=term)
         return Shard(
-            self._shard, term, Ground(log, unused, local), {self._shard: data}, last, found
+            self._shard, term, Ground(log, self._segments, local), {self._shard: data}, last, found
         )
 
     def _job(self) -> WorkerJob:

@@ -24,12 +24,12 @@ from itertools import count
 import msgspec
 import uvloop
 
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
     FromWorker,
     Memory,
-    Progress,
     Stop,
     ToWorker,
     decode_to_worker,
@@ -55,7 +55,7 @@ from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
 from lycosa.worker.progress import ProgressReport
-from lycosa.worker.real_ports import cache_of, child_parser, real_ports
+from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real_ports
 
 _PROGRESS_S = 0.5
 _TRIM_REPORTS = 20  # reports after which free memory is returned to the system
@@ -123,14 +123,13 @@ class WorkerProcess:
             job.plan, job.config.fetch.slots, assembled, parser, cache, ports
         )
         report = ProgressReport(
-            assembled.worker,
+            assembled,
             job.config,
-            assembled.clock,
             lambda: parser.pid,
-            assembled.delivery.stalled,
             meter,
             place.waits_for,
         )
+        measure_ports(assembled.meter, ports)
         meter.start()
         try:
             end = await self._run_to_end(assembled, duties, report, place.early)

@@ -85,7 +85,7 @@ class CassandraPlace:
             )
         peers = connection.rows("SELECT data_center FROM system.peers")
         nodes = Counter([*(name for (name,) in peers), center])
-        is_local = self._address.consistency.lower() == "local_quorum"
+        is_local = self._address.consistency == "local_quorum"
         if problem := replication_problem(dict(replication), nodes, local if is_local else ""):
             raise RegistryError(f"{self.name}: {problem}")
 

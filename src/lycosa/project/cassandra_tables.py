@@ -215,6 +215,7 @@ class CassandraTables:
 
     def _position_statement(self, number: int, mark: Mark, wall: float) -> Statement:
         table, known = f'"{self._keyspace}".positions', self.positions.get(number)
+        write_time(*mark)  # a position that no row can have is an error too
         times = (datetime.fromtimestamp(wall, UTC) if wall else None, datetime.now(UTC))
         if known is None:
             names = "crawl, partition, term, sequence, committed_at, projected_at"

@@ -39,7 +39,7 @@ _MOST_OPEN = 64  # requests that are not answered; each is kept with its seeds
 MAX_CALLER_BYTES = 32 * 1024 * 1024
 
 
-class CallerRunner(Protocol):
+class CalledCoordinator(Protocol):
     """The part that runs the coordinator. ``callers`` are those that are connected."""
 
     callers: set[PeerLink]
@@ -67,7 +67,7 @@ class CallerDesk:
 
     def __init__(
         self,
-        runner: CallerRunner,
+        runner: CalledCoordinator,
         on_more: Callable[[], Awaitable[None]],
         left_s: float = LEFT_S,
     ) -> None:
