@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,23 +148,15 @@ def run(
     health = HealthFile(health_file)
     health.write(False, "starts")
     crawl = _read_crawl(given, log, health, protocol)
+    manifest, again = crawl.manifest, partial(read_crawl, object_store(given), given, protocol)
     memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), most_shards)
     local = NodeFolder(folder or Path("nodes") / given.name / name)
-    manifest = crawl.manifest
+
     local.acquire(manifest.crawl, given.name, name, time.time(), generation=manifest.generation)
     try:
         local.keep_suffixes(crawl.suffixes)
         local.delete_unused_owners()
-        store = object_store(given)
-        session = ClusterSession(
-            given,
-            crawl,
-            local,
-            memory,
-            listen,
-            log.show_event,
-            lambda: read_crawl(store, given, protocol),
-        )
+        session = ClusterSession(given, crawl, local, memory, listen, log.show_event, again)
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )

@@ -55,12 +55,7 @@ from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats, lacking
 from lycosa.cluster.steering import steered, told_settings, unpaused
-from lycosa.cluster.worker_messages import (
-    ProbeAnswer,
-    SeedsTaken,
-    ToldWorker,
-    WorkerStatus,
-)
+from lycosa.cluster.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
 from lycosa.system.meter import Number

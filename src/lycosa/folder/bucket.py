@@ -70,7 +70,7 @@ class BucketOwner(msgspec.Struct, frozen=True):
     format: int = CLUSTER_FORMAT
 
 
-class StoredFormats(msgspec.Struct, frozen=True):
+class _FormatsFile(msgspec.Struct, frozen=True):
     """The content of ``formats.json``."""
 
     number: int
@@ -135,14 +135,14 @@ def stored_formats(store: ObjectStore) -> int:
     Raises ``DamagedManifest`` or ``ObjectError``.
     """
     try:
-        return _decoded(FORMATS_NAME, store.get(FORMATS_NAME), StoredFormats).number
+        return _decoded(FORMATS_NAME, store.get(FORMATS_NAME), _FormatsFile).number
     except ObjectMissing:
         return FIRST_FORMATS
 
 
 def store_formats(store: ObjectStore, number: int) -> None:
     """Let readers know the formats in force. Raises ``ObjectError``."""
-    store.put(FORMATS_NAME, msgspec.json.encode(StoredFormats(number)))
+    store.put(FORMATS_NAME, msgspec.json.encode(_FormatsFile(number)))
 
 
 def stored_config(store: ObjectStore, given: ClusterFile) -> Config | None:
