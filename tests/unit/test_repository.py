@@ -119,16 +119,13 @@ def test_locks_have_every_dependency_with_hashes_and_name_no_index() -> None:
         "test": extras["dev"],
         "fuzz": extras["fuzz"],
         "bench": extras["bench"],
-<<<<<<< HEAD
-        "image": [*extras["api"], *extras["cluster"], *extras["objects"], *extras["postgres"]],
-=======
         "image": [
+            *extras["api"],
             *extras["cluster"],
             *extras["objects"],
             *extras["postgres"],
             *extras["cassandra"],
         ],
->>>>>>> b0a3334ad9661bee59f840ec2b0814740c77d9f1
     }.items():
         lock = (ROOT / "requirements" / f"{kind}.txt").read_text("utf-8")
         assert "://" not in lock
