@@ -71,7 +71,7 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, progress: bool, as_js
 
     Each shard begins with its newest complete snapshot in object storage. Captures behind it are
     read from the segments: their URLs are not requested again, and all their links are handed in
-    again. Then the topics are made anew.
+    again. Then the topics are made.
 
     End all nodes and the coordinator first. Refused while the topics have a log of the crawl. May
     be interrupted and repeated, also on another machine.

@@ -1,6 +1,6 @@
 """One shard of a crawl whose log is lost, made from its snapshot and the captures behind it.
 
-    numbers of parcels begin anew -> places of all shards -> captures behind the snapshot are
+    parcels are numbered from 1 -> places of all shards -> captures behind the snapshot are
     entered, with their links -> open segments closed -> first snapshot of the new log
 
 An idle worker does it, over a log that keeps nothing: all results are in the local table, which
@@ -108,7 +108,7 @@ class ShardRescue:
         Raises ``NotStored``, ``StoreDamaged``, ``ObjectError``, ``JournalError`` or ``OSError``.
         """
         data = self._opened()
-        parcels = self._begin_anew(data.table)
+        parcels = self._begin(data.table)
         lengths = self._segments.left_lengths()
         async with self._worker(data) as (assembled, captures):
             listed = self._segments.list_segments(lengths)
@@ -142,8 +142,8 @@ class ShardRescue:
             data.seen.rebuild(known_hashes(data.table), stamp)
         return data
 
-    def _begin_anew(self, table: KeyValue) -> int:
-        """Number the parcels anew, and add the places of the other shards; returns how many parcels
+    def _begin(self, table: KeyValue) -> int:
+        """Number the parcels from 1, and add the places of the other shards; returns how many parcels
         wait.
         """
         for writes in renumbered(table.scan):
