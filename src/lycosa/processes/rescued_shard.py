@@ -143,8 +143,9 @@ class ShardRescue:
         return data
 
     def _begin(self, table: KeyValue) -> int:
-        """Number the parcels from 1, and add the places of the other shards; returns how many parcels
-        wait.
+        """Number the parcels from 1, and add the places of the other shards.
+
+        Returns how many parcels wait.
         """
         for writes in renumbered(table.scan):
             table.write(writes)
