@@ -177,11 +177,24 @@ def test_the_snapshot_before_is_used_if_a_file_of_the_newest_is_lost(cluster: Re
     objects = cluster.folder / "objects"
     *older, newest = sorted((objects / "snapshots" / "00000").iterdir())
     kept = {file["sha256"] for path in older for file in json.loads(path.read_text())["files"]}
-    lost = next(f for f in json.loads(newest.read_text())["files"] if f["sha256"] not in kept)
+    files = [file for file in json.loads(newest.read_text())["files"] if file["bytes"]]
+    lost = next(file for file in files if file["sha256"] not in kept)
     (objects / "files" / "00000" / lost["sha256"]).unlink()
     shard = rescued(cluster)["shards"][0]
     assert [shard["snapshot"] or [0, 0]] < [shard["newest_snapshot"]]
     assert (shard["snapshot"] is None) == (not older)
+    audited(cluster)
+
+
+def test_captures_in_lost_parts_are_all_that_is_requested_again(cluster: RealCluster) -> None:
+    parts = sorted((cluster.folder / "objects" / "parts" / "00002").glob("*/*"))
+    newest = [path for path in parts if path.parent == parts[-1].parent]
+    assert len(newest) > 3
+    before = rescued(cluster, "--dry-run")["shards"][2]
+    newest[1].unlink()
+    found = rescued(cluster)["shards"][2]
+    assert found["lost_parts"] == 1 and before["lost_parts"] == 0
+    assert 0 < before["captures"] - found["captures"] < before["captures"] / 2
     audited(cluster)
 
 

@@ -198,6 +198,8 @@ def _shard_values(found: RescuedShard) -> dict[str, Any]:
         "robots": entered.robots,
         "parcels": found.parcels,
         "segments_closed": found.closed,
+        "lost_parts": found.lost_parts,
+        "captures_lost": found.lost,
     }
 
 
@@ -247,6 +249,12 @@ def _remarks(found: RescuedShard) -> Iterator[str]:
         yield (
             f"{shard}: its newest snapshot (term {found.newest.term}, commit"
             f" {found.newest.sequence}) is not complete, so the one before was used"
+        )
+    if found.lost_parts:
+        yield (
+            f"{shard}: {counted(found.lost_parts, 'part')} of open segments missing, with"
+            f" {counted(found.lost, 'capture')} that the snapshot knew; these URLs, and those of"
+            " later captures in them, are requested again"
         )
     if found.entered.unparsed:
         yield f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again"

@@ -10,7 +10,7 @@ segments are closed, so a rescue that was killed begins this shard again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -39,6 +39,7 @@ from lycosa.processes.rescue_survey import (
     open_earlier,
 )
 from lycosa.processes.session import SOFTWARE
+from lycosa.seen.content import content_key, decode_original
 from lycosa.shard.first_snapshot import save_first_snapshot
 from lycosa.shard.folder_snapshots import FolderSnapshots
 from lycosa.shard.opening import Ground, PartitionData, Shard
@@ -65,7 +66,8 @@ class RescuedShard(msgspec.Struct, frozen=True):
     captures that the snapshot had, and whose links were handed in again all the same. ``first_us``
     and ``last_us`` are the times of the first and the last capture behind the snapshot
     (microseconds since 1970; 0 without any). ``parcels`` of the snapshot are sent again. ``closed``
-    segments were open. ``time`` is a crawl time not before anything in the state.
+    segments were open. ``time`` is a crawl time not before anything in the state. ``lost_parts``
+    were missing; ``lost`` captures of the snapshot were in them and are requested again.
     """
 
     shard: int
@@ -79,6 +81,19 @@ class RescuedShard(msgspec.Struct, frozen=True):
     parcels: int = 0
     closed: int = 0
     time: float = 0.0
+    lost_parts: int = 0
+    lost: int = 0
+
+
+class CommonRemains(msgspec.Struct, frozen=True):
+    """What a shard must know of all others.
+
+    ``places`` are the URLs whose places are in scope. ``lost`` are captures that are in no segment
+    any more: their records by digest.
+    """
+
+    places: frozenset[str]
+    lost: Mapping[bytes, str] = {}
 
 
 class ShardRescue:
@@ -89,12 +104,12 @@ class ShardRescue:
         place: RescuePlace,
         remains: LeftShard,
         view: PointOfView,
-        places: frozenset[str],
+        common: CommonRemains,
         mark: Mark,
         on_rows: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._place, self._remains, self._view = place, remains, view
-        self._places, self._mark, self._on_rows = places, mark, on_rows
+        self._common, self._mark, self._on_rows = common, mark, on_rows
         self._shard, self._folder = remains.shard, place.folder(remains.shard)
         self._segments = ObjectSegments(place.store, self._shard, self._folder / "segments")
         self._known = self._first_us = self._last_us = self._read = 0
@@ -111,6 +126,7 @@ class ShardRescue:
         parcels = self._begin(data.table)
         lengths = self._segments.left_lengths()
         async with self._worker(data) as (assembled, captures):
+            captures.forget_urls((each.host8, each.url8) for each in self._remains.lost)
             listed = self._segments.list_segments(lengths)
             for segment in self._wanted(captures, data.table, listed):
                 await self._enter_segment(assembled, captures, segment)
@@ -132,6 +148,7 @@ class ShardRescue:
             parcels=parcels,
             closed=len(closed),
             time=captures.newest,
+            lost=len(self._remains.lost),
         )
 
     def _opened(self) -> PartitionData:
@@ -149,8 +166,12 @@ class ShardRescue:
         """
         for writes in renumbered(table.scan):
             table.write(writes)
-        new = self._places - self._remains.places
+        new = self._common.places - self._remains.places
         table.write({joined_key(url): b"" for url in new})
+        for digest, record_id in self._common.lost.items():
+            value = table.get(content_key(digest))
+            if value is not None and decode_original(value).record_id == record_id:
+                table.write({content_key(digest): None})
         return sum(len(rows) for rows in self._remains.numbers.waiting.values())
 
     def _save(self) -> None:
