@@ -36,8 +36,9 @@ _UNKNOWN = (
     " `lycosa crawl`; known ones are skipped",
     "requests without a capture behind the snapshots (failures, errors that ask for a retry): these"
     " URLs are requested again",
-    "how long single hosts asked to wait (Retry-After, back-off), and which hosts were parked or"
-    " retired behind the snapshots: each host waits at least the longest ordinary delay",
+    "what hosts asked for (Retry-After, back-off) behind the last attempt logs that were sent, and"
+    " which hosts were parked or retired behind the snapshots: hosts with captures there wait at"
+    " least the longest ordinary delay",
     "decisions about dead letters, and verdicts about near-duplicates, behind the snapshots",
     "rows of the topics pages and dlq, if these were lost: the captures are in pages/ and warc/",
     "settings of `lycosa cluster set`, drained nodes, and a stop, if the topic control was lost",

@@ -38,6 +38,7 @@ from lycosa.processes.rescue_survey import (
     RescuePlace,
     open_earlier,
 )
+from lycosa.processes.rescue_waits import waits_of_hosts
 from lycosa.processes.session import SOFTWARE
 from lycosa.seen.content import content_key, decode_original
 from lycosa.shard.first_snapshot import save_first_snapshot
@@ -130,6 +131,8 @@ class ShardRescue:
             listed = self._segments.list_segments(lengths)
             for segment in self._wanted(captures, data.table, listed):
                 await self._enter_segment(assembled, captures, segment)
+            store, work = self._place.store, self._folder / "attempts"
+            captures.hold_hosts(waits_of_hosts(store, self._shard, self._first_us / 1e6, work))
             await assembled.worker.committer.commit()
             closed: list[str] = []
             if not is_dry:

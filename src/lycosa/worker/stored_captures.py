@@ -12,7 +12,7 @@ What is in no row stays unknown: requests without a capture, and what a host ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -326,7 +326,17 @@ class StoredCaptures:
     def _let_rest(self, host: VisitState, row: JournalRow) -> None:
         """Let the host wait from this request on as long as it can have asked for at most."""
         self.newest = max(self.newest, ended_at(row))
-        record, until = host.record, ended_at(row) + self._wait_s
+        self._hold(host, ended_at(row) + self._wait_s)
+
+    def hold_hosts(self, waits: Mapping[str, float]) -> None:
+        """Let hosts that are known wait until these times (seconds since 1970)."""
+        for name, until in waits.items():
+            host = self._partition.visits.find_host(hash8(name))
+            if host is not None:
+                self._hold(host, until)
+
+    def _hold(self, host: VisitState, until: float) -> None:
+        record = host.record
         record.next_at = max(record.next_at, until)
         if record.rest_at >= 0:
             record.rest_at = max(record.rest_at, until)
