@@ -23,6 +23,7 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, hu
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.kafka import KafkaClient, Topics
     from lycosa.objects.port import ObjectStore
     from lycosa.processes.rescue_run import RescueReport
     from lycosa.processes.rescue_survey import RescuePlace
@@ -138,6 +139,35 @@ def _folder(given: ClusterFile, folder: Path | None) -> Iterator[Path]:
         yield path
     finally:
         lock.release()
+
+
+def refuse_lost_topics(
+    given: ClusterFile, store: ObjectStore, client: KafkaClient, topics: Topics
+) -> None:
+    """Refuse to make topics of a crawl that has made commits: that would hide their loss.
+
+    Raises ``click.UsageError``, ``KafkaAway`` or ``ObjectError``.
+    """
+    from lycosa.folder.bucket import newest_manifest
+    from lycosa.kafka import missing_topics
+    from lycosa.objects.errors import ObjectMissing
+    from lycosa.objects.generation import placed_objects
+
+    lost = [
+        name for name in missing_topics(client, topics) if name in (topics.changelog, topics.inbox)
+    ]
+    if not lost:
+        return
+    try:
+        placed = placed_objects(store, newest_manifest(store)[0].generation)
+    except ObjectMissing:
+        return
+    kinds = ("snapshots", "parts", "attempts")
+    if any(next(iter(placed.list(f"{kind}/")), None) is not None for kind in kinds):
+        raise click.UsageError(
+            f"the crawl at {given.objects} has commits, but topic {lost[0]} is missing: restore it,"
+            f" or continue from the object storage by `lycosa cluster rescue {given.path}`"
+        )
 
 
 def _refuse_coordinator(given: ClusterFile) -> None:
