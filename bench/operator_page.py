@@ -43,7 +43,7 @@ from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.real_ports import real_ports
 
-_PORT, _API = 18090, 18471
+_PORT, _API = 18090, 18476
 _PAGE_LINKS, _COMMIT_LINKS = 200, 10_000
 _CONFIG = Config(
     scope=ScopeSection(rule=ScopeRule.ANY), budgets=BudgetSection(discovery_per_page=0)
