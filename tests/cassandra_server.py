@@ -10,7 +10,9 @@ import select
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,8 +28,7 @@ class CassandraServer:
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self._folder, self._settings = folder, settings
-        self._runner = asyncio.Runner()
-        self._session: Any = None
+        self._reader: ProcessPoolExecutor | None = None
         self.pid = 0
         self.start()
 
@@ -61,7 +62,6 @@ class CassandraServer:
 
     def stop(self) -> None:
         self._disconnect()
-        self._runner.close()
         subprocess.run([_SERVICES, "stop", "cassandra", self._folder], check=True)
 
     def create_keyspace(self, name: str, copies: int = 1, more: str = "") -> str:
@@ -74,34 +74,62 @@ class CassandraServer:
 
     def rows(self, statement: str, keyspace: str = "lycosa") -> list[tuple[Any, ...]]:
         """The answer to a query, whose names mean tables of the keyspace."""
-        return self._runner.run(self._rows(statement, keyspace))
+        return [tuple(row) for row in self._run(statement, keyspace)[1]]
+
+    def named_rows(self, statement: str, keyspace: str) -> list[dict[str, Any]]:
+        """The same as dictionaries."""
+        names, rows = self._run(statement, keyspace)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def execute(self, statement: str, keyspace: str = "") -> None:
         """Runs a statement that gives no rows."""
-        self._runner.run(self._rows(statement, keyspace))
+        self._run(statement, keyspace)
 
-    async def _rows(self, text: str, keyspace: str) -> list[tuple[Any, ...]]:
-        if self._session is None:
-            host, port = self.address.split(":")
-            cluster = acsylla.create_cluster(
-                [host], port=int(port), request_timeout=30.0, log_level="disabled"
-            )
-            self._session = await cluster.create_session()
-        if keyspace:
-            await self._session.use_keyspace(keyspace)
-        statement = acsylla.create_statement(text, page_size=1000)
-        found: list[tuple[Any, ...]] = []
-        while True:
-            result = await self._session.execute(statement)
-            found += [tuple(row.as_list()) for row in result]
-            if not result.has_more_pages():
-                return found
-            statement.set_page_state(result.page_state())
+    def _run(self, statement: str, keyspace: str) -> tuple[list[str], list[list[Any]]]:
+        """Queries run in a process of their own: the driver expects one event loop in a process."""
+        if self._reader is None:
+            self._reader = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        return self._reader.submit(answer, self.address, statement, keyspace).result(60)
 
     def _disconnect(self) -> None:
-        if self._session is not None:
-            self._runner.run(self._session.close())
-        self._session = None
+        if self._reader is not None:
+            self._reader.shutdown()
+        self._reader = None
+
+
+_connected: dict[str, tuple[asyncio.Runner, Any]] = {}
+
+
+def answer(address: str, text: str, keyspace: str) -> tuple[list[str], list[list[Any]]]:
+    """The names of the columns of an answer, and its rows. Called in the process that reads."""
+    if address not in _connected:
+        runner = asyncio.Runner()
+        _connected[address] = runner, runner.run(_connect(address))
+    runner, session = _connected[address]
+    return runner.run(_answer(session, text, keyspace))
+
+
+async def _connect(address: str) -> Any:
+    host, port = address.split(":")
+    cluster = acsylla.create_cluster(
+        [host], port=int(port), request_timeout=30.0, log_level="disabled"
+    )
+    return await cluster.create_session()
+
+
+async def _answer(session: Any, text: str, keyspace: str) -> tuple[list[str], list[list[Any]]]:
+    if keyspace:
+        await session.use_keyspace(keyspace)
+    statement = acsylla.create_statement(text, page_size=1000)
+    names: list[str] = []
+    rows: list[list[Any]] = []
+    while True:
+        result = await session.execute(statement)
+        names = names or result.columns_names()
+        rows += [row.as_list() for row in result]
+        if not result.has_more_pages():
+            return names, rows
+        statement.set_page_state(result.page_state())
 
 
 def lacking() -> str:

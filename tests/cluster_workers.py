@@ -16,6 +16,7 @@ import msgspec
 
 from judging import SUFFIXES
 from kafka_broker import Broker
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
@@ -23,7 +24,6 @@ from lycosa.cluster.worker_messages import (
     NoMoreCalls,
     Probe,
     ProbeAnswer,
-    Progress,
     Routes,
     Seeds,
     SeedsTaken,

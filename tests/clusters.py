@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,13 +50,17 @@ class Program:
     """One running command, with the lines that it has printed."""
 
     def __init__(
-        self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *arguments: str,
+        command: Sequence[str] = LYCOSA,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.arguments = arguments
         self.lines: list[str] = []
         self._news: queue.Queue[str | None] = queue.Queue()
         self.process = subprocess.Popen(
-            [*LYCOSA, *arguments],
+            [*command, *arguments],
             cwd=folder,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
@@ -143,24 +147,37 @@ class RealCluster:
         settings: Mapping[str, str],
         shards: int = 3,
         toml: tuple[str, str] = ("", ""),
+        is_made: bool = True,
     ) -> None:
         self.folder = folder
         self.name = f"c-{uuid.uuid4().hex[:10]}"
         self.file = folder / "cluster.toml"
         self.programs: list[Program] = []
         (folder / "objects").mkdir()
-        self.file.write_text(
-            f'name = "{self.name}"\nshards = {shards}\nnodes = 3\n{toml[0]}\n'
-            f'[kafka]\naddresses = ["{broker.addresses[0]}"]\nreplication = 1\n'
-            f'[objects]\nurl = "file://{folder}/objects"\n'
-            f'[coordinator]\naddresses = ["127.0.0.1:{_free_port()}"]\n{toml[1]}\n'
-        )
+        self._broker, self._toml, self._port = broker.addresses[0], toml, _free_port()
+        self.set_shards(shards)
+        if not is_made:
+            return
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         done = self.run("cluster", "init", "cluster.toml", *pairs)
         assert done.wait() == 0, str(done)
 
-    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Program:
-        program = Program(self.folder, *arguments, environment=environment)
+    def set_shards(self, shards: int) -> None:
+        """Write ``cluster.toml``."""
+        self.file.write_text(
+            f'name = "{self.name}"\nshards = {shards}\nnodes = 3\n{self._toml[0]}\n'
+            f'[kafka]\naddresses = ["{self._broker}"]\nreplication = 1\n'
+            f'[objects]\nurl = "file://{self.folder}/objects"\n'
+            f'[coordinator]\naddresses = ["127.0.0.1:{self._port}"]\n{self._toml[1]}\n'
+        )
+
+    def run(
+        self,
+        *arguments: str,
+        command: Sequence[str] = LYCOSA,
+        environment: Mapping[str, str] | None = None,
+    ) -> Program:
+        program = Program(self.folder, *arguments, command=command, environment=environment)
         self.programs.append(program)
         return program
 
@@ -214,9 +231,12 @@ def real_cluster(
     settings: Mapping[str, str],
     shards: int = 3,
     toml: tuple[str, str] = ("", ""),
+    is_made: bool = True,
 ) -> Iterator[RealCluster]:
-    """``toml``: more keys at the top of ``cluster.toml``, and more sections."""
-    cluster = RealCluster(folder, broker, settings, shards, toml)
+    """``toml``: more keys at the top of ``cluster.toml``, and more sections. Without ``is_made``
+    there is no crawl yet.
+    """
+    cluster = RealCluster(folder, broker, settings, shards, toml, is_made)
     try:
         yield cluster
     except BaseException:

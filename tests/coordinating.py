@@ -37,6 +37,7 @@ from lycosa.cluster.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.node_plan import NodePlan
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import (
     Ended,
@@ -47,7 +48,6 @@ from lycosa.cluster.worker_messages import (
     Permit,
     Probe,
     ProbeAnswer,
-    Progress,
     Seeds,
     SeedsTaken,
     Stop,
@@ -56,6 +56,7 @@ from lycosa.cluster.worker_messages import (
 )
 from lycosa.config.sections import LimitSection
 from lycosa.worker.permits import GrantedPermits
+from progress_making import progress_with
 
 FENCED = Failed("lycosa.commit.port.Fenced", "another owner", "")
 RULES = ClusterRules(node_timeout_s=20.0, repeat_s=3.0, low_disk=0, low_memory=0)
@@ -107,7 +108,7 @@ class Worker:
         if self.is_idle:
             self.permits.return_unused()
         log = self.log
-        progress = Progress(
+        progress = progress_with(
             captures=log.captures + self.pending,
             committed=log.captures,
             commits=log.commits,

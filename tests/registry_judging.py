@@ -1,4 +1,4 @@
-"""What a registry in PostgreSQL must hold, by what the commands that read a crawl say of it."""
+"""What a registry must hold, by what the commands that read a crawl say of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from lycosa.inspect.reader import CrawlReader, read_folder
 from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows
 from lycosa.store.rows import JournalRow
-from postgres_server import PostgresServer
+from registry_databases import RegistryDatabase
 
 # Columns of a registry, and the columns of ``lycosa sql`` that they must equal.
 URLS = {
@@ -64,41 +64,46 @@ CAPTURES = ("record_id", "fetched_at", "url", "http_status", "fetch_number", "bo
 Rows = Iterable[tuple[Any, ...]]
 
 
-def differences(server: PostgresServer, folder: Path, schema: str = "lycosa") -> list[str]:
+def differences(database: RegistryDatabase, folder: Path, schema: str = "lycosa") -> list[str]:
     """What a registry has otherwise than the crawl in a folder; empty when they are equal."""
-    return differences_from(server, read_folder(folder), schema)
+    return differences_from(database, read_folder(folder), schema)
 
 
 def differences_from(
-    server: PostgresServer, reader: CrawlReader, schema: str = "lycosa", near_s: float = 1.5
+    database: RegistryDatabase, reader: CrawlReader, schema: str = "lycosa", near_s: float = 1.5
 ) -> list[str]:
     """What a registry has otherwise than the crawl that this reader shows. Times may differ by
     ``near_s``: crawl time and wall time of a commit differ a little, and by seconds after a
     takeover.
     """
     parts = (
-        ("urls", tuple(URLS), *_state(server, reader, schema, "urls", URLS)),
-        ("hosts", tuple(HOSTS), *_state(server, reader, schema, "hosts", HOSTS)),
-        ("crawl_log", CAPTURES, *_captures(server, reader, schema)),
+        ("urls", tuple(URLS), *_state(database, reader, schema, "urls", URLS)),
+        ("hosts", tuple(HOSTS), *_state(database, reader, schema, "hosts", HOSTS)),
+        ("crawl_log", CAPTURES, *_captures(database, reader, schema)),
     )
     near = timedelta(seconds=near_s)
-    return [each for part in parts for each in _compared(*part, near)]
+    wrong = [each for part in parts for each in _compared(*part, near)]
+    return wrong + database.disagreements(schema)
 
 
 def _state(
-    server: PostgresServer, reader: CrawlReader, schema: str, table: str, columns: dict[str, str]
+    database: RegistryDatabase,
+    reader: CrawlReader,
+    schema: str,
+    table: str,
+    columns: dict[str, str],
 ) -> tuple[Rows, Rows]:
     names = [name for name, _, _ in STATE_COLUMNS[table]]
     places = [names.index(each) for each in columns.values()]
     expected = (tuple(row[at] for at in places) for row in state_rows(reader, table))
-    found = server.rows(f"SELECT {', '.join(columns)} FROM {table}", schema)
+    found = database.state_rows(table, ", ".join(columns), schema)
     return expected, found
 
 
-def _captures(server: PostgresServer, reader: CrawlReader, schema: str) -> tuple[Rows, Rows]:
+def _captures(database: RegistryDatabase, reader: CrawlReader, schema: str) -> tuple[Rows, Rows]:
     view = reader.source
     rows = (row for segment in view.list_segments() for row in view.read_rows(segment))
-    found = server.rows(f"SELECT {', '.join(CAPTURES)} FROM crawl_log", schema)
+    found = database.state_rows("crawl_log", ", ".join(CAPTURES), schema)
     return map(_capture, rows), found
 
 

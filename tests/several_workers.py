@@ -15,8 +15,9 @@ from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, OutgoingMessage, Relay
 from lycosa.cluster.node_acts import Machine, NodeAct, StartWorker, TellCoordinator, TellWorker
 from lycosa.cluster.node_plan import NodePlan
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.cluster.worker_messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
+from lycosa.cluster.worker_messages import Ended, FromWorker, Seeds, Stop, ToldWorker
 from lycosa.exchange import ExchangeEnds, InProcessExchange
 from lycosa.model.end import End
 from lycosa.model.partition_key import PartitionKey
@@ -27,6 +28,7 @@ from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
+from progress_making import progress_with
 
 _TICK_S = 1.0
 
@@ -140,7 +142,7 @@ class _Worker:
             self.assembled.worker,
             [p.counters for p in self.assembled.worker.frontier.partitions.values()],
         )
-        return Progress(
+        return progress_with(
             captures=sum(each.captures for each in counters),
             committed=worker.committer.captures,
             body_bytes=sum(each.body_bytes for each in counters),

@@ -27,6 +27,7 @@ from lycosa.cluster.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.node_plan import NodePlan
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import (
     Ended,
     FromWorker,
@@ -34,7 +35,6 @@ from lycosa.cluster.worker_messages import (
     NoMoreCalls,
     Probe,
     ProbeAnswer,
-    Progress,
     Routes,
     Seeds,
     SeedsTaken,
@@ -44,6 +44,7 @@ from lycosa.cluster.worker_messages import (
 )
 from lycosa.network import Credentials, connect
 from lycosa.system.frame_stream import FrameStream
+from progress_making import progress_with
 
 FREE = 1 << 40
 LONGEST_S = 60.0
@@ -59,7 +60,7 @@ class SmallWorker:
 
     def status(self) -> list[FromWorker]:
         number = len(self.taken)
-        progress = Progress(
+        progress = progress_with(
             discovered=number,
             captures=number,
             committed=number,

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import cassandra_server
 import postgres_server
+from cassandra_server import CassandraServer
 from kafka_broker import Broker, started
 from postgres_server import PostgresServer
 from raw_server import World
@@ -32,4 +34,11 @@ def kafka() -> Iterator[Broker]:
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server that nothing kills; each test uses a schema of its own."""
     with postgres_server.started() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cassandra() -> Iterator[CassandraServer]:
+    """A node of Cassandra that nothing kills; each test uses a keyspace of its own."""
+    with cassandra_server.started() as server:
         yield server

@@ -26,7 +26,7 @@ from lycosa.cluster.messages import (
     decode_to_node,
     encode_node_message,
 )
-from lycosa.cluster.worker_messages import NoMoreCalls, Progress, Seeds, WorkerStatus
+from lycosa.cluster.worker_messages import NoMoreCalls, Seeds, WorkerStatus
 from lycosa.config.cluster_file import ClusterFile, KafkaSection
 from lycosa.config.sections import Config, LimitSection
 from lycosa.kafka import KafkaClient, KafkaSettings, Topics
@@ -35,6 +35,7 @@ from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
 from lycosa.serve.saved_records import SavedRecords
 from lycosa.serve.server import CoordinatorServer
 from lycosa.system.frame_stream import FrameStream
+from progress_making import progress_with
 
 pytestmark = pytest.mark.service
 _Found = TypeVar("_Found")
@@ -98,7 +99,7 @@ async def test_a_crawl_does_not_wait_for_a_caller_that_was_lost_with_its_coordin
                 break
         serial += 1
         await node.send(report(serial, [ShardReport(0, shards[0], 1, ShardState.RUNNING)]))
-        for message in (WorkerStatus(1, 0, 0, 0), Progress(discovered=5)):
+        for message in (WorkerStatus(1, 0, 0, 0), progress_with(discovered=5)):
             await node.send(encode_node_message(Said(0, shards[0], 1, message)))
         while not isinstance((await received(node, decode_to_node, Relay)).message, NoMoreCalls):
             pass  # its permits

@@ -7,13 +7,14 @@ socket whose own log says what was requested.
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,7 +32,7 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
-from lycosa.kafka import Topics, missing_topics
+from lycosa.kafka import Topics, make_topics, missing_topics
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
@@ -48,11 +49,38 @@ def kafka() -> Iterator[Broker]:
         yield broker
 
 
+class Lost(NamedTuple):
+    """A cluster whose topics are lost in the middle of a crawl, and the web that it crawled."""
+
+    cluster: RealCluster
+    port: int
+    log: WatchedLog
+    objects: Path
+
+    def restore(self, broker: Broker) -> None:
+        """The state after the loss, after a test that changed it."""
+        shutil.rmtree(self.cluster.folder / "objects")
+        shutil.copytree(self.objects, self.cluster.folder / "objects")
+        lose_topics(broker, self.cluster)
+
+
+@pytest.fixture(scope="module")
+def lost(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lost]:
+    folder, log = tmp_path_factory.mktemp("lost"), WatchedLog()
+    with (
+        served_with_log(SyntheticWeb(PLAN), log=log) as (port, _),
+        real_cluster(folder, kafka, QUICK, SHARDS) as cluster,
+    ):
+        crawl_until_lost(cluster, seed_at(port), log, kafka)
+        shutil.copytree(folder / "objects", folder / "before")
+        yield Lost(cluster, port, log, folder / "before")
+
+
 @pytest.fixture
-def web() -> Iterator[tuple[int, WatchedLog]]:
-    log = WatchedLog()
-    with served_with_log(SyntheticWeb(PLAN), log=log) as (port, _):
-        yield port, log
+def cluster(lost: Lost, kafka: Broker) -> Iterator[RealCluster]:
+    """The cluster right after the loss."""
+    lost.restore(kafka)
+    yield lost.cluster
 
 
 def called(cluster: RealCluster, *arguments: str) -> tuple[int, str, str]:
@@ -83,12 +111,13 @@ def audited(cluster: RealCluster) -> dict[str, Any]:
 
 def lose_topics(broker: Broker, cluster: RealCluster) -> None:
     topics = Topics(cluster.name, SHARDS, 1, 1)
-    names = [plan.name for plan in topics.plans()]
+    missing = missing_topics(broker.client, topics)
+    names = [plan.name for plan in topics.plans() if plan.name not in missing]
     admin = broker.client.admin()
-    for future in admin.delete_topics(names).values():
+    for future in admin.delete_topics(names).values() if names else ():
         future.result(PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S
-    while len(missing_topics(broker.client, topics)) < len(names):
+    while len(missing_topics(broker.client, topics)) < len(topics.plans()):
         assert time.monotonic() < deadline
 
 
@@ -108,40 +137,94 @@ def crawl_until_lost(cluster: RealCluster, seed: str, log: WatchedLog, kafka: Br
     lose_topics(kafka, cluster)
 
 
-def continue_crawl(cluster: RealCluster, seed: str) -> None:
-    cluster.serve()
-    for name in "ab":
-        cluster.node(name)
-    assert cluster.crawl(seed).wait() == 0
+def figures(report: dict[str, Any]) -> list[list[Any]]:
+    names = ("shard", "snapshot", "captures", "links", "robots", "parcels")
+    return [[shard[name] for name in names] for shard in report["shards"]]
+
+
+def test_a_rescue_that_is_killed_is_repeated_and_ends_the_same(cluster: RealCluster) -> None:
+    planned = rescued(cluster, "--dry-run")
+    assert planned["dry_run"] and not planned["topics"]
+    assert not (cluster.folder / "objects" / "rescue.json").exists()
+    steps = ("shard 1: reading its newest", "shard 0: [0-9]+ captures", "shard 2: [0-9]+ captures")
+    for step in (*steps, "shard 0: beginning its log", "shard 2: beginning its log"):
+        killed = cluster.run(
+            "cluster", "rescue", "cluster.toml", "--folder", "rescue", "--progress"
+        )
+        killed.await_line(step)
+        killed.end()
+    report = rescued(cluster)
+    assert report["continued"] and figures(report) == figures(planned)
+    code, _, notes = called(cluster, "cluster", "rescue", "cluster.toml")
+    assert code == 2 and "the topics still have a log of this crawl" in notes
+    assert len(list((cluster.folder / "objects" / "rescues").iterdir())) == 1
+    audited(cluster)
+
+
+def test_a_shard_without_snapshots_is_made_from_its_captures(
+    cluster: RealCluster, kafka: Broker
+) -> None:
+    shutil.rmtree(cluster.folder / "objects" / "snapshots" / "00002")
+    code, _, notes = called(cluster, "cluster", "init", "cluster.toml")
+    assert code == 2 and "has commits, but topic" in notes and "cluster rescue" in notes
+    # topics that were made again, and of which nothing was used, are not in the way
+    make_topics(kafka.client, Topics(cluster.name, SHARDS, 1, 1))
+    report = rescued(cluster)
+    assert [shard["snapshot"] is None for shard in report["shards"]] == [False, False, True]
+    # the others cannot know which of their parcels it had taken
+    views = [shard["links_since"] for shard in report["shards"]]
+    assert views[2] == "its snapshot" and "its snapshot" not in views[:2]
+    audited(cluster)
+
+
+def test_the_snapshot_before_is_used_if_a_file_of_the_newest_is_lost(cluster: RealCluster) -> None:
+    objects = cluster.folder / "objects"
+    *older, newest = sorted((objects / "snapshots" / "00000").iterdir())
+    kept = {file["sha256"] for path in older for file in json.loads(path.read_text())["files"]}
+    files = [file for file in json.loads(newest.read_text())["files"] if file["bytes"]]
+    lost = next(file for file in files if file["sha256"] not in kept)
+    (objects / "files" / "00000" / lost["sha256"]).unlink()
+    shard = rescued(cluster)["shards"][0]
+    assert [shard["snapshot"] or [0, 0]] < [shard["newest_snapshot"]]
+    assert (shard["snapshot"] is None) == (not older)
+    audited(cluster)
+
+
+def test_captures_in_lost_parts_are_all_that_is_requested_again(cluster: RealCluster) -> None:
+    parts = sorted((cluster.folder / "objects" / "parts" / "00002").glob("*/*"))
+    newest = [path for path in parts if path.parent == parts[-1].parent]
+    assert len(newest) > 3
+    before = rescued(cluster, "--dry-run")["shards"][2]
+    newest[1].unlink()
+    found = rescued(cluster)["shards"][2]
+    assert found["lost_parts"] == 1 and before["lost_parts"] == 0
+    assert 0 < before["captures"] - found["captures"] < before["captures"] / 2
+    audited(cluster)
 
 
 def test_a_crawl_without_its_topics_continues_where_its_captures_end(
-    tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
+    lost: Lost, cluster: RealCluster, tmp_path: Path
 ) -> None:
-    port, log = web
-    with real_cluster(tmp_path, kafka, QUICK, SHARDS) as cluster:
-        crawl_until_lost(cluster, seed_at(port), log, kafka)
-        before = pages_of(log)
-        planned = rescued(cluster, "--dry-run")
-        report = rescued(cluster)
-        figures = ("captures", "links", "robots", "snapshot")
-        for one, other in zip(planned["shards"], report["shards"], strict=True):
-            assert [one[name] for name in figures] == [other[name] for name in figures]
-        code, _, notes = called(cluster, "cluster", "rescue", "cluster.toml")
-        assert code == 2 and "the topics still have a log of this crawl" in notes
-        continue_crawl(cluster, seed_at(port))
-        expected = crawled_by_one_machine(PLAN, tmp_path / "one")
-        assert pages_of(log) == expected.pages
-        audited(cluster)
-        is_polite(log, politeness(SETTINGS), LATE_S)
-        repeats = Counter(
-            each.host + each.path for each in log.exchanges if each.path != "/robots.txt"
-        )
-        found = sum(shard["captures"] for shard in report["shards"])
-        twice = [url for url, number in repeats.items() if number > 1]
-        print(
-            f"{len(before)} pages before, {found} found behind the snapshots,"
-            f" {len(twice)} requested again: {twice}"
-        )
-        print(json.dumps(report["shards"], indent=1))
-        assert found > 250 and len(twice) < 60
+    port, log = lost.port, lost.log
+    before = pages_of(log)
+    report = rescued(cluster)
+    serving = cluster.serve()
+    code, _, notes = called(cluster, "cluster", "rescue", "cluster.toml")
+    assert code == 2 and "a coordinator of this crawl runs" in notes
+    nodes = [cluster.node(name) for name in "ab"]
+    assert cluster.crawl(seed_at(port)).wait() == 0
+    expected = crawled_by_one_machine(PLAN, tmp_path / "one")
+    assert pages_of(log) == expected.pages
+    audited(cluster)
+    is_polite(log, politeness(SETTINGS), LATE_S)
+    repeats = Counter(each.host + each.path for each in log.exchanges)
+    twice = [url for url, number in repeats.items() if number > 1]
+    found = sum(shard["captures"] for shard in report["shards"])
+    print(
+        f"{len(before)} of {len(expected.pages)} pages before, {found} found behind the snapshots,"
+        f" {len(twice)} URLs requested again"
+    )
+    print(json.dumps(report["shards"], indent=1))
+    assert found > 250 and len(twice) < 80
+    for program in (*nodes, serving):
+        program.end()

@@ -18,7 +18,8 @@ import pytest
 from cluster_workers import Bed
 from judging import quick_config
 from kafka_broker import Broker, started
-from lycosa.cluster.worker_messages import Ended, Failed, Progress
+from lycosa.cluster.progress import Progress
+from lycosa.cluster.worker_messages import Ended, Failed
 from lycosa.commit import LEASE_S
 from lycosa.config.sections import (
     Config,

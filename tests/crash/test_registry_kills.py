@@ -9,36 +9,48 @@ from pathlib import Path
 
 import pytest
 
-import postgres_server
-from lycosa.project import FolderSource, PostgresPlace, ProjectionReport, Projector, Registry
+from lycosa.project import FolderSource, ProjectionReport, Projector, Registry
 from nginx_site import nginx_program
 from proofs import registry
+from registry_databases import database_of, lacking
 from registry_judging import differences
 from written_crawl import WrittenCrawl, host_write, url_write
 
 pytestmark = pytest.mark.service
-needs_postgres = pytest.mark.skipif(
-    bool(postgres_server.lacking()), reason=f"missing: {postgres_server.lacking()}"
+DATABASES = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            each, marks=[*marks, pytest.mark.skipif(bool(lacks), reason=f"missing: {lacks}")]
+        )
+        for each, marks in {
+            "postgres": [],
+            "cassandra": [pytest.mark.cassandra, pytest.mark.long],
+        }.items()
+        for lacks in [lacking(each)]
+    ],
 )
 
 
-def test_a_projector_waits_for_a_killed_database_and_continues(tmp_path: Path) -> None:
+@DATABASES
+def test_a_projector_waits_for_a_killed_database_and_continues(tmp_path: Path, name: str) -> None:
     crawl = WrittenCrawl(tmp_path / "crawl")
     crawl.commit(host_write("a.example"), url_write("https://a.example/1"))
     source = FolderSource(crawl.folder)
     told: list[ProjectionReport] = []
-    with postgres_server.started() as server:
-        made = Registry(PostgresPlace(server.dsn, "lycosa"), source.origin)
+    database = database_of(name, tmp_path / "database")
+    try:
+        made = Registry(database.place(database.new_schema("lycosa")), source.origin)
         killed: list[int] = []
 
         def wait(seconds: float) -> bool:
             """Called when there is nothing to do, and while the database is away."""
             if not killed:
-                killed.append(server.pid)
-                server.kill()
+                killed.append(database.pid)
+                database.kill()
                 crawl.commit(url_write("https://a.example/2"))
             elif told[-1].waits_for:
-                server.start()
+                database.start()
             else:
                 return not source.count_waiting()
             return False
@@ -46,14 +58,18 @@ def test_a_projector_waits_for_a_killed_database_and_continues(tmp_path: Path) -
         Projector(source, made, told.append, wait).follow()
         made.close()
         assert any(each.waits_for for each in told)
-        assert differences(server, crawl.folder) == []
-    crawl.close()
+        assert differences(database, crawl.folder) == []
+    finally:
+        database.stop()
+        crawl.close()
 
 
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
 )
 @pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed")
-@needs_postgres
-def test_a_registry_equals_a_crawl_during_which_everything_is_killed(tmp_path: Path) -> None:
-    print("\n".join(registry.prove(tmp_path, short=True)))
+@DATABASES
+def test_a_registry_equals_a_crawl_during_which_everything_is_killed(
+    tmp_path: Path, name: str
+) -> None:
+    print("\n".join(registry.prove(tmp_path, short=True, database=name)))

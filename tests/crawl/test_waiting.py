@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from judging import quick_config
-from lycosa.cluster.worker_messages import HostNote, Progress
+from lycosa.cluster.progress import HostNote, Progress
 from lycosa.config.sections import RetrySection
 from lycosa.processes.status_file import waiting_for
 from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.progress import ProgressReport
+from progress_making import progress_with
 from scripted import error, page, robots, scripted_crawl
 
 A = "http://a.example/"
@@ -26,7 +27,7 @@ def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
     found: list[Progress] = []
     crawl.run(
         meanwhile=lambda assembled: found.append(
-            ProgressReport(assembled.worker, crawl.config, assembled.clock).make_report()
+            ProgressReport(assembled, crawl.config).make_report()
         )
     )
     assert 900 < found[0].next_in_s <= 1001
@@ -37,14 +38,14 @@ def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
     ("progress", "line"),
     [
         (
-            Progress(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 3.0)]),
+            progress_with(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 3.0)]),
             "a.example, ready in 3 s",
         ),
         (
-            Progress(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 90.0)]),
+            progress_with(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 90.0)]),
             "a host or a retry that is due in 3 s",
         ),
-        (Progress(next_in_s=3.0), "a host or a retry that is due in 3 s"),
+        (progress_with(next_in_s=3.0), "a host or a retry that is due in 3 s"),
         (Progress(), "nothing"),
     ],
 )

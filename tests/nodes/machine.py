@@ -30,7 +30,7 @@ from lycosa.cluster.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.worker_messages import Ended, Failed, Progress, Stop
+from lycosa.cluster.worker_messages import Ended, Failed, Stop
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.commit.shard_lease import LEASE_S, ShardLease
 from lycosa.exchange import ExchangeEnds, Lateness, TopicPost
@@ -60,6 +60,7 @@ from nodes.ports import (
     ProcessLog,
     bad_append,
 )
+from progress_making import progress_with
 
 if TYPE_CHECKING:
     from nodes.world import World
@@ -345,7 +346,7 @@ class Process:
         await assembled.delivery.close()
         await world.leave_pool(self)
         assembled.close()
-        return Ended(end.value, Progress(commits=assembled.worker.committer.commits))
+        return Ended(end.value, progress_with(commits=assembled.worker.committer.commits))
 
     async def _open(
         self, clock: NodeClock, offload: NodeOffload, folder: Path
@@ -473,7 +474,7 @@ class Process:
             captures = sum(
                 partition.counters.captures for partition in worker.frontier.partitions.values()
             )
-            progress = Progress(
+            progress = progress_with(
                 captures=captures,
                 commits=worker.committer.commits,
                 is_idle=worker.is_idle,

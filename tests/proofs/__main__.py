@@ -1,8 +1,8 @@
 """``python -m proofs NAME [--short] [--keep DIR]``: runs one proof, or all, and prints what was
 shown.
 
-A proof is a module with ``prove(work, short)``; further parameters that it has are numbers that the
-command line may give.
+A proof is a module with ``prove(work, short)``; further parameters that it has are numbers, and a
+database, that the command line may give.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 PROOFS = {
     "completeness": "the crawl fetches the same pages as wget2, each once",
@@ -78,7 +79,7 @@ PROOFS = {
         " over 100,000 hosts"
     ),
     "registry": (
-        "a crawl, its projector and PostgreSQL are killed again and again: the registry equals the"
+        "a crawl, its projector and the database are killed again and again: the registry equals the"
         " crawl, and so does one that is filled from nothing"
     ),
     "bad_input": "one clear line and a documented exit code for every wrong input",
@@ -102,6 +103,8 @@ NUMBERS = {
     "workers": "how many workers there are (kills, faults, soak, registry)",
 }
 
+DATABASES = ("postgres", "cassandra")
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(
@@ -123,8 +126,10 @@ def main() -> int:
     )
     for name, what in NUMBERS.items():
         parser.add_argument(f"--{name}", type=int, metavar="N", help=what)
+    parser.add_argument("--database", choices=DATABASES, help="of the registry (registry)")
     asked = parser.parse_args()
-    numbers = {name: number for name in NUMBERS if (number := getattr(asked, name)) is not None}
+    given = {name: getattr(asked, name) for name in (*NUMBERS, "database")}
+    numbers = {name: value for name, value in given.items() if value is not None}
     if unknown := numbers.keys() - _numbers_of(asked.name):
         parser.error(f"{asked.name} has no --{', --'.join(sorted(unknown))}")
     failures = 0
@@ -139,13 +144,13 @@ def main() -> int:
 def _numbers_of(name: str) -> set[str]:
     if name == "all":
         return set()
-    return (
-        set(inspect.signature(importlib.import_module(f"proofs.{name}").prove).parameters)
-        & NUMBERS.keys()
-    )
+    return set(inspect.signature(importlib.import_module(f"proofs.{name}").prove).parameters) & {
+        *NUMBERS,
+        "database",
+    }
 
 
-def _run(name: str, short: bool, keep: Path | None, numbers: dict[str, int]) -> bool:
+def _run(name: str, short: bool, keep: Path | None, numbers: dict[str, Any]) -> bool:
     print(f"== {name}: {PROOFS[name]}", flush=True)
     began = time.monotonic()
     if keep is None:
@@ -161,7 +166,7 @@ def _run(name: str, short: bool, keep: Path | None, numbers: dict[str, int]) -> 
     return shown
 
 
-def _prove(name: str, work: Path, short: bool, numbers: dict[str, int]) -> bool:
+def _prove(name: str, work: Path, short: bool, numbers: dict[str, Any]) -> bool:
     proof = importlib.import_module(f"proofs.{name}")
     try:
         lines: list[str] = proof.prove(work, short, **numbers)

@@ -1,10 +1,10 @@
-"""Registries: a crawl, the projector that copies it to PostgreSQL, and the database itself are
+"""Registries: a crawl, the projector that copies it to a database, and the database itself are
 killed again and again; the tables end equal to the crawl.
 
-nginx serves pages under nine host names to a crawl by several workers. ``lycosa project postgres``
-follows it into a real PostgreSQL. At moments that a seed draws, ``kill -9`` hits a worker, the whole
-crawl, the projector, or the database, which are started again. Half-way a second schema is filled
-from nothing while everything runs.
+nginx serves pages under nine host names to a crawl by several workers. ``lycosa project`` follows it
+into a real PostgreSQL or Cassandra (``--database``). At moments that a seed draws, ``kill -9`` hits a
+worker, the whole crawl, the projector, or the database, which are started again. Half-way a second
+schema is filled from nothing while everything runs.
 
 At the end every row of URLs and hosts, and the log of captures, must equal what the commands that
 read the crawl folder say: in the schema that was followed, in the one that was begun half-way, and
@@ -17,37 +17,40 @@ import json
 import random
 import signal
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from nginx_site import NginxSite
-from postgres_server import PostgresServer, lacking
 from proofs.crawls import LYCOSA, RunningCrawl, Whom, environment, lycosa
 from proofs.kills import HOSTS, arguments, make_site, site_of
 from proofs.watching import Lines
+from registry_databases import RegistryDatabase, database_of, lacking
 from registry_judging import differences
 
+# of each host, and in the short form; a slower crawl, because Cassandra takes seconds to start
+_PAGES = {"postgres": (300, 25), "cassandra": (500, 60)}
+_MORE_ARGUMENTS = {"postgres": (), "cassandra": ("--delay", "0.5s")}
 _ROTA = (
     *("worker", "projector", "database", "all", "projector", "database", "worker"),
     *("supervisor", "projector", "database"),
 )
-_VARIABLE = "LYCOSA_POSTGRES_DSN"
 
 
 class RunningProjector:
-    """``lycosa project postgres`` under way; ``log`` gets its reports."""
+    """``lycosa project`` under way; ``log`` gets its reports."""
 
-    def __init__(self, folder: Path, server: PostgresServer, log: Path) -> None:
+    def __init__(self, folder: Path, database: RegistryDatabase, log: Path) -> None:
         self._log = log
         with log.open("ab") as out:
             self.process = subprocess.Popen(
-                [*LYCOSA, "project", "postgres", str(folder), "--json"],
+                [*LYCOSA, "project", database.name, str(folder), "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=environment({_VARIABLE: server.dsn}),
+                env=environment({database.variable: database.dsn}),
             )
 
     def waits_until(self, is_reached: Callable[[], object], most_s: float) -> bool:
@@ -71,9 +74,12 @@ class RunningProjector:
 class Disturbed:
     """A crawl, its projector and its database, and what was killed so far."""
 
-    def __init__(self, work: Path, site: NginxSite, server: PostgresServer, workers: int) -> None:
-        self.work, self.site, self.server, self._workers = work, site, server, workers
+    def __init__(
+        self, work: Path, site: NginxSite, database: RegistryDatabase, workers: int
+    ) -> None:
+        self.work, self.site, self.database, self._workers = work, site, database, workers
         self.folder, self.killed = work / "crawl", Counter[str]()
+        self._back = threading.Thread()
         self.crawl = self._start_crawl()
         assert self.crawl.runs_until((self.folder / "crawl.json").exists), "it did not start"
         self.projector = self._start_projector()
@@ -85,16 +91,25 @@ class Disturbed:
             self.projector.end()
             self.projector = self._start_projector()
         elif what == "database":
-            self.server.kill()
-            self.server.start()
+            self.await_database()
+            self.database.kill()
+            # the next kills hit others while it starts, which takes Cassandra seconds
+            self._back = threading.Thread(target=self.database.start)
+            self._back.start()
         else:
             self.crawl.runs_until(self.crawl.workers)
             self.crawl.kill(Whom(what), which)
             if what != "worker":
                 self.crawl = self._start_crawl()
 
+    def await_database(self) -> None:
+        """Waits until the database is back."""
+        if self._back.ident is not None:
+            self._back.join(120)
+
     def end(self) -> None:
         """Ends what still runs."""
+        self.await_database()
         if self.crawl.process.poll() is None:
             self.crawl.kill(Whom.ALL)
         if self.projector.process.poll() is None:
@@ -102,24 +117,29 @@ class Disturbed:
 
     def _start_crawl(self) -> RunningCrawl:
         return RunningCrawl(
-            self.folder, arguments(self.site, self._workers), self.work / "crawl.out"
+            self.folder,
+            [*arguments(self.site, self._workers), *_MORE_ARGUMENTS[self.database.name]],
+            self.work / "crawl.out",
         )
 
     def _start_projector(self) -> RunningProjector:
-        return RunningProjector(self.folder, self.server, self.work / "projector.out")
+        return RunningProjector(self.folder, self.database, self.work / "projector.out")
 
 
-def prove(work: Path, short: bool, kills: int = 0, workers: int = 2) -> list[str]:
+def prove(
+    work: Path, short: bool, kills: int = 0, workers: int = 2, database: str = "postgres"
+) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
-    assert not lacking(), f"PostgreSQL cannot be started here: {lacking()}"
+    assert not lacking(database), f"{database} cannot be started here: {lacking(database)}"
     kills = kills or (3 if short else 20)
-    root, pages = work / "site", 25 if short else 300
+    root, pages = work / "site", _PAGES[database][short]
     make_site(root, pages)
     front = root / "index.html"
     lost = "".join(f'<a href="/lost/{number}">lost</a>' for number in range(5))
     front.write_text(front.read_text().replace("</ul>", f"</ul>{lost}"))
-    server = PostgresServer(work / "postgres")
+    server = database_of(database, work / database)
     try:
+        server.new_schema("lycosa")
         with site_of(work / "nginx", root) as site:
             run = Disturbed(work, site, server, workers)
             try:
@@ -149,9 +169,11 @@ def disturb(run: Disturbed, kills: int, expected: int, seed: int = 3) -> None:
 
 def fill(run: Disturbed, schema: str) -> dict[str, Any]:
     """Brings a schema up to date; gives the report."""
+    run.await_database()
     done = lycosa(
-        *("project", "postgres", str(run.folder), "--schema", schema, "--once", "--json"),
-        env={_VARIABLE: run.server.dsn},
+        *("project", run.database.name, str(run.folder), "--once", "--json"),
+        *(run.database.option, run.database.new_schema(schema)),
+        env={run.database.variable: run.database.dsn},
         timeout=120,
     )
     assert done.code == 0, (done, (run.work / "projector.out").read_text()[-2000:])
@@ -161,7 +183,8 @@ def fill(run: Disturbed, schema: str) -> dict[str, Any]:
 
 def judge(run: Disturbed) -> list[str]:
     """Compares all registries with the crawl."""
-    server, folder = run.server, run.folder
+    server, folder = run.database, run.folder
+    run.await_database()
     try:
         run.projector.waits_until(lambda: not differences(server, folder), 60)
     finally:
@@ -186,9 +209,9 @@ def judge(run: Disturbed) -> list[str]:
     return report
 
 
-def _counts(server: PostgresServer) -> str:
+def _counts(database: RegistryDatabase) -> str:
     counts = [
-        f"{server.rows(f'SELECT count(*) FROM {table}')[0][0]} rows of {table}"
+        f"{len(database.state_rows(table, 'host', 'lycosa'))} rows of {table}"
         for table in ("urls", "hosts", "crawl_log", "dead_letters")
     ]
     return ", ".join(counts)

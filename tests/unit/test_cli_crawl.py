@@ -18,12 +18,13 @@ from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder, shortened, with_s
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
-from lycosa.cluster.worker_messages import Progress
+from lycosa.cluster.progress import Progress
 from lycosa.config.sections import LimitSection
 from lycosa.config.sources import settings
 from lycosa.processes.status_file import waiting_for
 from lycosa.processes.supervisor import CrawlOutcome
 from lycosa.store.closing import LackingFile
+from progress_making import progress_with
 
 # Seeds
 
@@ -175,7 +176,7 @@ def test_a_file_given_as_a_folder_is_told(
 
 
 def outcome(end: str, **counts: object) -> CrawlOutcome:
-    return CrawlOutcome(end, Progress(**counts), 1, [], 0, 2.0)  # type: ignore[arg-type]
+    return CrawlOutcome(end, progress_with(**counts), 1, [], 0, 2.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_the_summary_names_the_files_that_there_are_and_those_that_are_missing()
 
 
 def test_hosts_add_up() -> None:
-    progress = Progress(
+    progress = progress_with(
         hosts=9, running=2, hosts_ready=1, hosts_snoozed=1, hosts_front=2, hosts_parked=1
     )
     assert (
@@ -346,9 +347,9 @@ def test_other_errors_of_a_stream_are_told() -> None:
 
 
 def test_what_a_crawl_waits_for_is_told_in_plain_words() -> None:
-    assert waiting_for(Progress(hosts_front=1)) == "1 host in the front queues"
-    assert waiting_for(Progress(hosts_front=1200)) == "1,200 hosts in the front queues"
-    assert waiting_for(Progress(running=1)) == "1 page being fetched or read"
+    assert waiting_for(progress_with(hosts_front=1)) == "1 host in the front queues"
+    assert waiting_for(progress_with(hosts_front=1200)) == "1,200 hosts in the front queues"
+    assert waiting_for(progress_with(running=1)) == "1 page being fetched or read"
 
 
 def test_a_folder_that_is_no_crawl_is_answered_with_a_command_that_can_be_pasted(

@@ -51,13 +51,13 @@ from lycosa.cluster.worker_messages import (
     Permit,
     Probe,
     ProbeAnswer,
-    Progress,
     Seeds,
     SeedsTaken,
     WorkerStatus,
 )
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
+from progress_making import progress_with
 
 
 class OneShard:
@@ -291,16 +291,16 @@ def test_a_worker_that_began_under_a_limit_gets_permits_when_there_is_none_any_m
     one = OneShard(LimitSection(max_pages=0))
     said = one.says(status(counted=50, wants=True))
     assert isinstance(said[-1], Permit) and said[-1].captures > 50
-    one.says(Progress(committed=10**9))
+    one.says(progress_with(committed=10**9))
     assert one.coordinator.crawl_end is None
 
 
 def test_a_limit_that_is_reached_ends_the_crawl() -> None:
     one = OneShard(LimitSection(max_pages=3, max_bytes=0))
     one.says(status())
-    one.says(Progress(committed=2))
+    one.says(progress_with(committed=2))
     assert one.coordinator.crawl_end is None
-    ended = one.says(Progress(committed=3))
+    ended = one.says(progress_with(committed=3))
     assert (
         ended[0] == EndSaved("limit", False)
         and isinstance(ended[1], Assignments)
@@ -435,7 +435,7 @@ def test_an_answer_of_another_round_or_owner_does_not_count() -> None:
 def test_a_crawl_is_not_finished_before_its_caller_says_that_no_more_is_asked() -> None:
     one = OneShard()
     one.says(status())
-    one.says(Progress(is_idle=True))
+    one.says(progress_with(is_idle=True))
     assert one.tick(2.0) == []
     one.asks(NoMoreAsks())
     [probe] = one.tick(3.0)
@@ -494,7 +494,7 @@ def test_a_failed_shard_does_not_keep_a_stopped_crawl_from_its_end() -> None:
 
 
 def test_messages_survive_the_wire() -> None:
-    said = Said(1, 2, 3, Progress(captures=4))
+    said = Said(1, 2, 3, progress_with(captures=4))
     assert decode_to_coordinator(encode_node_message(said)) == said
     reported = report([ShardReport(1, 2 << 32, 3, ShardState.ASKING, why="fenced")])
     assert decode_to_coordinator(encode_node_message(reported)) == reported

@@ -43,8 +43,9 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.node_acts import Note
 from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.overview import refusal_of
-from lycosa.cluster.worker_messages import Progress, Routes, Seeds, WorkerStatus
+from lycosa.cluster.worker_messages import Routes, Seeds, WorkerStatus
 from lycosa.config.sections import LimitSection
+from progress_making import progress_with
 
 PLENTY = 1 << 40
 
@@ -314,7 +315,7 @@ def test_the_status_has_nodes_shards_progress_and_decisions() -> None:
     coordinator.handle_message("n", report(2, [running]), 2.0)
     status = WorkerStatus(1, 0, 0, 0, address="10.0.0.1:5")
     coordinator.handle_message("n", Said(0, owner, 1, status), 2.0)
-    progress = Progress(discovered=9, captures=5, commits=2, states={"queued": 4})
+    progress = progress_with(discovered=9, captures=5, commits=2, states={"queued": 4})
     coordinator.handle_message("n", Said(0, owner, 1, progress), 2.0)
     coordinator.handle_message(CALLER, Ask(Seeds("a", ["http://a/"])), 2.0)
     found = coordinator.status("news", 5.0)
@@ -353,11 +354,13 @@ def test_requests_that_make_no_sense_are_refused(message: CallerMessage, why: st
 def test_a_shard_without_an_owner_waits_for_nothing_and_keeps_its_counts() -> None:
     coordinator, list_ = one_node()
     [(shard, assignment)] = list_.shards.items()
-    waiting = Progress(discovered=9, running=3, waits_for="Kafka", undelivered="a parcel")
+    waiting = progress_with(discovered=9, running=3, waits_for="Kafka", undelivered="a parcel")
     for message in (WorkerStatus(1, 0, 0, 0), waiting):
         coordinator.handle_message("n", Said(shard, assignment, 1, message), 1.5)
     assert coordinator.status("x", 1.5).progress == waiting
     for second in range(2, 200):  # the node is silent
         coordinator.tick(second, second)
     assert coordinator.owner_of(shard) == ""
-    assert coordinator.status("x", 200.0).progress == Progress(discovered=9)
+    later = coordinator.status("x", 200.0).progress
+    assert (later.discovered, later.running) == (9, 0)
+    assert (later.waits_for, later.undelivered) == ("", "")

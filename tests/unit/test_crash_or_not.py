@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lycosa.cluster.node_acts import Died
-from lycosa.cluster.worker_messages import Ended, Failed, Progress
+from lycosa.cluster.progress import Progress
+from lycosa.cluster.worker_messages import Ended, Failed
 from lycosa.processes.cluster_node import is_crash
 
 

@@ -25,16 +25,10 @@ from lycosa.cluster.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.node_plan import MOST_DEATHS, NodePlan
-from lycosa.cluster.worker_messages import (
-    Ended,
-    Failed,
-    NoMoreCalls,
-    Probe,
-    Progress,
-    Stop,
-    WorkerStatus,
-)
+from lycosa.cluster.progress import Progress
+from lycosa.cluster.worker_messages import Ended, Failed, NoMoreCalls, Probe, Stop, WorkerStatus
 from lycosa.commit import Fenced, OutcomeUnknown
+from progress_making import progress_with
 
 MACHINE = Machine(100.0, 1, 2)
 KILLED = Died("SIGKILL")
@@ -170,7 +164,7 @@ def test_a_commit_between_two_deaths_begins_the_count_again() -> None:
     plan = plan_with(0)
     for commits in range(30):
         plan.handle_worker_message(0, WorkerStatus(1, 0, 0, 0), 0.0)
-        plan.handle_worker_message(0, Progress(commits=commits + 1), 0.0)
+        plan.handle_worker_message(0, progress_with(commits=commits + 1), 0.0)
         assert starts(plan.handle_worker_end(0, KILLED, 0.0))
 
 

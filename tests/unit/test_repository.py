@@ -119,7 +119,13 @@ def test_locks_have_every_dependency_with_hashes_and_name_no_index() -> None:
         "test": extras["dev"],
         "fuzz": extras["fuzz"],
         "bench": extras["bench"],
-        "image": [*extras["api"], *extras["cluster"], *extras["objects"], *extras["postgres"]],
+        "image": [
+            *extras["api"],
+            *extras["cluster"],
+            *extras["objects"],
+            *extras["postgres"],
+            *extras["cassandra"],
+        ],
     }.items():
         lock = (ROOT / "requirements" / f"{kind}.txt").read_text("utf-8")
         assert "://" not in lock

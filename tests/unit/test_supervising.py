@@ -4,8 +4,10 @@ left.
 
 from __future__ import annotations
 
-from lycosa.cluster.worker_messages import ProbeAnswer, Progress, is_over
+from lycosa.cluster.progress import Progress
+from lycosa.cluster.worker_messages import ProbeAnswer, is_over
 from lycosa.processes.worker_handle import WorkerSilence
+from progress_making import progress_with
 
 
 def test_silence_is_too_long_after_a_minute_of_looks() -> None:
@@ -21,8 +23,8 @@ def test_whatever_is_heard_ends_the_silence() -> None:
 
 
 def test_a_crawl_is_over_when_all_are_idle() -> None:
-    assert is_over([Progress(is_idle=True), Progress(is_idle=True)], captures=7)
-    assert not is_over([Progress(is_idle=True), Progress()], captures=7)
+    assert is_over([progress_with(is_idle=True), progress_with(is_idle=True)], captures=7)
+    assert not is_over([progress_with(is_idle=True), Progress()], captures=7)
 
 
 def test_hosts_that_nobody_can_reach_are_not_waited_for_when_nothing_was_captured() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 
-class Listing(msgspec.Struct, frozen=True):
+class MergedList(msgspec.Struct, frozen=True):
     """A piece of a list that several owners gave together.
 
     ``rows`` are the owners' own, in the order of the list. ``cursor`` continues it (empty = it is

@@ -10,25 +10,24 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from lycosa.api.models import (
-    Done,
     FetchResult,
-    Lease,
+    JsonRow,
     LeaseResult,
     LeasesAnswer,
+    OutsideLease,
     ResultsAnswer,
     ResultsRequest,
-    Row,
     SeedRequest,
     SettingsAnswer,
     SettingsRequest,
+    StateAnswer,
     UrlResult,
     UrlsAnswer,
     UrlsRequest,
 )
 from lycosa.api.overview import crawl_state, frontier_counts
 from lycosa.api.problems import Problem
-from lycosa.api.quotas import Places
-from lycosa.api.requests import caller_name, service_of
+from lycosa.api.requests import caller_name, polls_of, service_of
 from lycosa.calls import GivenUrl, GivenVerdict, LeasedUrl, OutsideResult, UrlVerdict
 
 POLICY = "refetch."
@@ -37,78 +36,81 @@ _LEASE_S = 120.0
 _LONGEST_POLL_S = 60.0
 
 
-def frontier_routes(polls: Places) -> APIRouter:
-    """The routes; ``polls`` bounds the requests that wait for a lease."""
-    router = APIRouter(prefix="/frontier", tags=["frontier"])
+frontier_router = APIRouter(prefix="/frontier", tags=["frontier"])
 
-    @router.post("/seed")
-    async def seed(request: Request, body: SeedRequest) -> UrlsAnswer:
-        """Give seeds. The call may be repeated: a known seed changes nothing."""
-        service, by = service_of(request), caller_name(request)
-        return _verdicts(await service.seed(body.urls, by, body.priority))
 
-    @router.post("/urls")
-    async def urls(request: Request, body: UrlsRequest) -> UrlsAnswer:
-        """Give URLs. They are answered for after the commits of their owners."""
-        given = [
-            GivenUrl(
-                url=each.url,
-                priority=-1.0 if each.priority is None else each.priority,
-                source_url=each.source_url,
-                depth=each.depth,
-                discovered_at=each.discovered_at,
-            )
-            for each in body.urls
-        ]
-        return _verdicts(await service_of(request).give_urls(given, caller_name(request)))
+@frontier_router.post("/seed")
+async def seed(request: Request, body: SeedRequest) -> UrlsAnswer:
+    """Give seeds. The call may be repeated: a known seed changes nothing."""
+    service, by = service_of(request), caller_name(request)
+    return _verdicts(await service.seed(body.urls, by, body.priority))
 
-    @router.get("/next")
-    async def next_urls(
-        request: Request,
-        worker_id: Annotated[str, Query(min_length=1, max_length=100)],
-        batch_size: Annotated[int, Query(ge=1, le=1000)] = 10,
-        timeout_ms: Annotated[int, Query(ge=0, le=int(_LONGEST_POLL_S * 1000))] = 10_000,
-        lease_s: Annotated[float, Query(ge=10, le=3600)] = _LEASE_S,
-    ) -> LeasesAnswer:
-        """Lease URLs, each of another host. Waits until there is one, or until the time is over."""
-        with polls.hold():
-            leasing = service_of(request).lease(worker_id, batch_size, lease_s, timeout_ms / 1000)
-            leased = await _while_connected(request, leasing)
-        return LeasesAnswer(urls=[_lease(each) for each in leased])
 
-    @router.post("/results")
-    async def results(request: Request, body: ResultsRequest) -> ResultsAnswer:
-        """Return what became of leases. A lease is settled once, so the call may be repeated."""
-        given = [_result(each) for each in body.results]
-        taken = await service_of(request).results(body.worker_id, given)
-        return ResultsAnswer(
-            results=[
-                LeaseResult(lease_id=each.lease, verdict=each.verdict.value, reason=each.reason)
-                for each in taken
-            ]
+@frontier_router.post("/urls")
+async def urls(request: Request, body: UrlsRequest) -> UrlsAnswer:
+    """Give URLs. They are answered for after the commits of their owners."""
+    given = [
+        GivenUrl(
+            url=each.url,
+            priority=-1.0 if each.priority is None else each.priority,
+            source_url=each.source_url,
+            depth=each.depth,
+            discovered_at=each.discovered_at,
         )
+        for each in body.urls
+    ]
+    return _verdicts(await service_of(request).give_urls(given, caller_name(request)))
 
-    @router.get("/stats")
-    async def stats(request: Request) -> Row:
-        """URLs by state, and hosts."""
-        return frontier_counts(await service_of(request).status())
 
-    @router.get("/recrawl-policy")
-    async def policy(request: Request) -> SettingsAnswer:
-        """The live settings that decide when a URL is fetched again."""
-        values = await service_of(request).settings()
-        return SettingsAnswer(values={k: v for k, v in values.items() if k.startswith(POLICY)})
+@frontier_router.get("/next")
+async def next_urls(
+    request: Request,
+    worker_id: Annotated[str, Query(min_length=1, max_length=100)],
+    batch_size: Annotated[int, Query(ge=1, le=1000)] = 10,
+    timeout_ms: Annotated[int, Query(ge=0, le=int(_LONGEST_POLL_S * 1000))] = 10_000,
+    lease_s: Annotated[float, Query(ge=10, le=3600)] = _LEASE_S,
+) -> LeasesAnswer:
+    """Lease URLs, each of another host. Waits for the first one until the time is over."""
+    with polls_of(request).hold():
+        leasing = service_of(request).lease(worker_id, batch_size, lease_s, timeout_ms / 1000)
+        leased = await _while_connected(request, leasing)
+    return LeasesAnswer(urls=[_lease(each) for each in leased])
 
-    @router.put("/recrawl-policy")
-    async def set_policy(request: Request, body: SettingsRequest) -> Done:
-        """Change that policy for URLs that are fetched from now on."""
-        if wrong := [key for key in body.values if not key.startswith(POLICY)]:
-            raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({POLICY}*)")
-        service = service_of(request)
-        await service.change_settings(body.values, caller_name(request))
-        return Done(state=crawl_state(await service.status()))
 
-    return router
+@frontier_router.post("/results")
+async def results(request: Request, body: ResultsRequest) -> ResultsAnswer:
+    """Return what became of leases. A lease is settled once, so the call may be repeated."""
+    given = [_result(each) for each in body.results]
+    taken = await service_of(request).results(body.worker_id, given)
+    return ResultsAnswer(
+        results=[
+            LeaseResult(lease_id=each.lease, verdict=each.verdict.value, reason=each.reason)
+            for each in taken
+        ]
+    )
+
+
+@frontier_router.get("/stats")
+async def show_frontier(request: Request) -> JsonRow:
+    """URLs by state, and hosts."""
+    return frontier_counts(await service_of(request).status())
+
+
+@frontier_router.get("/recrawl-policy")
+async def policy(request: Request) -> SettingsAnswer:
+    """The live settings that decide when a URL is fetched again."""
+    values = await service_of(request).settings()
+    return SettingsAnswer(values={k: v for k, v in values.items() if k.startswith(POLICY)})
+
+
+@frontier_router.put("/recrawl-policy")
+async def set_policy(request: Request, body: SettingsRequest) -> StateAnswer:
+    """Change that policy for URLs that are fetched from now on."""
+    if wrong := [key for key in body.values if not key.startswith(POLICY)]:
+        raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({POLICY}*)")
+    service = service_of(request)
+    await service.change_settings(body.values, caller_name(request))
+    return StateAnswer(state=crawl_state(await service.status()))
 
 
 def _verdicts(verdicts: list[GivenVerdict]) -> UrlsAnswer:
@@ -127,8 +129,8 @@ def _verdicts(verdicts: list[GivenVerdict]) -> UrlsAnswer:
     )
 
 
-def _lease(leased: LeasedUrl) -> Lease:
-    return Lease(
+def _lease(leased: LeasedUrl) -> OutsideLease:
+    return OutsideLease(
         lease_id=leased.lease,
         url=leased.url,
         host=leased.host,
@@ -147,7 +149,7 @@ def _result(given: FetchResult) -> OutsideResult:
     return OutsideResult(
         lease=given.lease_id,
         status=given.status,
-        headers=given.headers,
+        headers=[(name, value) for name, value in given.headers],
         body=_decoded(given.body, given.lease_id),
         warc=_decoded(given.warc, given.lease_id),
         error=given.error,

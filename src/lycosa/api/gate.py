@@ -20,13 +20,13 @@ import msgspec
 
 from lycosa.api.problems import Problem
 from lycosa.api.quotas import Places, RequestQuota
-from lycosa.api.tokens import Client, Scope, Tokens
+from lycosa.api.tokens import AccessScope, Client, Tokens
 from lycosa.processes.api_job import ApiLimits
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
+Application = Callable[[AsgiMessage, Receive, Send], Awaitable[None]]
 
 API = "/api/v1"
 COOKIE = "lycosa_session"
@@ -43,7 +43,8 @@ _LOGIN_RATE, _LOGIN_BURST = 0.5, 5.0
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    # "no-referrer" would make browsers send "Origin: null" with the forms of this very page
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
@@ -70,13 +71,13 @@ class Gate:
     def __repr__(self) -> str:
         return f"<Gate {self._rules} {self._quota!r}>"
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
         has_begun = False
 
-        async def guarded(message: Message) -> None:
+        async def guarded(message: AsgiMessage) -> None:
             nonlocal has_begun
             if message["type"] == "http.response.start":
                 has_begun = True
@@ -89,8 +90,9 @@ class Gate:
             if not has_begun:
                 await send_problem(problem, scope, guarded)
 
-    async def _admit(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _admit(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
+        self._check_size(scope)
         self._check_host(headers)
         peer = self._peer(scope, headers)
         if wait := self._quota.take(peer):
@@ -103,7 +105,7 @@ class Gate:
         _check_origin(scope, headers, changes)
         if client is None and not path.startswith(PUBLIC):
             raise self._no_token(scope, headers)
-        if client is not None and changes and client.scope < Scope.OPERATE:
+        if client is not None and changes and client.scope < AccessScope.OPERATE:
             raise Problem(403, f"the token {client.name!r} may read and not change anything")
         scope.setdefault("state", {})["client"] = client
         if scope["method"] in _SAFE:
@@ -113,6 +115,14 @@ class Gate:
         await self._with_body(scope, headers, receive, send)
 
     # -- who asks
+
+    def _check_size(self, scope: AsgiMessage) -> None:
+        """A head that arrives in one piece is not limited by the parser."""
+        size = len(scope["raw_path"]) + len(scope["query_string"])
+        size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if size > self._rules.limits.header_bytes:
+            most = self._rules.limits.header_bytes
+            raise Problem(431, f"a head has at most {most:,} bytes", headers=_CLOSE)
 
     def _check_host(self, headers: dict[str, str]) -> None:
         """A name that another site made resolve to this machine is not one of this server's."""
@@ -124,15 +134,15 @@ class Gate:
         if name.lower() not in _LOCAL and name.lower() != rules.host.lower():
             raise Problem(421, "the header Host must name this machine, for example localhost")
 
-    def _peer(self, scope: Message, headers: dict[str, str]) -> str:
+    def _peer(self, scope: AsgiMessage, headers: dict[str, str]) -> str:
         """Whose requests are counted together: an IP address."""
         if self._rules.is_behind_proxy and (chain := headers.get("x-forwarded-for")):
             return chain.rpartition(",")[2].strip()
         return str((scope.get("client") or ("",))[0])
 
-    def _client(self, scope: Message, headers: dict[str, str]) -> Client | None:
+    def _client(self, scope: AsgiMessage, headers: dict[str, str]) -> Client | None:
         if self._tokens.are_none:
-            return Client("local", Scope.OPERATE)
+            return Client("local", AccessScope.OPERATE)
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return self._tokens.client_of(secret.strip())
@@ -143,7 +153,7 @@ class Gate:
                 return self._tokens.client_of_session(value, time.time())
         return None
 
-    def _no_token(self, scope: Message, headers: dict[str, str]) -> Problem:
+    def _no_token(self, scope: AsgiMessage, headers: dict[str, str]) -> Problem:
         is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/")
         if is_page and scope["method"] == "GET":
             return Problem(303, "log in first", headers={"location": "/login"})
@@ -153,7 +163,7 @@ class Gate:
     # -- the body
 
     async def _with_body(
-        self, scope: Message, headers: dict[str, str], receive: Receive, send: Send
+        self, scope: AsgiMessage, headers: dict[str, str], receive: Receive, send: Send
     ) -> None:
         limits = self._rules.limits
         most = (
@@ -167,7 +177,7 @@ class Gate:
             body = await _body(receive, most, limits.request_s + most / _BYTES_PER_S)
             is_given = False
 
-            async def replayed() -> Message:
+            async def replayed() -> AsgiMessage:
                 nonlocal is_given
                 if is_given:
                     return await receive()
@@ -200,7 +210,7 @@ async def _body(receive: Receive, most: int, longest_s: float) -> bytes:
         raise Problem(408, detail, headers=_CLOSE) from None
 
 
-def _headers(scope: Message) -> dict[str, str]:
+def _headers(scope: AsgiMessage) -> dict[str, str]:
     """The headers by name. Of a repeated one the last counts, except Host, which may be once."""
     found: dict[str, str] = {}
     for raw, value in scope["headers"]:
@@ -211,7 +221,7 @@ def _headers(scope: Message) -> dict[str, str]:
     return found
 
 
-def _check_origin(scope: Message, headers: dict[str, str], changes: bool) -> None:
+def _check_origin(scope: AsgiMessage, headers: dict[str, str], changes: bool) -> None:
     """Refuse what a page of another site sends."""
     site = headers.get("sec-fetch-site", "none")
     is_api = scope["path"].startswith("/api/")
@@ -240,7 +250,7 @@ def _check_form(path: str, headers: dict[str, str]) -> None:
         raise Problem(415, f"the Content-Type must be {' or '.join(allowed)}", headers=_CLOSE)
 
 
-async def send_problem(problem: Problem, scope: Message, send: Send) -> None:
+async def send_problem(problem: Problem, scope: AsgiMessage, send: Send) -> None:
     """Answer with the problem."""
     body = problem.body(scope.get("path", ""))
     lines = {**problem.header_lines(), "content-length": str(len(body))}

@@ -12,24 +12,24 @@ from typing import Any
 
 import msgspec
 
-from lycosa.api.answers import Listing
+from lycosa.api.answers import MergedList
 from lycosa.calls import Found
 
 _decode_rows = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
-def rows_of(found: Found) -> list[dict[str, Any]]:
+def decoded_rows(found: Found) -> list[dict[str, Any]]:
     """The rows of one answer. Raises ``msgspec.DecodeError``."""
     return _decode_rows(found.rows)
 
 
-def merged(answers: Mapping[int, Found], most: int, silent: list[int]) -> Listing:
+def merged(answers: Mapping[int, Found], most: int, silent: list[int]) -> MergedList:
     """The first ``most`` rows of all answers, by partition, in their common order.
 
     Behind the cursor of an answer that its time budget cut, other rows of that partition may
     follow. So the list ends before the first such place.
     """
-    lists = [rows_of(found) for found in answers.values()]
+    lists = [decoded_rows(found) for found in answers.values()]
     cuts = [found.cursor for found in answers.values() if found.is_partial and found.cursor]
     known_to = min(cuts, default="")
     rows: list[dict[str, Any]] = []
@@ -41,7 +41,7 @@ def merged(answers: Mapping[int, Found], most: int, silent: list[int]) -> Listin
             break
         rows.append(row)
     last = str(rows[-1].get("cursor", "")) if rows else known_to
-    return Listing(
+    return MergedList(
         rows=[_shown(row) for row in rows],
         cursor=(last if len(rows) == most else known_to or last) if has_more else "",
         wall=min((found.wall for found in answers.values()), default=0.0),

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MOST_URLS = 1000
+_MOST_URLS = 1000
 """The maximum number of URLs of one request."""
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 UrlText = Annotated[str, Field(min_length=1, max_length=8192)]
 ShortText = Annotated[str, Field(max_length=500)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -21,10 +21,10 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Asked(BaseModel):
     """A request: an unknown field is an error, because it may be a misspelt one."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class ProblemDetails(BaseModel):
+class ProblemAnswer(BaseModel):
     """An error, as RFC 9457 has it."""
 
     type: str = Field(description="urn:lycosa:problem:NAME; the names are in docs/api.md")
@@ -32,13 +32,13 @@ class ProblemDetails(BaseModel):
     status: int
     detail: str
     instance: str
-    errors: list[Row] | None = Field(None, description="Values that are not allowed, with where")
+    errors: list[JsonRow] | None = Field(None, description="Values that are not allowed")
 
 
 class SeedRequest(Asked):
     """Seeds. Their hosts join the scope of the crawl, as those of ``lycosa crawl`` do."""
 
-    urls: list[UrlText] = Field(min_length=1, max_length=MOST_URLS)
+    urls: list[UrlText] = Field(min_length=1, max_length=_MOST_URLS)
     priority: Fraction | None = Field(
         None, description="In the queue of its host; without it the seed is among the first"
     )
@@ -57,7 +57,7 @@ class NewUrl(Asked):
 class UrlsRequest(Asked):
     """URLs for the frontier."""
 
-    urls: list[NewUrl] = Field(min_length=1, max_length=MOST_URLS)
+    urls: list[NewUrl] = Field(min_length=1, max_length=_MOST_URLS)
 
 
 class UrlResult(BaseModel):
@@ -78,7 +78,7 @@ class UrlsAnswer(BaseModel):
     results: list[UrlResult]
 
 
-class Lease(BaseModel):
+class OutsideLease(BaseModel):
     """A URL that its holder may request once before ``lease_expires_at`` (seconds since 1970)."""
 
     lease_id: str
@@ -95,7 +95,7 @@ class Lease(BaseModel):
 class LeasesAnswer(BaseModel):
     """Leased URLs, none when nothing could be leased in time."""
 
-    urls: list[Lease]
+    urls: list[OutsideLease]
 
 
 class FetchResult(Asked):
@@ -103,7 +103,9 @@ class FetchResult(Asked):
 
     lease_id: str = Field(min_length=1, max_length=300)
     status: int = Field(0, ge=0, le=599, description="The status code; 0 with warc or error")
-    headers: list[tuple[str, str]] = Field([], max_length=500)
+    headers: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
+        [], max_length=500, description="Names with values"
+    )
     body: str = Field("", description="The body as received, in base64")
     warc: str = Field("", description="A response record of WARC 1.1, in base64")
     error: str = Field("", max_length=500)
@@ -116,7 +118,7 @@ class ResultsRequest(Asked):
     """Results of one fetcher."""
 
     worker_id: str = Field("", max_length=100)
-    results: list[FetchResult] = Field(min_length=1, max_length=MOST_URLS)
+    results: list[FetchResult] = Field(min_length=1, max_length=_MOST_URLS)
 
 
 class LeaseResult(BaseModel):
@@ -133,23 +135,23 @@ class ResultsAnswer(BaseModel):
     results: list[LeaseResult]
 
 
-class Page(BaseModel):
+class RowsPage(BaseModel):
     """A piece of a list. ``cursor`` continues it; it is empty at the end."""
 
-    rows: list[Row]
+    rows: list[JsonRow]
     cursor: str
     wall: float = Field(description="The time of the oldest commit that was read")
     is_partial: bool = Field(description="A time budget ended the search; cursor continues it")
     silent: list[int] = Field(description="Partitions whose owner did not answer")
 
 
-class Why(Asked):
+class WhyRequest(Asked):
     """A remark for the log of actions."""
 
     why: ShortText = ""
 
 
-class Changed(BaseModel):
+class ChangeAnswer(BaseModel):
     """How many hosts or URLs the decision changed, after its commit."""
 
     changed: int
@@ -159,7 +161,7 @@ class LettersRequest(Asked):
     """A decision about dead letters: those with these hashes, or of a reason, or of a host."""
 
     action: Literal["retry", "drop"]
-    hashes: list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field([], max_length=MOST_URLS)
+    hashes: list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field([], max_length=_MOST_URLS)
     reason: str = Field("", max_length=100)
     host: str = Field("", max_length=300)
     why: ShortText = ""
@@ -186,7 +188,7 @@ class StopRequest(Asked):
     why: ShortText = ""
 
 
-class Done(BaseModel):
+class StateAnswer(BaseModel):
     """The request was recorded and is followed."""
 
     state: str

@@ -8,7 +8,6 @@ import msgspec
 
 from lycosa.api.answers import Rates
 from lycosa.cluster.messages import ClusterStatus
-from lycosa.reasons import Reason
 
 _HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "retired")
 
@@ -17,7 +16,7 @@ def crawl_state(status: ClusterStatus) -> str:
     """``running``, ``paused``, ``stopping`` or ``stopped``."""
     if status.end:
         return "stopped" if status.is_over else "stopping"
-    return "paused" if getattr(status, "is_paused", False) else "running"
+    return "paused" if status.is_paused else "running"
 
 
 def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
@@ -78,7 +77,3 @@ def frontier_counts(status: ClusterStatus) -> dict[str, Any]:
         "hosts_ready": status.progress.hosts_ready,
         "next_in_s": status.progress.next_in_s if status.progress.next_in_s >= 0 else None,
     }
-
-
-REASONS = sorted(reason.value for reason in Reason)
-"""Every reason for which a URL can have failed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from lycosa.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
-from lycosa.api.places import CrawlPlace
+from lycosa.api.places import ReachedCrawl
 from lycosa.calls import Call, CallRefusal, CallReply, decode_reply, encode_call
 from lycosa.exchange import CallRefused, NoAnswer
 from lycosa.processes.api_job import ApiLimits
@@ -26,7 +26,7 @@ WRITE_S = 20.0
 class OwnerCalls:
     """The calls of this process."""
 
-    def __init__(self, place: CrawlPlace, limits: ApiLimits) -> None:
+    def __init__(self, place: ReachedCrawl, limits: ApiLimits) -> None:
         self._place, self._limits = place, limits
         self._turns: dict[int, asyncio.Semaphore] = {}
         self._silent_until: dict[int, float] = {}

@@ -27,7 +27,7 @@ from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, host_of, part
 _LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
 
 
-class Addressing:
+class PartitionFinder:
     """From a URL or host, as a caller writes it, to the partition that owns it."""
 
     def __init__(self, config: Config, sites: Sites) -> None:
@@ -35,7 +35,7 @@ class Addressing:
         self._canonicalizer, self._sites = Canonicalizer(config.canonical), sites
 
     def __repr__(self) -> str:
-        return f"<Addressing {self.partitions} partitions, {self._sites!r}>"
+        return f"<PartitionFinder {self.partitions} partitions, {self._sites!r}>"
 
     def canonical(self, url: str) -> str:
         """The canonical form. Raises ``InvalidUrl``."""
@@ -56,10 +56,10 @@ class Addressing:
         return self.of_host(host_of(self.canonical(url)))
 
 
-class CrawlPlace(Protocol):
+class ReachedCrawl(Protocol):
     """A crawl as its callers reach it."""
 
-    addressing: Addressing
+    addressing: PartitionFinder
     coordinator: CoordinatorPlace
     credentials: Credentials
 
@@ -87,7 +87,7 @@ class FolderCrawl:
         manifest = load_manifest(folder)
         sites = crawl_sites(folder, manifest.identity.suffixes)
         self.folder = folder
-        self.addressing = Addressing(settings_of(folder), sites)
+        self.addressing = PartitionFinder(settings_of(folder), sites)
         address = f"unix:{sockets / COORDINATOR_SOCKET}"
         self.coordinator = CoordinatorPlace(manifest.crawl, (address,), f"crawl {folder} again")
         self.credentials = Credentials()
@@ -135,7 +135,7 @@ class ClusterCrawl:
 
     def __init__(self, given: ClusterFile) -> None:
         crawl = read_crawl(open_store(given.objects), given)
-        self.addressing = Addressing(crawl.config, stored_sites(crawl.suffixes))
+        self.addressing = PartitionFinder(crawl.config, stored_sites(crawl.suffixes))
         remedy = f"start one with `lycosa serve --cluster {given.path}`"
         self.coordinator = CoordinatorPlace(given.name, tuple(given.coordinators), remedy)
         self.credentials = credentials_of(given)
@@ -163,7 +163,7 @@ class ClusterCrawl:
         await self._inquiry.close()
 
 
-def place_of(job: ApiJob) -> CrawlPlace:
+def reach_crawl(job: ApiJob) -> ReachedCrawl:
     """The crawl of a job. Blocks; raises what reading the crawl's own files raises."""
     if job.cluster_file:
         return ClusterCrawl(read_cluster_file(Path(job.cluster_file)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request
 
+from lycosa.api.quotas import Places
 from lycosa.api.service import CrawlService
 from lycosa.api.tokens import Client
 
@@ -18,3 +19,15 @@ def caller_name(request: Request) -> str:
     """The name of the client's token, for the log of actions."""
     client: Client | None = request.state.client
     return client.name if client is not None else ""
+
+
+def polls_of(request: Request) -> Places:
+    """The places for requests that wait."""
+    polls: Places = request.app.state.polls
+    return polls
+
+
+def listeners_of(request: Request) -> Places:
+    """The places for listeners of events."""
+    listeners: Places = request.app.state.listeners
+    return listeners

@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lycosa.api.answers import Listing, OwnerSilent, Rates, ServiceRefusal
-from lycosa.api.merging import merged, rows_of
+from lycosa.api.answers import MergedList, OwnerSilent, Rates, ServiceRefusal
+from lycosa.api.merging import decoded_rows, merged
 from lycosa.api.outside_leases import LeaseDesk
 from lycosa.api.overview import counted_status
 from lycosa.api.owner_calls import READ_S, WRITE_S, OwnerCalls
-from lycosa.api.places import CrawlPlace
-from lycosa.api.watching import CoordinatorWatch
+from lycosa.api.places import ReachedCrawl
+from lycosa.api.watching import CoordinatorCaller
 from lycosa.calls import (
     ActionsQuery,
     Call,
@@ -52,7 +52,13 @@ from lycosa.calls import (
     UrlQuery,
     UrlVerdict,
 )
-from lycosa.cluster.messages import ChangeSettings, ClusterStatus, MoreAsks, StopCrawl
+from lycosa.cluster.messages import (
+    ChangeSettings,
+    ClusterStatus,
+    MoreAsks,
+    PauseCrawl,
+    StopCrawl,
+)
 from lycosa.config.fields import fields, value_of
 from lycosa.config.live import LIVE
 from lycosa.model.end import End
@@ -67,9 +73,9 @@ _Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
 class CrawlService:
     """The crawl of ``place``, as its callers see it."""
 
-    def __init__(self, place: CrawlPlace, limits: ApiLimits) -> None:
+    def __init__(self, place: ReachedCrawl, limits: ApiLimits) -> None:
         self.addressing = place.addressing
-        self.watch = CoordinatorWatch(place, place.follow)
+        self.watch = CoordinatorCaller(place, place.follow)
         self._place, self._calls = place, OwnerCalls(place, limits)
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
@@ -100,7 +106,7 @@ class CrawlService:
 
     async def change_settings(self, values: dict[str, str], by: str) -> None:
         """Change live settings; all owners receive them."""
-        await self.watch.request(ChangeSettings(values))
+        await self.watch.request(ChangeSettings(values, by))
 
     async def pause(self, is_paused: bool, by: str) -> None:
         """Start no request until the crawl is resumed (``is_paused`` false).
@@ -109,8 +115,8 @@ class CrawlService:
         """
         if not is_paused and self.watch.status().end:
             await self.watch.request(MoreAsks())
-            return
-        raise ServiceRefusal("this crawl cannot be paused")
+        else:
+            await self.watch.request(PauseCrawl(is_paused, by))
 
     async def stop(self, by: str, at_once: bool = False) -> None:
         """End the crawl; it can be resumed."""
@@ -118,7 +124,7 @@ class CrawlService:
 
     # -- what is stored, by the owners
 
-    async def hosts(self, query: HostsQuery) -> Listing:
+    async def hosts(self, query: HostsQuery) -> MergedList:
         """Hosts of all partitions; ``query.after`` is the cursor of the listing before."""
         return await self._listing(query)
 
@@ -126,9 +132,9 @@ class CrawlService:
         """One host; ``None`` when the crawl does not know it."""
         name = self.addressing.host(host)
         found = await self._ask(self.addressing.of_host(name), HostQuery(name))
-        return next(iter(rows_of(found)), None)
+        return next(iter(decoded_rows(found)), None)
 
-    async def host_urls(self, query: HostUrlsQuery) -> Listing:
+    async def host_urls(self, query: HostUrlsQuery) -> MergedList:
         """The URLs of one host."""
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
         partition = self.addressing.of_host(query.host)
@@ -140,13 +146,13 @@ class CrawlService:
         ``None`` when no URL has that hash.
         """
         answers, silent = await self._answers(UrlQuery(url), self._owners_of(url))
-        rows = [row for found in answers.values() for row in rows_of(found)]
+        rows = [row for found in answers.values() for row in decoded_rows(found)]
         known = [row for row in rows if row.get("code") != "unknown_hash"]
         if not known and silent:
             raise OwnerSilent(silent[0], "no answer in time")
         return next(iter(known), None)
 
-    async def captures(self, query: CapturesQuery) -> Listing:
+    async def captures(self, query: CapturesQuery) -> MergedList:
         """The captures of one URL, newest first."""
         answers, silent = await self._answers(query, self._owners_of(query.url))
         return merged(answers, query.most, silent)
@@ -166,7 +172,7 @@ class CrawlService:
                 raise reply
         return found[0] if found else ContentFound(b"{}")
 
-    async def dead_letters(self, query: DeadLettersQuery) -> Listing:
+    async def dead_letters(self, query: DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""
         if query.host:
             query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
@@ -174,7 +180,7 @@ class CrawlService:
             return merged({partition: await self._ask(partition, query)}, query.most, [])
         return await self._listing(query)
 
-    async def actions(self, query: ActionsQuery) -> Listing:
+    async def actions(self, query: ActionsQuery) -> MergedList:
         """The log of operators' decisions of all partitions, newest first."""
         return await self._listing(query)
 
@@ -205,9 +211,15 @@ class CrawlService:
             sum(each.changed for each in replies if isinstance(each, DecisionAnswer))
         )
 
-    async def seed(self, urls: list[str], by: str) -> list[GivenVerdict]:
-        """Give seeds; returns a verdict for each, after the commits."""
-        refused = dict(await self.watch.seed(urls, WRITE_S))
+    async def seed(
+        self, urls: list[str], by: str, priority: float | None = None
+    ) -> list[GivenVerdict]:
+        """Give seeds; returns a verdict for each, after the commits.
+
+        A crawl that had ended begins again.
+        """
+        importance = 1.0 if priority is None else priority
+        refused = dict(await self.watch.seed(urls, importance, WRITE_S))
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused
@@ -274,7 +286,7 @@ class CrawlService:
             raise ServiceRefusal(f"the owner answered with a {type(reply).__name__}")
         return reply
 
-    async def _listing(self, query: _Listed) -> Listing:
+    async def _listing(self, query: _Listed) -> MergedList:
         answers, silent = await self._answers(query, range(self.addressing.partitions))
         return merged(answers, query.most, silent)
 

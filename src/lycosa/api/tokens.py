@@ -18,15 +18,15 @@ from pathlib import Path
 import msgspec
 
 from lycosa.config.sources import SettingsError
+from lycosa.processes.api_job import TOKENS_VARIABLE
 
-TOKENS_VARIABLE = "LYCOSA_API_TOKENS"
 SESSION_S = 12 * 3600.0
 """How long a session of the page lasts, in seconds."""
 _MIN_SECRET = 16
 _KEY = b"lycosa api session 1"
 
 
-class Scope(IntEnum):
+class AccessScope(IntEnum):
     """What a client may do; a greater one includes the lower."""
 
     READ = 1
@@ -37,7 +37,7 @@ class Client(msgspec.Struct, frozen=True):
     """Who makes a request, for the log of actions, and what that client may do."""
 
     name: str
-    scope: Scope
+    scope: AccessScope
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ def read_tokens(file: str) -> Tokens:
 
 def _token(line: str, where: str) -> Token:
     parts = line.split()
-    scopes = {scope.name.lower(): scope for scope in Scope}
+    scopes = {scope.name.lower(): scope for scope in AccessScope}
     if len(parts) != 3 or parts[1] not in scopes:
         raise SettingsError(
             [f"{where}: give NAME SCOPE SECRET, with the scope read or operate (secret not shown)"]

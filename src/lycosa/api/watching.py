@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
 
 from lycosa.api.answers import CoordinatorSilent, Rates, ServiceRefusal
-from lycosa.api.places import CrawlPlace
+from lycosa.api.places import ReachedCrawl
 from lycosa.cluster.messages import Ask, CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
 from lycosa.cluster.worker_messages import Seeds
 from lycosa.network.errors import RefusedConnection
@@ -28,25 +27,21 @@ from lycosa.serve.caller import (
 _EVERY_S = 1.0
 _OLD_S = 10.0  # a state that is older is no answer
 _REQUEST_S = 15.0
-_MINUTE_S = 60.0
 _NODE_ERRORS = (LostCoordinator, NoCoordinator, RefusedConnection, OSError)
 
 
-class CoordinatorWatch:
+class CoordinatorCaller:
     """Asks for the state and makes requests. ``heard`` is called with each state."""
 
-    def __init__(self, place: CrawlPlace, heard: Callable[[ClusterStatus], None]) -> None:
+    def __init__(self, place: ReachedCrawl, heard: Callable[[ClusterStatus], None]) -> None:
         self._place, self._heard = place, heard
         self._status: ClusterStatus | None = None
         self._at = 0.0
         self._why = "it was not asked yet"
-        self._first: tuple[float, int] | None = None
-        self._history: deque[tuple[float, int]] = deque()
-        self._peak = 0.0
         self._changed = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<CoordinatorWatch {self._place.coordinator.name} {self._why}>"
+        return f"<CoordinatorCaller {self._place.coordinator.name} {self._why}>"
 
     async def run(self) -> None:
         """Follow the coordinator until this is cancelled."""
@@ -78,16 +73,12 @@ class CoordinatorWatch:
         return self.status()
 
     def rates(self) -> Rates:
-        """Captures a second, by the states that were received."""
-        if self._first is None or len(self._history) < 2:
+        """Captures a second, as the coordinator measures them."""
+        if self._status is None:
             return Rates()
-        (then, before), (now, captures) = self._history[0], self._history[-1]
-        first, began = self._first[1], self._first[0]
-        return Rates(
-            round((captures - before) / (now - then), 3) if now > then else 0.0,
-            round((captures - first) / (now - began), 3) if now > began else 0.0,
-            round(self._peak, 3),
-        )
+        meter = self._status.progress.meter
+        name = "lycosa_captures_per_second"
+        return Rates(*(round(meter.number(name, span), 3) for span in ("minute", "run", "peak")))
 
     async def request(self, *messages: CallerMessage) -> None:
         """Make requests in this order.
@@ -104,7 +95,7 @@ class CoordinatorWatch:
         except (TimeoutError, *_NODE_ERRORS) as error:
             raise CoordinatorSilent(str(error) or "no answer in time") from error
 
-    async def seed(self, raw: list[str], wait_s: float) -> list[tuple[str, str]]:
+    async def seed(self, raw: list[str], importance: float, wait_s: float) -> list[tuple[str, str]]:
         """Give seeds; returns those that were refused, with reasons, after the owners' commits.
 
         Raises as ``request`` does.
@@ -114,7 +105,7 @@ class CoordinatorWatch:
             async with asyncio.timeout(wait_s):
                 async with await self._finder().connect(wait_s) as connection:
                     await connection.request(MoreAsks())
-                    refused = await _answered(connection, Ask(Seeds(call, raw)))
+                    refused = await _answered(connection, Ask(Seeds(call, raw, importance)))
                     await connection.request(NoMoreAsks())
                     return refused
         except RequestRefused as error:
@@ -126,16 +117,7 @@ class CoordinatorWatch:
         return CoordinatorFinder(self._place.coordinator, self._place.credentials, lambda _: None)
 
     def _note(self, status: ClusterStatus) -> None:
-        now, captures = time.monotonic(), status.progress.captures
-        self._status, self._at, self._why = status, now, ""
-        if self._history and captures < self._history[-1][1]:
-            self._history.clear()  # another run, or a coordinator that knows no progress yet
-        if captures and self._first is None:
-            self._first = now, captures
-        self._history.append((now, captures))
-        while len(self._history) > 2 and now - self._history[0][0] > _MINUTE_S:
-            self._history.popleft()
-        self._peak = max(self._peak, self.rates().current)
+        self._status, self._at, self._why = status, time.monotonic(), ""
         self._heard(status)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -67,13 +67,14 @@ def read_logged_file(
 
 
 def unproven_times(
-    shard: int, files: Sequence[LoggedFile], newest_term: int
+    shard: int, files: Sequence[LoggedFile], newest_term: int, first_term: int = 1
 ) -> Iterator[UnprovenTime]:
     """The gaps between the files of a shard, ordered by term and number.
 
-    ``newest_term`` is the term of its present or last owner.
+    ``newest_term`` is the term of its present or last owner (0 = unknown), ``first_term`` that of
+    its first one.
     """
-    known = 0  # the last term that has a file
+    known = first_term - 1  # the last term that has a file
     since = 0.0
     last: LoggedFile | None = None
     for file in files:
@@ -86,8 +87,8 @@ def unproven_times(
             )
         known, last, since = term, file, file.until
     if last is None:
-        if newest_term:
-            yield UnprovenTime(shard, newest_term, 0.0, 0.0, _no_file(1, newest_term))
+        if newest_term >= first_term:
+            yield UnprovenTime(shard, newest_term, 0.0, 0.0, _no_file(first_term, newest_term))
         return
     if not last.is_last:
         why = "the last file was not sent: its worker runs, or was killed, or its machine is lost"

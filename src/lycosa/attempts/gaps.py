@@ -51,9 +51,12 @@ class AddressUse(NamedTuple):
     server: str = ""
 
 
-def gaps(attempts: Iterable[Attempt]) -> Iterator[Gap]:
-    """The pauses of each host. Keeps one attempt per host in memory."""
-    last: dict[str, Attempt] = {}
+def gaps(attempts: Iterable[Attempt], last: dict[str, Attempt] | None = None) -> Iterator[Gap]:
+    """The pauses of each host. Keeps one attempt per host in memory.
+
+    ``last`` has the last attempt of each host before these, and is continued.
+    """
+    last = {} if last is None else last
     for attempt in attempts:
         previous = last.get(attempt.host)
         if previous is not None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli import cluster_control, cluster_rescue, cluster_status
+from lycosa.cli import (
+    cluster_control,
+    cluster_import,
+    cluster_rescue,
+    cluster_status,
+    cluster_upgrade,
+)
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
@@ -39,6 +45,7 @@ Examples:
   lycosa cluster check cluster.toml          list wrong settings, each with its correction
   lycosa cluster status cluster.toml         nodes, shards, progress
   lycosa cluster drain cluster.toml node-2   move all shards away from a node
+  lycosa cluster import cluster.toml DIR     bring the crawl of a folder to the cluster
   lycosa cluster stop cluster.toml           end the crawl; `lycosa cluster resume` continues it
 
 \b
@@ -78,6 +85,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
 
     config = _config(given, store, config_file, pairs)
     topics = topics_of(given, store)
+    cluster_rescue.refuse_lost_topics(given, store, client, topics)
     made = make_topics(client, topics)
     findings: list[Finding | RedisFinding] = [
         *check_topics(client, topics),
@@ -108,7 +116,9 @@ def check(file: Path, as_json: bool) -> int:
 
 
 command.add_command(cluster_status.status)
+command.add_command(cluster_import.import_crawl)
 command.add_command(cluster_rescue.rescue)
+command.add_command(cluster_upgrade.upgrade)
 for _each in cluster_control.COMMANDS:
     command.add_command(_each)
 

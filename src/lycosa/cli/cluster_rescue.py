@@ -23,6 +23,8 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, hu
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.kafka import KafkaClient, Topics
+    from lycosa.objects.port import ObjectStore
     from lycosa.processes.rescue_run import RescueReport
     from lycosa.processes.rescue_survey import RescuePlace
     from lycosa.processes.rescued_shard import RescuedShard
@@ -35,8 +37,9 @@ _UNKNOWN = (
     " `lycosa crawl`; known ones are skipped",
     "requests without a capture behind the snapshots (failures, errors that ask for a retry): these"
     " URLs are requested again",
-    "how long single hosts asked to wait (Retry-After, back-off), and which hosts were parked or"
-    " retired behind the snapshots: each host waits at least the longest ordinary delay",
+    "what hosts asked for (Retry-After, back-off) behind the last attempt logs that were sent, and"
+    " which hosts were parked or retired behind the snapshots: hosts with captures there wait at"
+    " least the longest ordinary delay",
     "decisions about dead letters, and verdicts about near-duplicates, behind the snapshots",
     "rows of the topics pages and dlq, if these were lost: the captures are in pages/ and warc/",
     "settings of `lycosa cluster set`, drained nodes, and a stop, if the topic control was lost",
@@ -63,13 +66,14 @@ Examples:
     help="Local folder for the tables of all shards; it must have room for all snapshots."
     " [default: in the user's cache folder]",
 )
+@click.option("--progress", is_flag=True, help="Print each step as a line on standard error.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int:
+def rescue(file: Path, dry_run: bool, folder: Path | None, progress: bool, as_json: bool) -> int:
     """Continue the crawl of FILE (cluster.toml) after its topics in Kafka were lost.
 
     Each shard begins with its newest complete snapshot in object storage. Captures behind it are
     read from the segments: their URLs are not requested again, and all their links are handed in
-    again. Then the topics are made anew.
+    again. Then the topics are made.
 
     End all nodes and the coordinator first. Refused while the topics have a log of the crawl. May
     be interrupted and repeated, also on another machine.
@@ -77,7 +81,7 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int
     given = given_cluster(file)
     with _folder(given, folder) as work:
         _refuse_coordinator(given)
-        report = asyncio.run(_run(given, work, dry_run))
+        report = asyncio.run(_run(given, work, dry_run, _progress(progress)))
     if as_json:
         emit_json(_values(report))
     else:
@@ -86,26 +90,29 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, as_json: bool) -> int
     return ExitCode.FINISHED
 
 
-async def _run(given: ClusterFile, work: Path, is_dry: bool) -> RescueReport:
+async def _run(
+    given: ClusterFile, work: Path, is_dry: bool, progress: Callable[[str], None]
+) -> RescueReport:
     from lycosa.processes.rescue_run import Rescue
 
-    client = kafka_client(given)
-    progress = _progress()
-    place = _place(given, work, progress)
-    return await Rescue(
-        place, client, topics_of(given, object_store(given)), tell_line, progress
-    ).run(is_dry)
+    client, store = kafka_client(given), object_store(given)
+    place = _place(given, store, work, progress)
+    topics = topics_of(given, store)
+    return await Rescue(place, client, topics, tell_line, progress).run(is_dry)
 
 
-def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> RescuePlace:
+def _place(
+    given: ClusterFile, store: ObjectStore, work: Path, progress: Callable[[str], None]
+) -> RescuePlace:
     from lycosa.config.units import show_mb
     from lycosa.folder.bucket import read_crawl
     from lycosa.kv.rocks import rocks_opener
+    from lycosa.objects.generation import placed_objects
     from lycosa.objects.patient import PatientStore
     from lycosa.processes.rescue_survey import RescuePlace
 
-    store = object_store(given)
     crawl = read_crawl(store, given)
+    placed = placed_objects(store, crawl.manifest.generation)
 
     def tell(text: str) -> None:
         if text:
@@ -115,7 +122,7 @@ def _place(given: ClusterFile, work: Path, progress: Callable[[str], None]) -> R
         progress(f"shard {shard}: {show_mb(done)} of {show_mb(total)} of its snapshot")
 
     opener = rocks_opener(_CACHE_BYTES, _MEMTABLE_BYTES)
-    return RescuePlace(crawl, PatientStore(store, tell), work, opener, show)
+    return RescuePlace(crawl, PatientStore(placed, tell), work, opener, show)
 
 
 @contextmanager
@@ -132,6 +139,35 @@ def _folder(given: ClusterFile, folder: Path | None) -> Iterator[Path]:
         yield path
     finally:
         lock.release()
+
+
+def refuse_lost_topics(
+    given: ClusterFile, store: ObjectStore, client: KafkaClient, topics: Topics
+) -> None:
+    """Refuse to make topics of a crawl that has made commits: that would hide their loss.
+
+    Raises ``click.UsageError``, ``KafkaAway`` or ``ObjectError``.
+    """
+    from lycosa.folder.bucket import newest_manifest
+    from lycosa.kafka import missing_topics
+    from lycosa.objects.errors import ObjectMissing
+    from lycosa.objects.generation import placed_objects
+
+    lost = [
+        name for name in missing_topics(client, topics) if name in (topics.changelog, topics.inbox)
+    ]
+    if not lost:
+        return
+    try:
+        placed = placed_objects(store, newest_manifest(store)[0].generation)
+    except ObjectMissing:
+        return
+    kinds = ("snapshots", "parts", "attempts")
+    if any(next(iter(placed.list(f"{kind}/")), None) is not None for kind in kinds):
+        raise click.UsageError(
+            f"the crawl at {given.objects} has commits, but topic {lost[0]} is missing: restore it,"
+            f" or continue from the object storage by `lycosa cluster rescue {given.path}`"
+        )
 
 
 def _refuse_coordinator(given: ClusterFile) -> None:
@@ -153,21 +189,13 @@ def _refuse_coordinator(given: ClusterFile) -> None:
     )
 
 
-def _progress() -> Callable[[str], None]:
-    """Shows what is done now: in place on a terminal, otherwise each step of a shard once."""
-    is_terminal = sys.stderr.isatty()
-    told = ""
-
-    def show(text: str) -> None:
-        nonlocal told
-        if is_terminal:
-            click.echo(f"\r\033[K{text}", err=True, nl=False)
-        elif (step := text.rstrip("0123456789")) != told and text and " of " not in text:
-            told = step
-            if not any(letter.isdigit() for letter in text.partition(":")[2]):
-                tell_line(text)
-
-    return show
+def _progress(as_lines: bool) -> Callable[[str], None]:
+    """Shows what is done now: in place on a terminal, otherwise what each shard is at."""
+    if as_lines:
+        return tell_line
+    if sys.stderr.isatty():
+        return lambda text: click.echo(f"\r\033[K{text}", err=True, nl=False)
+    return lambda text: None if any(map(str.isdigit, text.partition(":")[2])) else tell_line(text)
 
 
 def _values(report: RescueReport) -> dict[str, Any]:
@@ -201,6 +229,8 @@ def _shard_values(found: RescuedShard) -> dict[str, Any]:
         "robots": entered.robots,
         "parcels": found.parcels,
         "segments_closed": found.closed,
+        "lost_parts": found.lost_parts,
+        "captures_lost": found.lost,
     }
 
 
@@ -250,6 +280,12 @@ def _remarks(found: RescuedShard) -> Iterator[str]:
         yield (
             f"{shard}: its newest snapshot (term {found.newest.term}, commit"
             f" {found.newest.sequence}) is not complete, so the one before was used"
+        )
+    if found.lost_parts:
+        yield (
+            f"{shard}: {counted(found.lost_parts, 'part')} of open segments missing, with"
+            f" {counted(found.lost, 'capture')} that the snapshot knew; these URLs, and those of"
+            " later captures in them, are requested again"
         )
     if found.entered.unparsed:
         yield f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again"

@@ -6,14 +6,16 @@ import asyncio
 import signal
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lycosa.cli import crawl_cluster
+from lycosa.cli.api_options import api_given, api_options
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
+from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
 from lycosa.cli.setting_options import config_option, set_option
 
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
     from lycosa.cli.crawl_display import Display
     from lycosa.config.sections import Config
     from lycosa.config.sources import Settings
+    from lycosa.processes.api_job import ApiSettings
+    from lycosa.processes.api_keeper import ApiListener
     from lycosa.processes.session import Session
-    from lycosa.processes.supervisor import CrawlOutcome
+    from lycosa.processes.supervisor import CrawlOutcome, Supervisor
     from lycosa.system.memory_plan import MemoryPlan
 
 _MOST_TOLD = 10
@@ -137,9 +141,11 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     default=None,
     help="Delete local files of a segment after the store is verified to have them.",
 )
+@api_options
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
 )
+@log_options
 def command(
     seeds: tuple[str, ...],
     seed_file: str | None,
@@ -155,22 +161,33 @@ def command(
     cannot be changed later if that would make the crawl's state wrong.
     """
     all_seeds = CrawlSeeds(seeds, seed_file)
+    if cluster_file is not None and options["api_address"]:
+        raise click.UsageError(
+            "--api belongs to the coordinator of a cluster: lycosa serve --cluster FILE --api"
+        )
+    api = api_given(options)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
         if cluster_file is not None:
             crawl_cluster.check_options(folder, options)
             code = crawl_cluster.run(cluster_file, all_seeds, as_json)
         else:
-            code = run(all_seeds, folder or default_folder(seeds), options, as_json)
+            code = run(all_seeds, folder or default_folder(seeds), options, as_json, api)
         sys.stdout.flush()
     sys.exit(code)
 
 
-def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
+def run(
+    seeds: CrawlSeeds,
+    folder: Path,
+    options: dict[str, Any],
+    as_json: bool,
+    api: tuple[ApiSettings, ApiListener] | None = None,
+) -> ExitCode:
     """Run the crawl; returns the exit code."""
     from lycosa.cli.crawl_display import folder_display
     from lycosa.processes.session import memory_plan, open_session
 
-    settings = _settings(folder, options)
+    settings = crawl_settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
     if settings.config.upload.url:
@@ -193,7 +210,7 @@ def run(seeds: CrawlSeeds, folder: Path, options: dict[str, Any], as_json: bool)
                 " their length"
             )
         try:
-            outcome = asyncio.run(_supervise(session, plan, seeds, display))
+            outcome = asyncio.run(_supervise(session, plan, seeds, display, api))
         finally:
             seeds.save_positions()
     seeds.tell = _tell
@@ -250,13 +267,37 @@ def _tell(text: str) -> None:
 
 
 async def _supervise(
-    session: Session, plan: MemoryPlan, seeds: CrawlSeeds, display: Display
+    session: Session,
+    plan: MemoryPlan,
+    seeds: CrawlSeeds,
+    display: Display,
+    api: tuple[ApiSettings, ApiListener] | None,
 ) -> CrawlOutcome:
-    from lycosa.processes.supervisor import Supervisor
+    from lycosa.processes.called_crawl import CalledCrawl, CallSockets
+    from lycosa.processes.supervisor import RunRules, Supervisor
     from lycosa.processes.uploads import begin_uploads
 
-    uploads = begin_uploads(session, display.show_line)
-    supervisor = Supervisor(session, plan, seeds, display.show_progress, display.show_line, uploads)
+    with ExitStack() as stack:
+        rules = RunRules(stack.enter_context(CallSockets()).path)
+        uploads = begin_uploads(session, display.show_line)
+        supervisor = Supervisor(
+            session, plan, seeds, display.show_progress, display.show_line, uploads, rules
+        )
+        crawl, folder = session.manifest.crawl, session.folder
+        called = CalledCrawl(crawl, supervisor, rules.sockets, folder, display.show_line)
+        await called.open(*(api or ()))
+        if api is not None:
+            display.show_line(f"the API and the operator's page are at {api[1].url}")
+        try:
+            return await _run_supervisor(session, supervisor, display)
+        finally:
+            await called.close()
+
+
+async def _run_supervisor(
+    session: Session, supervisor: Supervisor, display: Display
+) -> CrawlOutcome:
+    """Run the crawl under the operator's signals and the time limit."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -298,7 +339,7 @@ _SETTING_OF_FLAG = {
 }
 
 
-def _settings(folder: Path, options: dict[str, Any]) -> Settings:
+def crawl_settings(folder: Path, options: dict[str, Any]) -> Settings:
     """Settings of this run: from the last run, the file, the environment, --set and options."""
     import os
 

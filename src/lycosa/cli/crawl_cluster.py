@@ -96,7 +96,7 @@ def _report(
 
 def _crawl_outcome(outcome: SeedsOutcome, refused: list[tuple[str, str]]) -> CrawlOutcome:
     """The outcome in the form of a crawl on one machine."""
-    from lycosa.cluster.worker_messages import Progress
+    from lycosa.cluster.progress import Progress
     from lycosa.processes.supervisor import CrawlOutcome
 
     status = outcome.status

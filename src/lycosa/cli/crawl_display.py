@@ -9,16 +9,18 @@ import os
 import shutil
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from lycosa.cli.log_options import program_log
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
-from lycosa.cluster.worker_messages import Progress
+from lycosa.cluster.forecast import forecast_of
+from lycosa.cluster.progress import Progress
 from lycosa.config.checks import is_contact
 from lycosa.config.sections import Config
+from lycosa.logs.records import LogLevel
 from lycosa.model.uploads import UploadState
 from lycosa.processes.status_file import waiting_for
 from lycosa.reasons import Reason
@@ -28,25 +30,30 @@ if TYPE_CHECKING:
 
 _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables that make rich treat a pipe as a terminal
 _LINE_S = 10.0
-_RATE_S = 30.0
-_LONG_S = 600.0  # a host that needs more time than this is named
+_UNITS = (("minute", 60, 5400), ("hour", 3600, 172_800))
+_SHORT_S = 10.0  # a forecast of less is not shown
 
 
 class Display:
     """Progress on standard error, from entering the context to leaving it.
 
     ``where`` names the crawl; ``opening`` are lines to begin with, and a ``tip`` is one more that
-    matters less. ``more`` has further rows of the table, which the caller keeps current.
+    matters less. ``more`` has further rows of the table, and ``state`` is what the crawl does; the
+    caller keeps both current. Without a terminal there is a line every ``every_s`` seconds, and
+    with 0 at each report.
     """
 
-    def __init__(self, where: str, opening: Sequence[str], tip: str = "") -> None:
+    def __init__(
+        self, where: str, opening: Sequence[str], tip: str = "", every_s: float = _LINE_S
+    ) -> None:
         self._where, self._opening, self._tip = where, opening, tip
         self.more: list[tuple[str, str]] = []
-        self._live = _live_lines()
-        self._rates: deque[tuple[float, int, int]] = deque()
-        self._next_line = 0.0
+        self._log = program_log()
+        self._live = None if self._log.is_on_stderr else _live_lines()
+        # A crawl's first line comes after a while; a command that watches one shows it at once.
+        self._every_s, self._next_line = every_s, 0.0 if every_s else -1.0
         self._began = time.monotonic()
-        self._state = "crawling"
+        self.state = "crawling"
 
     def __enter__(self) -> Display:
         first, *others = self._opening
@@ -70,18 +77,19 @@ class Display:
 
     def show_line(self, text: str) -> None:
         """Print a line that stays."""
+        self._log.note(LogLevel.INFO, "note", text)
         self._say(f"lycosa: {text}")
 
     def _say(self, text: str, style: str = "") -> None:
         if self._live is not None:
             self._live.print_line(clean(text), style)
-        else:
+        elif not self._log.is_on_stderr:
             print(clean(text), file=sys.stderr, flush=True)
 
     def show_stopping(self) -> None:
         """Say that the run is stopping, after Ctrl-C."""
-        if self._state == "crawling":
-            self._state = "stopping"
+        if self.state == "crawling":
+            self.state = "stopping"
             self.show_line("finishing requests in flight; press Ctrl-C again to abort them")
         else:
             self.show_line("aborting")
@@ -89,27 +97,19 @@ class Display:
     def show_progress(self, progress: Progress) -> None:
         """Show a new report."""
         now = time.monotonic()
-        self._rates.append((now, progress.captures, progress.body_bytes))
-        while len(self._rates) > 2 and now - self._rates[0][0] > _RATE_S:
-            self._rates.popleft()
         if self._live is not None:
             self._live.show_table(self._rows(progress, now))
         elif now >= self._next_line:
-            if self._next_line:
+            if self._log.is_on_stderr:
+                self._log.note(LogLevel.INFO, "progress", values=_progress_values(progress))
+            elif self._next_line:
                 print(self._line(progress, now), file=sys.stderr, flush=True)
-            self._next_line = now + _LINE_S
-
-    def _rate(self) -> tuple[float, float]:
-        """Captures and bytes a second, over the last half minute."""
-        then, captures, size = self._rates[0]
-        now, captures_now, size_now = self._rates[-1]
-        span = max(now - then, 0.001)
-        return (captures_now - captures) / span, (size_now - size) / span
+            self._next_line = now + self._every_s
 
     def _line(self, progress: Progress, now: float) -> str:
-        pages_per_s, _ = self._rate()
+        pages_per_s, _ = rates_of(progress)
         parts = [
-            human_duration(now - self._began),
+            human_duration(round(now - self._began)),
             f"{human_count(progress.captures)} captured ({pages_per_s:.1f}/s)",
             human_bytes(progress.body_bytes),
             f"{human_count(progress.states.get('queued', 0))} queued",
@@ -124,7 +124,7 @@ class Display:
         return "  ".join(parts)
 
     def _rows(self, progress: Progress, now: float) -> list[tuple[str, str]]:
-        pages_per_s, bytes_per_s = self._rate()
+        pages_per_s, bytes_per_s = rates_of(progress)
         states = progress.states
         errors = [
             (name, number)
@@ -133,7 +133,7 @@ class Display:
         ]
         links = sum(progress.rule_refusals.values())
         rows: list[tuple[str, str]] = [
-            (self._state, f"{self._where}  {human_duration(now - self._began)}"),
+            (self.state, f"{self._where}  {human_duration(round(now - self._began))}"),
             ("captured", f"{human_count(progress.captures)}  {pages_per_s:.1f}/s"),
             ("received", f"{human_bytes(progress.body_bytes)}  {human_bytes(bytes_per_s)}/s"),
             (
@@ -168,6 +168,21 @@ class Display:
         return rows
 
 
+def _progress_values(progress: Progress) -> dict[str, object]:
+    """The numbers of a record about the progress."""
+    pages_per_s, _ = rates_of(progress)
+    return {
+        "captures": progress.captures,
+        "captures_per_s": pages_per_s,
+        "bytes": progress.body_bytes,
+        "queued": progress.states.get("queued", 0),
+        "failed": progress.states.get("failed", 0),
+        "memory_bytes": progress.memory_bytes,
+        "waiting_for": waiting_for(progress),
+        "estimate": estimate_of(progress),
+    }
+
+
 def folder_display(folder: Path, config: Config, is_new: bool) -> Display:
     """The display of a crawl on this machine."""
     return Display(
@@ -190,18 +205,43 @@ def _live_lines() -> LiveLines | None:
     return lines if lines.is_terminal else None
 
 
+def rates_of(progress: Progress) -> tuple[float, float]:
+    """Captures and bytes a second, over the last minute."""
+    captures = progress.meter.number("lycosa_captures_per_second", "minute")
+    return captures, progress.meter.number("lycosa_received_bytes_per_second", "minute")
+
+
 def estimate_of(progress: Progress) -> str:
-    """The minimum time that remains, which is that of the slowest host. Empty when it is short."""
-    if not progress.slowest:
+    """The forecast in words, or the empty string when nothing can be said or it is short.
+
+    about 40 minutes, limited by the delay of 3 hosts (a.example: 1,200 URLs at 2 s each)
+    """
+    found = forecast_of(progress)
+    if found is None or found.seconds < _SHORT_S:
         return ""
-    note = max(progress.slowest, key=lambda note: note.need_s)
-    need = note.need_s
-    if need < _LONG_S:
-        return ""
-    return (
-        f"host {note.host} alone needs {human_duration(need)} for"
-        f" {counted(note.waiting, 'known URL')} at {note.delay_s:.3g} s each"
-    )
+    time_left = rough_duration(found.seconds)
+    if found.is_limited_by_captures:
+        return f"about {time_left} until the limit on pages"
+    said = f"{'at least' if found.is_least else 'about'} {time_left}"
+    note = found.host
+    if note is not None:
+        said += f", limited by the delay of {counted(found.hosts, 'host')}"
+        said += f" ({note.host}: {counted(note.waiting, 'URL')} at {note.delay_s:.3g} s each)"
+    elif found.rate:
+        said += f" at {found.rate:.3g} URLs a second"
+    if found.is_least and found.found:
+        said += f"; {found.found:.3g} a second are still found"
+    return said
+
+
+def rough_duration(seconds: float) -> str:
+    """A forecast time in one unit: ``40 minutes``; more digits would not be true."""
+    if seconds < 100:
+        return f"{max(round(seconds, -1), 10):.0f} seconds"
+    for unit, size_s, below_s in _UNITS:
+        if seconds < below_s:
+            return counted(round(seconds / size_s), unit)
+    return counted(round(seconds / 86_400), "day")
 
 
 def upload_in_words(uploads: UploadState) -> str:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
+from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
     from lycosa.inspect.dead_letters import LetterFilter
@@ -34,12 +36,13 @@ Examples:
   lycosa dlq retry crawls/example.org --reason connect_timeout --dry-run
   lycosa dlq retry crawls/example.org https://shop.example/a https://shop.example/b
   lycosa dlq drop crawls/example.org --host gone.example
+  lycosa dlq retry --cluster cluster.toml --reason connect_timeout
 
-A dead letter is a URL that failed for good. retry queues it with a fresh retry count, and the next
-`lycosa crawl --dir DIR` fetches it. drop takes it off the list; the URL remains known and failed,
-so it is not fetched when a page links to it. Both are commits of the crawl, which must not be
-running; `lycosa explain DIR URL` shows who decided and when. On a cluster, give the URLs as seeds
-to retry them: lycosa dlq list --cluster FILE --urls | lycosa crawl - --cluster FILE
+A dead letter is a URL that failed for good. retry queues it with a fresh retry count: a running
+crawl fetches it, otherwise the next `lycosa crawl --dir DIR`. drop takes it off the list; the URL
+remains known and failed, so it is not fetched when a page links to it. Both are commits of the
+crawl, which may be running; a crawl of a cluster must be. `lycosa explain DIR URL` shows who
+decided and when.
 """
 
 
@@ -97,9 +100,8 @@ def _decision_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--dry-run", is_flag=True, help="Tell what would be done, and change nothing."
         ),
         click.option("--all", "is_all", is_flag=True, help="All dead letters of the crawl."),
-        click.option("--cluster", hidden=True),
         click.argument("urls", metavar="[URL]...", nargs=-1),
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
+        crawl_place,
     ):
         function = add(function)
     return function
@@ -144,60 +146,52 @@ def list_(
     "retry", cls=CrawlCommand, epilog=_EPILOG, short_help="Queue URLs that failed, with new tries."
 )
 @_decision_options
-def retry(folder: Path, **options: Any) -> int:
+def retry(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
     """Queue dead letters of the crawl in DIR again, with a fresh retry count.
 
-    Give URLs, filters, or --all. The crawl must not be running.
+    Give URLs, filters, or --all. The crawl may be running.
     """
-    return _decide(folder, "retry", **options)
+    return _decide(CrawlPlace(folder, cluster, cache), "retry", **options)
 
 
 @command.command(
     "drop", cls=CrawlCommand, epilog=_EPILOG, short_help="Take URLs off the list of dead letters."
 )
 @_decision_options
-def drop(folder: Path, **options: Any) -> int:
+def drop(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
     """Take dead letters of the crawl in DIR off the list. The URLs remain known and failed.
 
-    Give URLs, filters, or --all. The crawl must not be running.
+    Give URLs, filters, or --all. The crawl may be running.
     """
-    return _decide(folder, "drop", **options)
+    return _decide(CrawlPlace(folder, cluster, cache), "drop", **options)
 
 
-def _decide(
-    folder: Path, action: str, is_all: bool, dry_run: bool, by: str, as_json: bool, **given: Any
-) -> int:
-    if cluster := given.pop("cluster"):
-        raise click.UsageError(
-            f"{action} needs the folder of a crawl on one machine; on a cluster, seeds that failed"
-            f" are queued again: lycosa dlq list --cluster {cluster} --urls | lycosa crawl -"
-            f" --cluster {cluster}"
-        )
-    wanted = _Wanted(**given)
+def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> int:
+    dry_run, by, as_json = (options.pop(name) for name in ("dry_run", "by", "as_json"))
+    wanted = _Wanted(**options)
     if is_all == any(wanted):
         raise click.UsageError(
             "--all means every dead letter: leave out URLs and filters"
             if is_all
             else "give URLs, --host, --reason, --since or --until, or --all"
         )
-    letters = _select(folder, wanted)
-    count = len(letters) if dry_run else _carry_out(folder, letters, action, by[:_MOST_BY])
+    letters = _select(place, wanted)
+    count = len(letters) if dry_run else _carry_out(place, letters, action, by[:_MOST_BY])
     if as_json:
         facts = [_facts(each) for each in letters]
         emit_json({"action": action, "dry_run": dry_run, "urls": count, "dead_letters": facts})
     else:
-        for line in _lines(folder, letters, action, dry_run, count):
+        for line in _lines(place, letters, action, dry_run, count):
             emit(clean(line))
     return ExitCode.FINISHED
 
 
-def _select(folder: Path, wanted: _Wanted) -> list[ListedLetter]:
+def _select(place: CrawlPlace, wanted: _Wanted) -> list[ListedLetter]:
     from lycosa.inspect.dead_letters import dead_letters
-    from lycosa.inspect.reader import read_folder
 
-    reader = read_folder(folder)
-    kept = _filter(reader, wanted)
-    letters = list(dead_letters(reader, kept))
+    with reading_crawl(place) as reader:
+        kept = _filter(reader, wanted)
+        letters = list(dead_letters(reader, kept))
     if missing := sorted(kept.urls - {each.url for each in letters}):
         raise click.UsageError(
             f"{missing[0]} is no dead letter"
@@ -207,18 +201,23 @@ def _select(folder: Path, wanted: _Wanted) -> list[ListedLetter]:
     return letters
 
 
-def _carry_out(folder: Path, letters: list[ListedLetter], action: str, by: str) -> int:
+def _carry_out(place: CrawlPlace, letters: list[ListedLetter], action: str, by: str) -> int:
     from lycosa.model.dead_letter import LetterAction
     from lycosa.processes.dead_letter_run import decide_letters
 
     if not letters:
         return 0
     by = by or f"{getpass.getuser()}@{socket.gethostname()}"
-    return asyncio.run(decide_letters(folder, letters, LetterAction(action), by))
+    if (running := running_crawl(place)) is not None:
+        from lycosa.api.letter_calls import LetterCalls
+
+        calls = LetterCalls(running, tell_line)
+        return asyncio.run(calls.decide(letters, LetterAction(action), by))
+    return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by))
 
 
 def _lines(
-    folder: Path, letters: list[ListedLetter], action: str, dry_run: bool, count: int
+    place: CrawlPlace, letters: list[ListedLetter], action: str, dry_run: bool, count: int
 ) -> Iterator[str]:
     if not letters:
         yield "no dead letter matches; nothing was changed"
@@ -231,7 +230,8 @@ def _lines(
         done = "would be queued again" if action == "retry" else "would be dropped"
         yield f"{counted(count, 'URL')} {done}; nothing was changed"
     elif action == "retry":
-        yield f"{counted(count, 'URL')} queued again; `lycosa crawl --dir {folder}` fetches them"
+        how = "the crawl fetches them; one that does not run must be resumed"
+        yield f"{counted(count, 'URL')} queued again; {how}"
     else:
         yield f"{counted(count, 'URL')} dropped from the dead letters"
 

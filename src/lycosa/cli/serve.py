@@ -1,14 +1,15 @@
-"""``lycosa serve``: the coordinator of a crawl on many machines."""
+"""``lycosa serve``: a crawl without an end, on this machine or as coordinator of many machines."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.cli.api_options import DEFAULT_ADDRESS, api_given, api_options
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
@@ -17,7 +18,11 @@ from lycosa.cli.cluster_parts import (
     object_store,
     tell_line,
 )
+from lycosa.cli.crawl_seeds import CrawlSeeds
+from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode
+from lycosa.cli.setting_options import config_option, set_option
+from lycosa.model.compatibility import PROTOCOL
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
@@ -26,14 +31,23 @@ if TYPE_CHECKING:
     from lycosa.kafka import KafkaClient
     from lycosa.network import Credentials
     from lycosa.objects.port import ObjectStore
+    from lycosa.processes.api_job import ApiSettings
+    from lycosa.processes.api_keeper import ApiKeeper, ApiListener
     from lycosa.serve.running_coordinator import ServeEnd
     from lycosa.system.health import HealthFile
 
 _EPILOG = """
 \b
 Examples:
+  lycosa serve news                                           the crawl folder news, by HTTP
+  lycosa serve news --seed https://example.org/ --api 127.0.0.1:8480
   lycosa serve --cluster cluster.toml                         at an address of [coordinator]
   lycosa serve --cluster cluster.toml --listen 10.0.0.5:7070  at this address
+  lycosa serve --cluster cluster.toml --api                   with the HTTP interface
+
+A crawl that is served on this machine does not end when it has nothing to do: it is given URLs,
+paused, stopped and resumed by HTTP (docs/api.md, docs/service.md). SIGTERM or Ctrl-C ends the
+service in order; the same command resumes the crawl.
 
 A coordinator that is started takes over from the one before it, which then ends. SIGTERM or Ctrl-C
 ends the coordinator; the crawl continues without it, but no shard moves until there is one again.
@@ -44,26 +58,63 @@ Exit codes: 0 ended by a signal, or another coordinator took over
 """
 
 
-@click.command("serve", epilog=_EPILOG, short_help="Coordinate a crawl on many machines.")
-@click.option(
-    "--cluster", "file", type=CLUSTER_FILE, required=True, help="The crawl's cluster.toml."
+@click.command(
+    "serve", epilog=_EPILOG, short_help="Run a crawl as a service, or coordinate many machines."
 )
+@click.argument("folder", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.option("--cluster", "file", type=CLUSTER_FILE, help="The crawl's cluster.toml.")
+@click.option("--seed", "seeds", multiple=True, metavar="URL", help="A seed; may be repeated.")
+@config_option
+@set_option
 @click.option(
     "--listen",
     metavar="HOST:PORT",
     help="Address for nodes and callers [the first of coordinator.addresses that is free here].",
 )
+@api_options
 @health_option
-def command(file: Path, listen: str | None, health_file: Path | None) -> int:
-    """Run the coordinator of the crawl that cluster.toml describes.
+@log_options
+def command(
+    folder: Path | None,
+    file: Path | None,
+    seeds: tuple[str, ...],
+    listen: str | None,
+    health_file: Path | None,
+    **options: Any,
+) -> int:
+    """Run the crawl in FOLDER without an end, or the coordinator of a cluster's crawl.
 
-    It decides which node runs which shard, passes on seeds, and detects the end of the crawl.
+    A FOLDER that is no crawl yet becomes one, with the settings that are given. The coordinator of
+    --cluster decides which node runs which shard, passes on seeds, and detects the end of the
+    crawl.
     """
-    return run(file, listen, health_file)
+    if (folder is None) == (file is None):
+        raise click.UsageError("give either a crawl FOLDER or --cluster FILE")
+    if folder is not None:
+        if listen:
+            raise click.UsageError("--listen is for a coordinator (--cluster); see --api")
+        from lycosa.cli import serve_folder
+
+        api = api_given(options, DEFAULT_ADDRESS)
+        assert api is not None, "it has a default"
+        return serve_folder.run(folder, CrawlSeeds(seeds), options, api, health_file)
+    if seeds or options["config_file"] or options["pairs"]:
+        raise click.UsageError(
+            "--seed, --config and --set are for a FOLDER: a cluster has its settings from"
+            " `lycosa cluster init`, and its seeds from `lycosa crawl --cluster`"
+        )
+    assert file is not None
+    return run(file, listen, health_file, api_given(options))
 
 
-def run(file: Path, listen: str | None, health_file: Path | None = None) -> ExitCode:
-    """Serve until the end; returns the exit code."""
+def run(
+    file: Path,
+    listen: str | None,
+    health_file: Path | None = None,
+    api: tuple[ApiSettings, ApiListener] | None = None,
+    protocol: int = PROTOCOL,
+) -> ExitCode:
+    """Serve until the end as a program of the number ``protocol``; returns the exit code."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
     from lycosa.system.health import HealthFile
@@ -81,8 +132,10 @@ def run(file: Path, listen: str | None, health_file: Path | None = None) -> Exit
     health = HealthFile(health_file)
     health.write(False, "starts")
     try:
-        crawl = read_crawl(store, given)
-        end = asyncio.run(_serve(given, crawl, client, store, credentials, addresses, health))
+        crawl = read_crawl(store, given, protocol)
+        end = asyncio.run(
+            _serve(given, crawl, client, store, credentials, addresses, health, api, protocol)
+        )
     finally:
         health.remove()
     if end.is_superseded:
@@ -100,6 +153,8 @@ async def _serve(
     credentials: Credentials,
     addresses: list[str],
     health: HealthFile,
+    api: tuple[ApiSettings, ApiListener] | None,
+    protocol: int,
 ) -> ServeEnd:
     from lycosa.folder.bucket import read_crawl
     from lycosa.kafka import crawl_topics
@@ -108,7 +163,7 @@ async def _serve(
     from lycosa.serve.server import CoordinatorServer
 
     def read_limits() -> LimitSection:
-        return read_crawl(store, given).config.limits
+        return read_crawl(store, given, protocol).config.limits
 
     def note_waiting(text: str) -> None:
         runner.note_waiting(text)
@@ -122,12 +177,37 @@ async def _serve(
             if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
                 loop.add_signal_handler(number, runner.finish, ServeEnd())
         service = CoordinatorServer(
-            given, runner, read_limits, tell_line, generation=crawl.manifest.generation
+            given,
+            runner,
+            read_limits,
+            tell_line,
+            generation=crawl.manifest.generation,
+            protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))
+        keeper = _api_keeper(given, api)
         try:
             return await service.run(credentials, addresses, crawl.config)
         finally:
             keeping.cancel()
+            if keeper is not None:
+                await keeper.close()
     finally:
         records.close()
+
+
+def _api_keeper(
+    given: ClusterFile, api: tuple[ApiSettings, ApiListener] | None
+) -> ApiKeeper | None:
+    """The running keeper of the HTTP process, if there is to be one."""
+    if api is None:
+        return None
+    from lycosa.processes.api_job import ApiJob
+    from lycosa.processes.api_keeper import ApiKeeper
+
+    settings, listener = api
+    job = ApiJob(settings, -1, cluster_file=str(given.path.resolve()))
+    keeper = ApiKeeper(job, listener, tell_line)
+    keeper.start()
+    tell_line(f"the API and the operator's page are at {listener.url}")
+    return keeper

@@ -10,6 +10,7 @@ import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, age_of, crawl_place, reading_crawl
 from lycosa.cli.output import (
+    ExitCode,
     clean,
     counted,
     emit,
@@ -21,6 +22,7 @@ from lycosa.cli.output import (
     human_duration,
     human_time,
 )
+from lycosa.cli.status_lists import print_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +41,8 @@ Examples:
   lycosa status crawls/example.org --hosts --by wait   the hosts whose next request is latest
   lycosa status crawls/example.org --sites             sites: pages, budget, linking sites
   lycosa status crawls/example.org --json | jq .states
+  lycosa status crawls/example.org --watch             a live table, until the crawl ends
+  lycosa status crawls/example.org --metrics > FILE    for Prometheus' textfile collector
   lycosa status --cluster cluster.toml                 by the last commits; see also cluster status
 """
 
@@ -80,6 +84,16 @@ _MOST_LACKING = 10
         " next request [queue]."
     ),
 )
+@click.option(
+    "--watch",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600),
+    is_flag=False,
+    flag_value=2,
+    default=0,
+    help="Show the progress of the running crawl every SECONDS, until it ends or Ctrl-C [2].",
+)
+@click.option("--metrics", is_flag=True, help="Print the metrics as Prometheus reads them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     folder: Path,
@@ -88,11 +102,19 @@ def command(
     hosts: int,
     sites: int,
     by: str,
+    watch: float,
+    metrics: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Show the progress of the crawl in DIR. It may be running: nothing is locked or written."""
-    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+    place = CrawlPlace(folder, cluster, cache)
+    if watch or metrics:
+        from lycosa.cli.status_watch import print_metrics, watch_crawl
+
+        return watch_crawl(place, watch, as_json) if watch else print_metrics(place)
+    with reading_crawl(place) as reader:
         run(reader, hosts, sites, by, as_json)
+    return ExitCode.FINISHED
 
 
 def run(reader: CrawlReader, hosts: int, sites: int, by: str, as_json: bool) -> None:
@@ -124,7 +146,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
                 (title, "count", "whose", "meaning"),
                 ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines),
             )
-    _print_lists(status)
+    print_lists(status)
     _print_shards(status, now)
     emit("")
     emit_table(
@@ -300,67 +322,6 @@ def _memory(memory: dict[str, Any]) -> str | None:
         f"{human_bytes(memory['held_bytes'])} of {human_bytes(memory['bound_bytes'])}{relief} "
         f"({parts}; with at most {human_bytes(mapped)} of mapped files)"
     )
-
-
-def _print_lists(status: CrawlStatus) -> None:
-    if status.hosts:
-        _print_hosts(status)
-    if status.sites:
-        _print_sites(status)
-
-
-def _print_hosts(status: CrawlStatus) -> None:
-    emit("")
-    rows = (
-        (
-            x.host,
-            x.state,
-            human_count(x.waiting),
-            human_count(x.parked),
-            human_count(x.captures),
-            human_count(x.errors),
-            human_duration(x.wait_s),
-            human_duration(x.needs_s),
-            x.reason or x.last_error,
-        )
-        for x in status.hosts
-    )
-    emit_table(
-        ("host", "state", "waiting", "parked", "captures", "errors", "next in", "needs", "why"),
-        rows,
-    )
-
-
-def _print_sites(status: CrawlStatus) -> None:
-    emit("")
-    site_rows = (
-        (
-            x.site,
-            human_count(x.hosts),
-            human_count(x.hosts_parked),
-            human_count(x.waiting),
-            human_count(x.parked),
-            human_count(x.captures),
-            human_count(x.most_captures) if x.most_captures else "no limit",
-            human_count(x.linking_sites),
-            human_count(x.errors),
-            human_duration(x.wait_s),
-        )
-        for x in status.sites
-    )
-    names = (
-        "site",
-        "hosts",
-        "of them parked",
-        "waiting",
-        "parked",
-        "captures",
-        "of",
-        "linking sites",
-        "errors",
-        "next in",
-    )
-    emit_table(names, site_rows)
 
 
 def _state(status: CrawlStatus, now: float) -> str:

@@ -43,25 +43,22 @@ from lycosa.cluster.messages import (
     StopCrawl,
     Superseded,
     ToCoordinator,
+    UpgradeFormats,
 )
 from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.overview import Decisions, cluster_status
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats, lacking
 from lycosa.cluster.steering import steered, told_settings, unpaused
-from lycosa.cluster.worker_messages import (
-    ProbeAnswer,
-    Progress,
-    SeedsTaken,
-    ToldWorker,
-    WorkerStatus,
-)
+from lycosa.cluster.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
+from lycosa.system.meter import Number
 
 
 class Coordinator:
@@ -81,6 +78,7 @@ class Coordinator:
         self.superseded_by = 0
         self._rules = rules
         self._placement = Placement(number, shards, rules, now, control.is_first)
+        self._placement.raise_formats(control.formats)
         for name in control.draining:
             self._placement.drain_node(name, is_over=False)
         self._placement.is_ending = bool(control.end.end)
@@ -126,6 +124,11 @@ class Coordinator:
         return self._placement.places[shard].node if self._seats.owner(shard) is not None else ""
 
     @property
+    def rates(self) -> dict[str, dict[str, Number]]:
+        """The rates of the crawl by metric and window (``CrawlRates``)."""
+        return self._seats.rates()
+
+    @property
     def settings(self) -> SettingsSaved:
         """The live settings and their version."""
         return self._settings
@@ -152,6 +155,7 @@ class Coordinator:
         if self.superseded_by:
             return []
         self._placement.tick(now)
+        self._seats.note_rates(now)
         self._update_routes(now)
         for shard in range(len(self._seats)):
             self._tell_requests(shard, now)
@@ -221,6 +225,8 @@ class Coordinator:
             self._placement.drain_node(message.node, message.is_over)
         elif isinstance(message, Move):
             self._placement.move_shard(message.shard, message.node)
+        elif isinstance(message, UpgradeFormats):
+            self._send(CONTROL, self._placement.raise_formats(message.number))
 
     def _expect_asks(self) -> None:
         """Wait for requests; a crawl that ended continues.
@@ -259,7 +265,7 @@ class Coordinator:
         elif seat.owner != owner:
             return
         elif isinstance(message, Progress):
-            seat.progress = message
+            seat.heard.hear(message)
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
             self._rounds.record_answer(said.shard, owner, message)

@@ -8,18 +8,20 @@ import msgspec
 
 from lycosa.cluster.control import PermitSaved
 from lycosa.cluster.placement import Placement
+from lycosa.cluster.progress import ContinuedProgress, Progress, total
+from lycosa.cluster.rates import CrawlRates
 from lycosa.cluster.requests import Owner
 from lycosa.cluster.worker_messages import (
     LiveSettings,
     NoMoreCalls,
     Permit,
-    Progress,
     Routes,
     ToldWorker,
     WorkerStatus,
     is_over,
 )
 from lycosa.model.end import End
+from lycosa.system.meter import Number
 
 
 class Seat:
@@ -28,17 +30,23 @@ class Seat:
     ``told`` has the last message of each kind that was sent to it, and the time.
     """
 
-    __slots__ = ("owner", "progress", "status", "told")
+    __slots__ = ("heard", "owner", "status", "told")
 
     def __init__(self) -> None:
         self.owner: Owner | None = None
         self.status: WorkerStatus | None = None
-        self.progress = Progress()
+        self.heard = ContinuedProgress()
         self.told: dict[type[ToldWorker], tuple[object, float]] = {}
+
+    @property
+    def progress(self) -> Progress:
+        """The owner's last report, with what earlier owners' processes counted."""
+        return self.heard.latest
 
     def take(self, owner: Owner, status: WorkerStatus) -> None:
         """Give the seat to another owner; messages to the earlier one no longer count."""
         self.owner, self.status = owner, status
+        self.heard.begin_process()
         self.told.clear()
 
     def leave(self) -> None:
@@ -53,6 +61,7 @@ class Seats:
     def __init__(self, shards: int, placement: Placement) -> None:
         self._seats = [Seat() for _ in range(shards)]
         self._placement = placement
+        self._rates = CrawlRates()
 
     def __getitem__(self, shard: int) -> Seat:
         return self._seats[shard]
@@ -114,10 +123,19 @@ class Seats:
             seat.progress
             if self.owner(shard) is not None
             else msgspec.structs.replace(
-                seat.progress, running=0, waits_for="", undelivered="", relief=""
-            )
+                seat.progress, waits_for="", undelivered="", relief=""
+            ).with_numbers({"lycosa_fetches_in_progress": 0})
             for shard, seat in enumerate(self._seats)
         ]
+
+    def note_rates(self, now: float) -> None:
+        """Note the counts of the crawl, about once a second."""
+        if self._rates.is_due(now):
+            self._rates.note(now, total([seat.progress for seat in self._seats]))
+
+    def rates(self) -> dict[str, dict[str, Number]]:
+        """The rates of the crawl by metric and window."""
+        return self._rates.tables()
 
     def captures(self) -> int:
         """The captures of the whole crawl, as reported by the owners."""

@@ -11,24 +11,23 @@ one with the first answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from lycosa.cluster.control import CrawlAction
-from lycosa.model.parsed import ParserHealth
-from lycosa.model.uploads import UploadState
-from lycosa.politeness.address_pool import PoolState, PoolUse
+from lycosa.cluster.progress import Progress
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
     """Seeds as the operator wrote them; ``SeedsTaken`` answers once they are committed.
 
     All workers get all seeds, because each needs the scope; the owner of a seed takes it.
+    ``importance`` is in [0, 1], as that of a link.
     """
 
     call: str
     raw: list[str]
+    importance: float = 1.0
 
 
 class NoMoreCalls(msgspec.Struct, frozen=True, tag=True):
@@ -144,92 +143,6 @@ class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
     commits: int = 0
 
 
-class HostNote(msgspec.Struct, frozen=True):
-    """A host that will keep the crawl waiting.
-
-    It gives the URLs in its queue, its delay, and the seconds until it may be fetched.
-    """
-
-    host: str
-    waiting: int
-    delay_s: float
-    next_in_s: float
-    reason: str = ""
-
-    @property
-    def need_s(self) -> float:
-        """The minimum time in which the host's known URLs can be fetched."""
-        return self.waiting * self.delay_s + self.next_in_s
-
-
-class ProcessMemory(msgspec.Struct, frozen=True):
-    """The memory of one process.
-
-    ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number when there are
-    several; ``cpu_s`` is its processor time so far.
-    """
-
-    part: str
-    own_bytes: int
-    mapped_bytes: int
-    cpu_s: float = 0.0
-
-
-class Progress(msgspec.Struct, frozen=True, tag=True):
-    """A worker's progress, about twice a second; without it the worker counts as hanging.
-
-    ``memory`` lists the processes. ``memory_bytes`` counts towards ``memory_bound`` (0 = unknown):
-    the processes' private memory and, in the supervisor's sum, the program's code once. ``relief``
-    describes what is done to stay below the bound, and ``undelivered`` the parcel that another
-    worker has not taken for long; both are for messages. ``waits_for`` says what the worker waits
-    for outside itself (Kafka, object storage), or how much of a snapshot it has restored; before
-    its first commit nothing else is known. ``parser`` is the parser's health; for several workers
-    it has the sums, and the first reason why one is away. ``unparsed`` stored
-    bodies wait to be parsed again; ``reparsed`` were parsed again in this run. ``longest_turn_s``
-    is the maximum processor time of one turn of a worker's loop in this run. ``leased`` URLs are
-    with outside fetchers. ``pool`` says how addresses are shared with other machines, where Redis
-    is configured for it.
-    """
-
-    discovered: int = 0
-    states: dict[str, int] = {}
-    captures: int = 0
-    committed: int = 0
-    pages: int = 0
-    requests: int = 0
-    body_bytes: int = 0
-    reasons: dict[str, int] = {}
-    rule_refusals: dict[str, int] = {}
-    running: int = 0
-    hosts_ready: int = 0
-    hosts_snoozed: int = 0
-    hosts_benched: int = 0
-    hosts_front: int = 0
-    hosts_parked: int = 0
-    hosts_retired: int = 0
-    hosts_paused: int = 0
-    leased: int = 0
-    hosts: int = 0
-    next_in_s: float = -1.0
-    slowest: list[HostNote] = []
-    memory_bytes: int = 0
-    memory_bound: int = 0
-    memory: list[ProcessMemory] = []
-    relief: str = ""
-    commits: int = 0
-    is_idle: bool = False
-    lacks_room: bool = False
-    reaches_nobody: bool = False
-    parser: ParserHealth = ParserHealth()
-    unparsed: int = 0
-    reparsed: int = 0
-    undelivered: str = ""
-    waits_for: str = ""
-    longest_turn_s: float = 0.0
-    uploads: UploadState | None = None
-    pool: PoolUse | None = None
-
-
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """The worker's run is over and everything is on disk."""
 
@@ -279,88 +192,3 @@ def is_over(answers: Sequence[Progress | ProbeAnswer], captures: int) -> bool:
     If nothing was captured, hosts that cannot be reached are not waited for.
     """
     return all(answer.is_idle or (not captures and answer.reaches_nobody) for answer in answers)
-
-
-def total(reports: list[Progress]) -> Progress:
-    """The sums over several workers."""
-    if len(reports) == 1:
-        return reports[0]
-    waits = [report.next_in_s for report in reports if report.next_in_s >= 0]
-    sums: dict[str, Any] = {
-        name: sum(getattr(report, name) for report in reports) for name in _SUMMED
-    }
-    tables: dict[str, Any] = {
-        name: _merged([getattr(report, name) for report in reports]) for name in _TABLES
-    }
-    slowest = sorted(
-        (note for report in reports for note in report.slowest), key=lambda note: -note.need_s
-    )
-    return Progress(
-        **sums,
-        **tables,
-        next_in_s=min(waits, default=-1.0),
-        slowest=slowest[:5],
-        is_idle=all(report.is_idle for report in reports),
-        lacks_room=any(report.lacks_room for report in reports),
-        relief=next((report.relief for report in reports if report.relief), ""),
-        undelivered=next((report.undelivered for report in reports if report.undelivered), ""),
-        waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
-        longest_turn_s=max(report.longest_turn_s for report in reports),
-        parser=_health([report.parser for report in reports]),
-        pool=_pool_use([report.pool for report in reports if report.pool is not None]),
-    )
-
-
-def _pool_use(uses: list[PoolUse]) -> PoolUse | None:
-    """The use of the address pool by several workers: the worst, since the first of them has it."""
-    for state in (PoolState.AWAY, PoolState.DIVIDED, PoolState.SHARED):
-        if found := [use for use in uses if use.state is state]:
-            why = next((use.why for use in found if use.why), "")
-            of = f" ({len(found)} of {len(uses)} workers)" if len(found) < len(uses) else ""
-            return PoolUse(state, min(use.since for use in found), why + of)
-    return None
-
-
-def _health(parsers: list[ParserHealth]) -> ParserHealth:
-    """The health of several workers' parsers as one."""
-    return ParserHealth(
-        waiting=sum(each.waiting for each in parsers),
-        away_s=max(each.away_s for each in parsers),
-        away_why=next((each.away_why for each in parsers if each.away_why), ""),
-        away_total_s=sum(each.away_total_s for each in parsers),
-        deaths=sum(each.deaths for each in parsers),
-        tried_again=sum(each.tried_again for each in parsers),
-    )
-
-
-_TABLES = ("states", "reasons", "rule_refusals")
-_SUMMED = (
-    "discovered",
-    "captures",
-    "committed",
-    "pages",
-    "requests",
-    "body_bytes",
-    "running",
-    "hosts_ready",
-    "hosts_snoozed",
-    "hosts_benched",
-    "hosts_front",
-    "hosts_parked",
-    "hosts_retired",
-    "hosts_paused",
-    "leased",
-    "hosts",
-    "memory_bytes",
-    "commits",
-    "unparsed",
-    "reparsed",
-)
-
-
-def _merged(tables: list[dict[str, int]]) -> dict[str, int]:
-    merged: dict[str, int] = {}
-    for table in tables:
-        for name, number in table.items():
-            merged[name] = merged.get(name, 0) + number
-    return merged

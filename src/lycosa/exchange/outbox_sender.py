@@ -105,6 +105,11 @@ class OutboxSender:
         ]
 
     @property
+    def waiting(self) -> int:
+        """Number of destinations with parcels that are not handed over."""
+        return len(self._running)
+
+    @property
     def is_idle(self) -> bool:
         """Whether everything that was given to ``send_to`` is handed over."""
         return not self._running

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import chain, zip_longest
@@ -25,10 +25,13 @@ from lycosa.config.sections import DnsSection
 from lycosa.fetch.name_server_silence import NameServerSilence
 from lycosa.ports import Clock, ResolveError
 from lycosa.reasons import Reason
+from lycosa.system.meter import Histogram
+from lycosa.system.metric_catalogue import SECONDS
 
 STALE_S = 86_400.0  # RFC 8767 section 5 suggests one to three days
 STALE_RETRY_S = 30.0  # and to ask again after 30 seconds
 FAILURE_S = 1.0  # the minimum of RFC 9520 section 3.2
+_Answer = Sequence[tuple[str, float]]
 _WITNESS_S = 10.0  # between two checks whether any name server answers
 
 
@@ -84,6 +87,8 @@ class CachingResolver:
         self._silence = NameServerSilence(section.outage_s)
         self._next_look = 0.0
         self._hits = self._questions = self._failures = self._stale = 0
+        self.query_times = Histogram(SECONDS)
+        """Seconds from a query to its answer or failure."""
 
     async def resolve(self, name: str) -> Sequence[str]:
         """The addresses of ``name``, IPv4 and IPv6 alternating. Raises ``ResolveError``.
@@ -160,7 +165,7 @@ class CachingResolver:
         async with self._turns:
             self._questions += 1
             try:
-                answer = await self._query.query_name(name)
+                answer = await self._timed(self._query.query_name(name))
             except ResolveError as error:
                 entry = self._failed(name, error)
                 if error.reason is Reason.DNS_NO_SUCH_NAME:
@@ -173,6 +178,13 @@ class CachingResolver:
                 self._silence.note_answer(name, entry.expires)
         self._remember(name, entry)
         return entry
+
+    async def _timed(self, query: Awaitable[_Answer]) -> _Answer:
+        began = self._clock.monotonic()
+        try:
+            return await query
+        finally:
+            self.query_times.observe(self._clock.monotonic() - began)
 
     async def _is_outage(self) -> bool:
         """Whether the name servers seem to answer no query at the moment."""

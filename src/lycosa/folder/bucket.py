@@ -7,6 +7,7 @@
 ``manifests/NNNN.json``    the manifest of generation NNNN, after an import into more shards; the
                            greatest number counts; never replaced
 ``settings.json``          the settings, as in a crawl folder; replaced when they change
+``formats.json``           the formats in force, if any were ever raised; replaced when they are
 =========================  ======================================================================
 
 They are made in this order, and each of the first three only if it does not exist. So two programs
@@ -30,6 +31,7 @@ from lycosa.config.sources import SettingsError
 from lycosa.folder import manifest as manifests
 from lycosa.folder.manifest import Change, Manifest, ManifestError
 from lycosa.folder.upload import PlaceTaken
+from lycosa.model.compatibility import FIRST_FORMATS, PROTOCOL, formats_objection
 from lycosa.objects.errors import ObjectExists, ObjectMissing
 from lycosa.objects.opening import check_create_only
 from lycosa.objects.port import ObjectStore
@@ -40,16 +42,17 @@ _Content = TypeVar("_Content")
 CLUSTER_NAME = "cluster.json"
 SUFFIXES_NAME = "public_suffix_list.dat"
 SETTINGS_NAME = "settings.json"
+FORMATS_NAME = "formats.json"
 CLUSTER_FORMAT = 1
 _MANIFESTS = "manifests"
 
 _SINGLE = Config()
-_ELSEWHERE = {
+MACHINE_SETTINGS = {
     "workers": "a cluster runs one worker for each shard; set shards in cluster.toml",
     "limits.max_time_s": "a crawl on a cluster is ended by `lycosa cluster stop`",
     "upload.url": "a crawl on a cluster is stored at objects.url of cluster.toml",
 }
-"""Settings of one machine, and what a cluster has instead."""
+"""Settings that concern one machine only, and what a cluster has instead."""
 
 
 class NoStoredCrawl(ManifestError):
@@ -65,6 +68,12 @@ class BucketOwner(msgspec.Struct, frozen=True):
 
     name: str
     format: int = CLUSTER_FORMAT
+
+
+class _FormatsFile(msgspec.Struct, frozen=True):
+    """The content of ``formats.json``."""
+
+    number: int
 
 
 class StoredCrawl(msgspec.Struct, frozen=True):
@@ -86,11 +95,13 @@ class CreationReport(msgspec.Struct, frozen=True):
     changes: list[str]
 
 
-def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCrawl:
+def read_crawl(
+    store: ObjectStore, given: ClusterFile | None = None, protocol: int = PROTOCOL
+) -> StoredCrawl:
     """The crawl that ``lycosa cluster init`` made, which must be that of ``given``.
 
-    Raises ``NoStoredCrawl``, ``CrawlFrozen``, ``PlaceTaken``, another ``ManifestError``, or
-    ``ObjectError``.
+    ``protocol`` is the number of this program (``model.compatibility``). Raises ``NoStoredCrawl``,
+    ``CrawlFrozen``, ``PlaceTaken``, another ``ManifestError``, or ``ObjectError``.
     """
     if given is not None:
         _check_place(store, given)
@@ -103,6 +114,8 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
             f"{error}: the crawl was not created, or not completely; `lycosa cluster init FILE`"
             " creates it"
         ) from error
+    if objection := formats_objection(stored_formats(store), protocol):
+        raise manifests.NewerFormat(objection)
     if given is not None:
         _check_shards(manifest, given)
     if (version := stored_sites(suffixes).version) != manifest.identity.suffixes:
@@ -111,7 +124,25 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
             f" was {manifest.identity.suffixes}, this is {version}), and stored URLs would be"
             " searched for in other shards; restore it from a copy"
         )
-    return StoredCrawl(manifest, config, suffixes)
+    # an import that was killed may have left the settings of the division before it
+    frontier = msgspec.structs.replace(config.frontier, partitions=manifest.identity.partitions)
+    return StoredCrawl(manifest, msgspec.structs.replace(config, frontier=frontier), suffixes)
+
+
+def stored_formats(store: ObjectStore) -> int:
+    """The formats in force (``model.compatibility``).
+
+    Raises ``DamagedManifest`` or ``ObjectError``.
+    """
+    try:
+        return _decoded(FORMATS_NAME, store.get(FORMATS_NAME), _FormatsFile).number
+    except ObjectMissing:
+        return FIRST_FORMATS
+
+
+def store_formats(store: ObjectStore, number: int) -> None:
+    """Let readers know the formats in force. Raises ``ObjectError``."""
+    store.put(FORMATS_NAME, msgspec.json.encode(_FormatsFile(number)))
 
 
 def stored_config(store: ObjectStore, given: ClusterFile) -> Config | None:
@@ -130,7 +161,7 @@ def check_cluster_settings(config: Config) -> None:
     """Refuse settings that concern one machine only. Raises ``SettingsError``."""
     problems = [
         f"{key}: {why}"
-        for key, why in _ELSEWHERE.items()
+        for key, why in MACHINE_SETTINGS.items()
         if value_of(config, key) != value_of(_SINGLE, key)
     ]
     if problems:
@@ -178,6 +209,23 @@ def changed_settings(before: Config, after: Config) -> list[str]:
         if old != new:
             found.append(f"{key}: {field.show(old)} -> {field.show(new)}")
     return found
+
+
+def reserve_place(store: ObjectStore, given: ClusterFile, suffixes: bytes) -> None:
+    """Make an empty place that of the crawl ``given``, which is not created yet; may be repeated.
+
+    Raises ``PlaceTaken``, ``CreateOnlyIgnored`` or another ``ObjectError``.
+    """
+    _check_place(store, given)
+    _create(store, CLUSTER_NAME, msgspec.json.encode(BucketOwner(given.name)))
+    _check_place(store, given)
+    check_create_only(store, CLUSTER_NAME, given.objects)
+    _create(store, SUFFIXES_NAME, suffixes)
+    if store.get(SUFFIXES_NAME) != suffixes:
+        raise PlaceTaken(
+            f"{given.objects} has the public suffix list of another crawl; give another prefix in"
+            " objects.url"
+        )
 
 
 def _create(store: ObjectStore, key: str, data: bytes) -> None:

@@ -87,10 +87,7 @@ class FrontQueues:
         return self._count
 
     def __repr__(self) -> str:
-        return (
-            f"<FrontQueues waiting={[band.waiting for band in self._bands]}"
-            f" in_memory={self.in_memory}>"
-        )
+        return f"<FrontQueues waiting={self.waiting_by_band()} in_memory={self.in_memory}>"
 
     @property
     def rows(self) -> int:
@@ -101,6 +98,10 @@ class FrontQueues:
     def in_memory(self) -> int:
         """Number of entries in memory: heads, and numbers of hosts that were pulled."""
         return sum(len(band.head) + len(band.taken) for band in self._bands)
+
+    def waiting_by_band(self) -> list[int]:
+        """Number of hosts that wait, by band."""
+        return [band.waiting for band in self._bands]
 
     def push_host(self, host8: bytes, band: int) -> tuple[int, int]:
         """Put a host at the end of a band; return its place, for ``remove_host``."""

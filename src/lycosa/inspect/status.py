@@ -143,7 +143,7 @@ def crawl_status(
         clock_set_back_s=reader.ahead_s(now),
         seeds=load_sources(folder) if folder else [],
     )
-    status.live = _live(folder, now) if folder and status.is_running else {}
+    status.live = live_status(folder, now) if folder and status.is_running else {}
     remarks, refusals = dict[int, int](), dict[int, int]()
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
     # One pass over all hosts; the lists are kept in heaps, so memory is only theirs.
@@ -309,7 +309,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _live(folder: Path, now: float) -> dict[str, Any]:
+def live_status(folder: Path, now: float) -> dict[str, Any]:
     """The status that the running supervisor wrote, unless it is old."""
     try:
         live = json.loads(status_path(folder).read_bytes())

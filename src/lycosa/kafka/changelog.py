@@ -24,6 +24,12 @@ from lycosa.commit import Commit, LogDamaged, Mark
 from lycosa.kafka.topics import FRAME_BYTES
 from lycosa.system.wire import UNREADABLE
 
+CLOSING = 1 << 62
+"""The number of an assignment after which no owner follows: no coordinator gives a greater one.
+
+The state of a log that was closed so is in another generation of the crawl.
+"""
+
 
 class ClaimRecord(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
     """An owner begins a term. ``claim`` tells the record from every other one; ``assignment`` is
@@ -118,6 +124,8 @@ class Fold:
         self._first_offset = 0
         self.term = 0
         """How many claims there were."""
+        self.owner_term = 0
+        """How many claims there were before the log was closed."""
         self.saved = 0
         """The commit of the newest snapshot that the log names."""
         self.assignment = 0
@@ -131,7 +139,7 @@ class Fold:
         if self._is_front:
             if not isinstance(record, CommitRecord) or record.part:
                 raise self._damage(offset, "the front of the log was cut")
-            self._is_front, self.term = False, record.term
+            self._is_front, self.term, self.owner_term = False, record.term, record.term
         if isinstance(record, CommitRecord):
             return self._frame(offset, record)
         if self._parts:
@@ -139,6 +147,8 @@ class Fold:
         if isinstance(record, ClaimRecord):
             self.term, self.claim = self.term + 1, record.claim
             self.assignment = max(self.assignment, record.assignment)
+            if self.assignment < CLOSING:
+                self.owner_term = self.term
         elif record.term >= self.term:
             self.saved = max(self.saved, record.sequence)
             self.assignment = max(self.assignment, record.assignment)

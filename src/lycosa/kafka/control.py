@@ -102,6 +102,10 @@ class KafkaControl:
             else:
                 return ControlState(self.number, before.values)
 
+    def read(self) -> ControlState:
+        """What is written now, without a claim. Raises as ``claim`` does."""
+        return self._read(None, None)
+
     def append(self, records: Sequence[tuple[str, bytes]]) -> None:
         """Write keys and values; returns when they are safe. One key may occur several times.
 

@@ -30,6 +30,8 @@ class KafkaLogReader:
         self._reader = PartitionReader(client, topics.changelog, shard, tell)
         self.newest_term = 0
         """The term of the newest claim, as the last complete ``read`` found it."""
+        self.owner_term = 0
+        """The term of the newest owner: a claim that only closes the log is not of an owner."""
 
     def read(self) -> Iterator[Commit]:
         """All commits that are kept, in order. Raises ``ChangelogDamaged`` and ``ReadingEnded``."""
@@ -42,7 +44,7 @@ class KafkaLogReader:
             raise ChangelogDamaged(self._topic, self._shard, -1, str(error)) from error
         if first and latest is None:  # a trim leaves the last commit
             raise ChangelogDamaged(self._topic, self._shard, first, "all commits were deleted")
-        self.newest_term = fold.term
+        self.newest_term, self.owner_term = fold.term, fold.owner_term
 
     def end(self) -> None:
         """End a wait in another thread, with ``ReadingEnded``."""

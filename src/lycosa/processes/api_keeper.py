@@ -25,7 +25,7 @@ from lycosa.network.errors import RefusedConnection
 from lycosa.processes.api_job import ApiJob, encode_api_job
 from lycosa.processes.worker_handle import WorkerSilence, reap
 
-_MODULE = "lycosa.api.process"
+_MODULE = "lycosa.page.process"
 _LOOK_S = 1.0
 _SILENT_LOOKS = 15  # in a row
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0

@@ -14,9 +14,9 @@ from functools import partial
 
 import msgspec
 
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import (
     Memory,
-    Progress,
     Stop,
     ToWorker,
     decode_to_worker,
@@ -123,10 +123,9 @@ class _WatchedOpening:
     async def _tell(self) -> None:
         while True:
             memory = memory_of(None)
-            progress = Progress(
-                waits_for=self._services.waits.text,
-                memory=memory,
-                memory_bytes=sum(each.own_bytes for each in memory),
+            held = sum(each.own_bytes for each in memory)
+            progress = Progress(waits_for=self._services.waits.text, memory=memory).with_numbers(
+                {"lycosa_memory_held_bytes": held}
             )
             await self._stream.send(encode_worker_message(progress))
             await asyncio.sleep(_REPORT_S)

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from lycosa.cluster.worker_messages import Progress
+from lycosa.cluster.progress import Progress
 from lycosa.config.sections import Config
 from lycosa.config.sources import check_config
 from lycosa.folder.manifest import has_manifest
@@ -229,7 +229,7 @@ class Crawl:
             end = await assembled.worker.run()
             return Report(
                 end,
-                ProgressReport(assembled.worker, session.config, assembled.clock).make_report(),
+                ProgressReport(assembled, session.config).make_report(),
                 refused,
                 self._unread(),
             )

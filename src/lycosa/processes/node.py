@@ -29,7 +29,8 @@ from lycosa.cluster.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Progress
+from lycosa.cluster.progress import Progress
+from lycosa.cluster.worker_messages import Ended, Failed, FromWorker
 from lycosa.processes.session import Session
 from lycosa.processes.worker_group import WorkerGroup
 from lycosa.processes.worker_handle import WorkerFailed, WorkerHandle

@@ -1,6 +1,6 @@
 """One shard of a crawl whose log is lost, made from its snapshot and the captures behind it.
 
-    numbers of parcels begin anew -> places of all shards -> captures behind the snapshot are
+    parcels are numbered from 1 -> places of all shards -> captures behind the snapshot are
     entered, with their links -> open segments closed -> first snapshot of the new log
 
 An idle worker does it, over a log that keeps nothing: all results are in the local table, which
@@ -10,7 +10,7 @@ segments are closed, so a rescue that was killed begins this shard again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -33,16 +33,18 @@ from lycosa.model.end import PreviousEnd
 from lycosa.model.fetched import FetchKind
 from lycosa.model.partition_key import PartitionKey
 from lycosa.processes.rescue_survey import (
+    LeftShard,
     PointOfView,
     RescuePlace,
-    ShardRemains,
     open_earlier,
 )
+from lycosa.processes.rescue_waits import waits_of_hosts
 from lycosa.processes.session import SOFTWARE
+from lycosa.seen.content import content_key, decode_original
 from lycosa.shard.first_snapshot import save_first_snapshot
 from lycosa.shard.folder_snapshots import FolderSnapshots
 from lycosa.shard.opening import Ground, PartitionData, Shard
-from lycosa.store import FoundSegments
+from lycosa.store import FoundSegments, layout
 from lycosa.store.object_segments import ObjectSegments
 from lycosa.store.port import StoredSegment
 from lycosa.store.rows import JournalRow
@@ -65,7 +67,8 @@ class RescuedShard(msgspec.Struct, frozen=True):
     captures that the snapshot had, and whose links were handed in again all the same. ``first_us``
     and ``last_us`` are the times of the first and the last capture behind the snapshot
     (microseconds since 1970; 0 without any). ``parcels`` of the snapshot are sent again. ``closed``
-    segments were open. ``time`` is a crawl time not before anything in the state.
+    segments were open. ``time`` is a crawl time not before anything in the state. ``lost_parts``
+    were missing; ``lost`` captures of the snapshot were in them and are requested again.
     """
 
     shard: int
@@ -79,6 +82,19 @@ class RescuedShard(msgspec.Struct, frozen=True):
     parcels: int = 0
     closed: int = 0
     time: float = 0.0
+    lost_parts: int = 0
+    lost: int = 0
+
+
+class CommonRemains(msgspec.Struct, frozen=True):
+    """What a shard must know of all others.
+
+    ``places`` are the URLs whose places are in scope. ``lost`` are captures that are in no segment
+    any more: their records by digest.
+    """
+
+    places: frozenset[str]
+    lost: Mapping[bytes, str] = {}
 
 
 class ShardRescue:
@@ -87,14 +103,14 @@ class ShardRescue:
     def __init__(
         self,
         place: RescuePlace,
-        remains: ShardRemains,
+        remains: LeftShard,
         view: PointOfView,
-        places: frozenset[str],
+        common: CommonRemains,
         mark: Mark,
         on_rows: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._place, self._remains, self._view = place, remains, view
-        self._places, self._mark, self._on_rows = places, mark, on_rows
+        self._common, self._mark, self._on_rows = common, mark, on_rows
         self._shard, self._folder = remains.shard, place.folder(remains.shard)
         self._segments = ObjectSegments(place.store, self._shard, self._folder / "segments")
         self._known = self._first_us = self._last_us = self._read = 0
@@ -108,11 +124,15 @@ class ShardRescue:
         Raises ``NotStored``, ``StoreDamaged``, ``ObjectError``, ``JournalError`` or ``OSError``.
         """
         data = self._opened()
-        parcels = self._begin_anew(data.table)
+        parcels = self._begin(data.table)
         lengths = self._segments.left_lengths()
         async with self._worker(data) as (assembled, captures):
-            for segment in self._wanted(data.table, self._segments.list_segments(lengths)):
+            captures.forget_urls((each.host8, each.url8) for each in self._remains.lost)
+            listed = self._segments.list_segments(lengths)
+            for segment in self._wanted(captures, data.table, listed):
                 await self._enter_segment(assembled, captures, segment)
+            store, work = self._place.store, self._folder / "attempts"
+            captures.hold_hosts(waits_of_hosts(store, self._shard, self._first_us / 1e6, work))
             await assembled.worker.committer.commit()
             closed: list[str] = []
             if not is_dry:
@@ -131,6 +151,7 @@ class ShardRescue:
             parcels=parcels,
             closed=len(closed),
             time=captures.newest,
+            lost=len(self._remains.lost),
         )
 
     def _opened(self) -> PartitionData:
@@ -141,14 +162,19 @@ class ShardRescue:
             data.seen.rebuild(known_hashes(data.table), stamp)
         return data
 
-    def _begin_anew(self, table: KeyValue) -> int:
-        """Number the parcels anew, and add the places of the other shards; returns how many parcels
-        wait.
+    def _begin(self, table: KeyValue) -> int:
+        """Number the parcels from 1, and add the places of the other shards.
+
+        Returns how many parcels wait.
         """
         for writes in renumbered(table.scan):
             table.write(writes)
-        new = self._places - self._remains.places
+        new = self._common.places - self._remains.places
         table.write({joined_key(url): b"" for url in new})
+        for digest, record_id in self._common.lost.items():
+            value = table.get(content_key(digest))
+            if value is not None and decode_original(value).record_id == record_id:
+                table.write({content_key(digest): None})
         return sum(len(rows) for rows in self._remains.numbers.waiting.values())
 
     def _save(self) -> None:
@@ -162,7 +188,7 @@ class ShardRescue:
     # -- captures
 
     def _wanted(
-        self, table: KeyValue, segments: Sequence[StoredSegment]
+        self, captures: StoredCaptures, table: KeyValue, segments: Sequence[StoredSegment]
     ) -> Sequence[StoredSegment]:
         """The segments with captures behind the point of view, the oldest first.
 
@@ -170,25 +196,38 @@ class ShardRescue:
         pages, have nothing new either.
         """
         segments = sorted(segments, key=lambda each: each.name)  # by term and number
-        if self._view is PointOfView.NOTHING:
-            return segments
+        if self._view is PointOfView.NOTHING or self._remains.snapshot is None:
+            return [*self._of_earlier_divisions(), *segments]
         with _table_of(self._place, self._shard, self._view, table) as view:
             for at in range(len(segments) - 1, -1, -1):
                 pages = [
                     _is_in(view, row)
                     for row in self._segments.read_rows(segments[at])
-                    if row.kind in _PAGES
+                    if row.kind in _PAGES and captures.owns(row)
                 ]
                 if pages and all(pages):
                     return segments[at + 1 :]
         return segments
+
+    def _of_earlier_divisions(self) -> list[StoredSegment]:
+        """Segments of other shards, or workers, from before the crawl had the present shards.
+
+        Any of them may have captures of hosts that this shard owns now.
+        """
+        first_term, found = self._place.crawl.manifest.first_term, list[StoredSegment]()
+        for each in self._place.store.list(f"{layout.JOURNAL}/"):
+            name = layout.stem_of(each.key)
+            is_earlier = 0 <= layout.segment_term(name) < first_term
+            if is_earlier and layout.segment_worker(name) != self._shard:
+                found.append(StoredSegment(name, True, 0, each.size))
+        return sorted(found, key=lambda each: each.name)
 
     async def _enter_segment(
         self, assembled: Assembled, captures: StoredCaptures, segment: StoredSegment
     ) -> None:
         batch: list[JournalRow] = []
         urls: set[str] = set()
-        for row in self._segments.read_rows(segment):
+        for row in filter(captures.owns, self._segments.read_rows(segment)):
             if len(batch) >= _ROWS or row.url in urls:
                 await self._enter(assembled, captures, batch)
                 batch, urls = [], set()
@@ -237,7 +276,7 @@ class ShardRescue:
                     assembled.stages,
                     assembled.worker.frontier.partitions[self._shard],
                     job.config,
-                    self._segments,
+                    assembled.stages.reparsing,
                     ports.offload,
                     assembled.delivery.departures.post_place,
                 ),
@@ -253,11 +292,10 @@ class ShardRescue:
             self._folder, self._place.crawl.config, self._place.open_table, [self._shard]
         )
         log = _NoLog(MemoryChangelog("", self._shard))
-        unused = ObjectSegments(self._place.store, self._shard, self._folder / "unused")
         last = Commit(term=term, sequence=0, wall=0.0, shard=self._shard)
         found = FoundSegments(term=term)
         return Shard(
-            self._shard, term, Ground(log, unused, local), {self._shard: data}, last, found
+            self._shard, term, Ground(log, self._segments, local), {self._shard: data}, last, found
         )
 
     def _job(self) -> WorkerJob:

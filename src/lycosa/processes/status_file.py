@@ -8,47 +8,46 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import deque
 from pathlib import Path
 
 import msgspec
 
-from lycosa.cluster.worker_messages import Progress
+from lycosa.cluster.progress import Progress
 from lycosa.folder.names import status_path
 from lycosa.system.memory_relief import ReliefStep
+from lycosa.system.wire import UNREADABLE
 
 _EVERY_S = 1.0
-_RATE_S = 60.0
+LIVE_S = 15.0
+"""An older file is not used."""
 _AT_ONCE_S = 1.0  # maximum age of a report
 
 
 class StatusFile:
-    """The file is replaced as a whole by the supervisor, and deleted at the end of the run."""
+    """The file is replaced as a whole by the supervisor, and deleted at the end of the run.
 
-    def __init__(self, folder: Path) -> None:
-        self._path = status_path(folder)
-        self._history: deque[tuple[float, int]] = deque()
+    ``sockets`` is the folder of sockets at which other programs call the crawl.
+    """
+
+    def __init__(self, folder: Path, sockets: Path | None = None) -> None:
+        self._path, self._sockets = status_path(folder), str(sockets or "")
+        self._next = 0.0
 
     def write(self, state: str, progress: Progress, workers: int, deaths: int) -> None:
         """Write the file, unless it was written a moment ago."""
         now = time.monotonic()
-        if self._history and now - self._history[-1][0] < _EVERY_S:
+        if now < self._next:
             return
-        self._history.append((now, progress.captures))
-        while len(self._history) > 2 and now - self._history[0][0] > _RATE_S:
-            self._history.popleft()
-        # The rate is that of the last minute, not since the last report, because captures come in
-        # bursts.
-        then, captures = self._history[0]
+        self._next = now + _EVERY_S
+        rate = progress.meter.number("lycosa_captures_per_second", "minute")
         status = {
             "state": state,
             "updated": time.time(),
             "pid": os.getpid(),
+            "sockets": self._sockets,
             "workers": workers,
             "deaths": deaths,
-            "pages_per_s": (
-                round((progress.captures - captures) / (now - then), 2) if now > then else 0.0
-            ),
+            "pages_per_s": round(rate, 2),
             "running": progress.running,
             "hosts": {
                 "ready": progress.hosts_ready,
@@ -72,6 +71,23 @@ class StatusFile:
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text(json.dumps(status))
         temporary.replace(self._path)
+
+
+class LiveStatus(msgspec.Struct, frozen=True):
+    """What a running crawl wrote a moment ago."""
+
+    state: str
+    updated: float
+    progress: Progress
+
+
+def read_live(folder: Path, now: float) -> LiveStatus | None:
+    """What the running crawl wrote; ``None`` without a file, or when it is outdated at ``now``."""
+    try:
+        live = msgspec.json.decode(status_path(folder).read_bytes(), type=LiveStatus)
+    except (OSError, *UNREADABLE):
+        return None
+    return live if abs(now - live.updated) < LIVE_S else None
 
 
 def waiting_for(progress: Progress) -> str:

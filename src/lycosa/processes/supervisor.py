@@ -38,8 +38,9 @@ from lycosa.cluster.messages import (
     Superseded,
     ToCoordinator,
 )
+from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.cluster.worker_messages import Progress, Seeds
+from lycosa.cluster.worker_messages import Seeds
 from lycosa.folder.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
@@ -70,7 +71,7 @@ class CrawlOutcome(msgspec.Struct, frozen=True):
     duration_s: float
 
 
-class Hosting(msgspec.Struct, frozen=True):
+class RunRules(msgspec.Struct, frozen=True):
     """How a run is reached by other programs: its private folder of sockets.
 
     A run that ``is_endless`` waits for more requests when it has nothing to do.
@@ -96,7 +97,7 @@ class Supervisor:
     """Runs one session to its end.
 
     ``on_progress`` gets the sum of the workers' reports, ``on_note`` lines for the operator. Other
-    programs can call the coordinator (``CallerRunner``).
+    programs can call the coordinator (``CalledCoordinator``).
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Supervisor:
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_note: Callable[[str], None] = lambda _: None,
         uploads: Uploads | None = None,
-        hosting: Hosting | None = None,
+        hosting: RunRules | None = None,
     ) -> None:
         self._session = session
         self._workers = plan.workers
@@ -131,7 +132,7 @@ class Supervisor:
         self._waiting: deque[OutgoingMessage | ToCoordinator] = deque()
         self._is_handling = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._status = StatusFile(session.folder)
+        self._status = StatusFile(session.folder, hosting.sockets if hosting is not None else None)
         self._refused: list[tuple[str, str]] = []
         self._batches = 0
         self._own_calls: set[str] = set()
@@ -292,9 +293,7 @@ class Supervisor:
 
     def show_progress(self) -> None:
         """See ``Listener``."""
-        progress = self._node.workers.total()
-        if self._uploads is not None:
-            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
+        progress = self._progress()
         if not self._start[0] and (captured := self._captured(progress)) > 0:
             self._start = captured, sum(each.cpu_s for each in progress.memory)
         state = "stopping" if self._coordinator.crawl_end else "crawling"
@@ -302,6 +301,13 @@ class Supervisor:
         self._on_progress(progress)
         self._node.workers.tell_memory(progress)
         self._node.workers.tell_stalled(progress)
+
+    def _progress(self) -> Progress:
+        """The sum of the workers, with what only the supervisor knows."""
+        progress = self._node.workers.total().with_numbers({}, self._coordinator.rates)
+        if self._uploads is not None:
+            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
+        return progress
 
     def _captured(self, progress: Progress) -> int:
         """Captures of this run; negative before every worker has reported."""
@@ -343,19 +349,16 @@ class Supervisor:
 
     @property
     def is_over(self) -> bool:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         return self._over.done()
 
     def status(self) -> ClusterStatus:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         status = self._coordinator.status(self._session.manifest.crawl, time.monotonic())
-        progress = self._node.workers.total()
-        if self._uploads is not None:
-            progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
-        return msgspec.structs.replace(status, progress=progress)
+        return msgspec.structs.replace(status, progress=self._progress())
 
     def objection(self, message: CallerMessage) -> Refused | None:
-        """See ``CallerRunner``: a run that ends takes nothing new."""
+        """See ``CalledCoordinator``: a run that ends takes nothing new."""
         if isinstance(message, Drain | Move):
             return Refused("this crawl runs on one machine, so nothing can be moved")
         if self._coordinator.crawl_end and not isinstance(message, StopCrawl | NoMoreAsks):
@@ -363,7 +366,7 @@ class Supervisor:
         return None
 
     async def hear(self, sender: str, message: ToCoordinator) -> None:
-        """See ``CallerRunner``."""
+        """See ``CalledCoordinator``."""
         if isinstance(message, NoMoreAsks):
             self._say_no_more()
         else:

@@ -16,15 +16,8 @@ import msgspec
 
 from lycosa.cluster.node_acts import Died
 from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.worker_messages import (
-    Ended,
-    Failed,
-    Memory,
-    ProcessMemory,
-    Progress,
-    ToWorker,
-    total,
-)
+from lycosa.cluster.progress import ProcessMemory, Progress, total
+from lycosa.cluster.worker_messages import Ended, Failed, Memory, ToWorker
 from lycosa.config.units import show_mb
 from lycosa.folder.run_cost import cpu_s
 from lycosa.model.parsed import ParserHealth
@@ -124,8 +117,8 @@ class WorkerGroup:
             ]
         # All processes share the pages of the program's code, so they are counted once.
         held = sum(each.own_bytes for each in memory) + mine.mapped_bytes
-        return msgspec.structs.replace(
-            progress, memory=memory, memory_bytes=held, memory_bound=self._bound
+        return msgspec.structs.replace(progress, memory=memory).with_numbers(
+            {"lycosa_memory_held_bytes": held, "lycosa_memory_bound_bytes": self._bound}
         )
 
     def tell_memory(self, progress: Progress) -> None:

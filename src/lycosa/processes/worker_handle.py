@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
+from lycosa.cluster.progress import ContinuedProgress, Progress
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
     FromWorker,
-    Progress,
     ToWorker,
     decode_from_worker,
     encode_worker_message,
@@ -96,7 +96,7 @@ class WorkerHandle:
     ) -> None:
         self.number = number
         self.owned = owned
-        self.progress = Progress()
+        self._heard = ContinuedProgress()
         self.last_commit = 0.0  # of this worker, after a death (wall seconds)
         self._lock_filenos = lock_filenos
         self._on_message = on_message
@@ -106,6 +106,11 @@ class WorkerHandle:
 
     def __repr__(self) -> str:
         return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
+
+    @property
+    def progress(self) -> Progress:
+        """The worker's last report, with what its earlier processes counted."""
+        return self._heard.latest
 
     async def run(
         self, job: WorkerJob, greeting: tuple[ToWorker, ...] = ()
@@ -117,6 +122,7 @@ class WorkerHandle:
         process, ours = self._spawn()
         self._process, self._stream = process, FrameStream(ours)
         self._silence = WorkerSilence()
+        self._heard.begin_process()
         watch = asyncio.create_task(self._watch(process))
         try:
             await self._send(encode_job(job))
@@ -190,7 +196,7 @@ class WorkerHandle:
             self._silence.note_heard()
             message = decode_from_worker(frame)
             if isinstance(message, Progress | Ended):
-                self.progress = message if isinstance(message, Progress) else message.progress
+                self._heard.hear(message if isinstance(message, Progress) else message.progress)
             self._on_message(self, message)
             if isinstance(message, Ended | Failed):
                 return message

@@ -12,10 +12,12 @@ later read.
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
+import warnings
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -59,7 +61,7 @@ _AWAY = (
 
 
 class CassandraAddress(NamedTuple):
-    """Nodes to begin with, and how to connect."""
+    """Nodes to begin with, and how to connect. ``ca``, ``cert`` and ``key`` are texts in PEM."""
 
     hosts: tuple[str, ...]
     port: int = _PORT
@@ -97,8 +99,10 @@ def parsed_address(dsn: str) -> CassandraAddress:
         number = int(port) if colon else _PORT
     except ValueError:
         raise RegistryError(form) from None
-    if parts.scheme != "cassandra" or not hosts or parts.path.strip("/") or parts.fragment:
+    if parts.scheme != "cassandra" or not hosts or parts.fragment:
         raise RegistryError(form)
+    if parts.path.strip("/"):
+        raise RegistryError("the address of the database has a path; use --keyspace NAME")
     if unknown := sorted(given.keys() - set(_PARAMETERS)):
         raise RegistryError(
             f"{unknown[0]!r} is no parameter of an address of Cassandra; there are"
@@ -109,8 +113,19 @@ def parsed_address(dsn: str) -> CassandraAddress:
             f"the consistency {given['consistency']!r} is not one of {', '.join(_LEVELS)}: with"
             " fewer copies a later read may not see what was written"
         )
+    if (given.keys() & {"cert", "key"}) and "ca" not in given:
+        raise RegistryError("a certificate needs ca=FILE in the address, who signed the nodes'")
     user, _, password = login.partition(":")
+    texts = {name: _read_text(given[name]) for name in given.keys() & {"ca", "cert", "key"}}
+    given |= {"consistency": given.get("consistency", "local_quorum").lower(), **texts}
     return CassandraAddress(hosts, number, unquote(user), unquote(password), **given)
+
+
+def _read_text(file: str) -> str:
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RegistryError(f"{file} in the address of the database: {error}") from None
 
 
 def checked_keyspace(name: str) -> str:
@@ -130,11 +145,12 @@ class CassandraConnection:
         self._address = address
         self._runner = asyncio.Runner()
         self._prepared: dict[str, Any] = {}
-        self._serial = _LEVELS[address.consistency.lower()][1]
+        self._session: Any = None
+        self._serial = _LEVELS[address.consistency][1]
         try:
             self._session = self._run(self._connect())
         except BaseException:
-            self._runner.close()
+            self._close_loop()
             raise
 
     def rows(self, cql: str, values: Sequence[Any] = (), serial: bool = False) -> list[Any]:
@@ -165,20 +181,31 @@ class CassandraConnection:
     def close(self) -> None:
         """Disconnect."""
         try:
-            with self._translated():
-                self._runner.run(self._session.close())
+            self._run(self._session.close())
         except DatabaseAway:
             pass  # it is not there to be told
         finally:
+            self._close_loop()
+
+    def _close_loop(self) -> None:
+        """The driver makes two pairs of sockets for each loop and leaves it to the interpreter to
+        close them when nothing refers to them, which warns of that. After an error its objects
+        refer to each other, so without a collection the descriptors would pile up.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            self._prepared.clear()
+            self._session = None
             self._runner.close()
+            gc.collect()
 
     async def _connect(self) -> Any:
-        address, (level, serial) = self._address, _LEVELS[self._address.consistency.lower()]
+        address, (level, serial) = self._address, _LEVELS[self._address.consistency]
         cluster = acsylla.create_cluster(
             list(address.hosts),
             port=address.port,
             username=address.user or None,
-            password=address.password or None,
+            password=address.password if address.user else None,
             connect_timeout=_CONNECT_S,
             request_timeout=_REQUEST_S,
             consistency=level,
@@ -240,18 +267,19 @@ class CassandraConnection:
         return bool(result.first().as_dict()["[applied]"])
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        with self._translated():
-            return self._runner.run(work)
+        """Run to the end; errors of the driver become ``DatabaseAway`` and ``RegistryError``.
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn errors of the driver into ``DatabaseAway`` and ``RegistryError``."""
+        They do not refer to those of the driver, whose traceback would keep the sockets of a closed
+        session open.
+        """
+        problem: DatabaseAway | RegistryError
         try:
-            yield
+            return self._runner.run(work)
         except _AWAY as error:
-            raise DatabaseAway(f"{self._address}: {' '.join(str(error).split())}") from error
+            problem = DatabaseAway(f"{self._address}: {' '.join(str(error).split())}")
         except errors.CassException as error:
-            raise RegistryError(f"{self._address}: {' '.join(str(error).split())}") from error
+            problem = RegistryError(f"{self._address}: {' '.join(str(error).split())}")
+        raise problem
 
     def __repr__(self) -> str:
         return f"CassandraConnection({self._address})"

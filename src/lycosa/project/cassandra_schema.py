@@ -20,6 +20,7 @@ from operator import itemgetter
 
 from lycosa.commit import Mark
 from lycosa.project.rows import ALL_HOST_COLUMNS, ALL_URL_COLUMNS, REGISTRY_LOG
+from lycosa.project.tables import RegistryError
 
 CREATING, FILLING, COMPLETE, DROPPING = "creating", "filling", "complete", "dropping"
 """The values of ``crawl.state``. Only in the first may tables be missing; the last is the state
@@ -108,7 +109,7 @@ DEAD_LETTER_ROWS = CassandraTable(
     "dead_letters", _BUCKETED | {name: _ALL[name] for name in _DEAD}, "host bucket", "url_hash"
 )
 HOSTS = CassandraTable("hosts", ALL_HOST_COLUMNS, "host")
-HOST_NAMES = CassandraTable(
+NAMES_BY_HASH = CassandraTable(
     "host_names", {"host_hash": "bytea", "host": "text", "site": "text"}, "host_hash"
 )
 CRAWL_LOG = CassandraTable(
@@ -135,7 +136,7 @@ CRAWL = CassandraTable(
 )
 # positions first: without them the others may be in any state
 CONTENT_TABLES = (
-    *(POSITIONS, JOURNALS, URLS, URLS_BY_HOST, DEAD_LETTER_ROWS, HOSTS, HOST_NAMES),
+    *(POSITIONS, JOURNALS, URLS, URLS_BY_HOST, DEAD_LETTER_ROWS, HOSTS, NAMES_BY_HASH),
     *(CRAWL_LOG, CRAWL_LOG_BY_URL),
 )
 
@@ -157,10 +158,10 @@ def creating_statements(keyspace: str) -> Iterator[str]:
 def write_time(term: int, sequence: int) -> int:
     """The timestamp of what a commit wrote; the row itself has the next one.
 
-    Raises ``OverflowError`` beyond 33 million owners or 68 billion commits of a shard.
+    Raises ``RegistryError`` beyond 33 million owners or 68 billion commits of a shard.
     """
     if term >> TERM_BITS or sequence >> SEQUENCE_BITS:
-        raise OverflowError(f"commit {Mark(term, sequence)} is beyond the timestamps of Cassandra")
+        raise RegistryError(f"commit {Mark(term, sequence)} is beyond the timestamps of Cassandra")
     return (term << SEQUENCE_BITS | sequence) << _PHASE_BITS
 
 

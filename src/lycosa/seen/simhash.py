@@ -57,6 +57,7 @@ _UPPER = tuple(
     (64 - sum(_WIDTHS[: upper + 1]), (1 << _WIDTHS[upper]) - 1)
     for upper, _ in combinations(range(len(_WIDTHS)), 2)
 )
+_LOWER_BITS = tuple(_WIDTHS[lower] for _, lower in combinations(range(len(_WIDTHS)), 2))
 
 
 class NearIndex:
@@ -223,6 +224,11 @@ def bucket_keys(simhash: int) -> tuple[bytes, ...]:
 def upper_blocks(simhash: int) -> tuple[int, ...]:
     """The value of the pair's upper block in each of the ten tables, for ``near_judge``."""
     return tuple(simhash >> shift & mask for shift, mask in _UPPER)
+
+
+def upper_block_of(key: bytes) -> int:
+    """The value of the pair's upper block, by the key of a bucket."""
+    return int.from_bytes(key[2:6], "big") >> _LOWER_BITS[key[1]]
 
 
 def _split(bucket: bytes) -> list[bytes]:

@@ -80,7 +80,7 @@ class RunningCoordinator:
         return self.over.done()
 
     def objection(self, message: CallerMessage) -> Refused | None:
-        """See ``CallerRunner``: a coordinator of a cluster accepts requests at all times."""
+        """See ``CalledCoordinator``: a coordinator of a cluster accepts requests at all times."""
         return None
 
     async def run(self) -> None:

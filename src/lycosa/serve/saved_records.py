@@ -12,13 +12,12 @@ from typing import TypeVar
 
 import msgspec
 
-from lycosa.cluster.control import Control, Record, folded, key_of
+from lycosa.cluster.control import Control, Record, decode_records, folded, key_of
 from lycosa.kafka import ControlDamaged, KafkaClient, KafkaControl, Topics
 from lycosa.system.wire import UNREADABLE
 
 _Result = TypeVar("_Result")
 _ENCODER = msgspec.msgpack.Encoder()
-_RECORDS: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 
 class SavedRecords:
@@ -49,7 +48,7 @@ class SavedRecords:
         """
         state = await self._call(self._topic.claim)
         try:
-            records = [_RECORDS.decode(value) for value in state.values.values()]
+            records = decode_records(state.values.values())
         except UNREADABLE as error:
             raise ControlDamaged(
                 f"{self._topic!r}: a record is not of a form that this program reads ({error});"

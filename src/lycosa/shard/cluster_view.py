@@ -38,6 +38,7 @@ class ShardLog(CommitReader, Protocol):
     """The log of a shard of a cluster, for reading."""
 
     newest_term: int
+    owner_term: int
 
     def end(self) -> None:
         """End a wait in another thread."""
@@ -158,6 +159,14 @@ class ClusterView:
         self.open_shards([partition])
         return self._views[partition].open_table(partition)
 
+    def copy_table(self, partition: int, folder: Path) -> None:
+        """Copy the table of a partition into a new folder, by hard links where that is possible.
+
+        Raises ``TypeError`` if it cannot be copied, or ``OSError``.
+        """
+        self.open_shards([partition])
+        self._views[partition].copy_table(partition, folder)
+
     def list_segments(self) -> list[StoredSegment]:
         """The segments of the open shards."""
         found = [segment for view in self._views.values() for segment in view.list_segments()]
@@ -212,7 +221,9 @@ class ClusterView:
         snapshots = CachedSnapshots(
             stores.objects, number, log, stores.cache, self._work, stores.open_table, have
         )
-        segments = _ShardSegments(self._segments_at(number), closed, number)
+        segments = _ShardSegments(
+            self._segments_at(number), closed, number, self._origin.manifest.identity.partitions
+        )
         view = SnapshotView(self._origin, log, segments, snapshots, [number], read)
         last, term = view.newest, log.newest_term
         log.close()
@@ -224,7 +235,7 @@ class ClusterView:
             time=(last.time or last.wall) if last else 0.0,
             inbox=last.inbox if last else 0,
             settings=last.settings if last else 0,
-            is_final=last is not None and last.is_final and last.term == term,
+            is_final=last is not None and last.is_final and last.term == log.owner_term,
             snapshot=snapshots.restored or NOTHING,
             needed=snapshots.needed,
             commits=commits,
@@ -237,7 +248,7 @@ class ClusterView:
 
     def _segments_of(self, name: str) -> ObjectSegments:
         number = layout.segment_worker(name)
-        if not 0 <= number < self._origin.manifest.identity.partitions:
+        if number < 0:
             raise RecordError(f"{name} is not a segment of this crawl")
         return self._segments_at(number)
 
@@ -250,15 +261,18 @@ class ClusterView:
 class _ShardSegments:
     """The segments of one shard up to a commit; a ``SegmentReader``.
 
-    ``closed`` are the segments that were sealed before the shard's log was read.
+    ``closed`` are the segments that were sealed before the shard's log was read. A machine may have
+    had more workers than there are ``shards`` now; each of their segments belongs to one of these.
     """
 
     def __init__(
-        self, segments: ObjectSegments, closed: Mapping[str, StoredSegment], shard: int
+        self, segments: ObjectSegments, closed: Mapping[str, StoredSegment], shard: int, shards: int
     ) -> None:
         self._segments = segments
         self._closed = {
-            name: each for name, each in closed.items() if layout.segment_worker(name) == shard
+            name: each
+            for name, each in closed.items()
+            if layout.segment_worker(name) % shards == shard
         }
         self.read_rows, self.read_record = segments.read_rows, segments.read_record
 

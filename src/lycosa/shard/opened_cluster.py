@@ -14,6 +14,7 @@ from lycosa.attempts.shipping import shipped_files
 from lycosa.config.cluster_file import ClusterFile
 from lycosa.exchange import Parcel
 from lycosa.folder.bucket import StoredCrawl, read_crawl
+from lycosa.folder.manifest import EarlierOwners
 from lycosa.kafka import (
     KafkaClient,
     KafkaInboxReader,
@@ -26,8 +27,9 @@ from lycosa.kafka.reading import PartitionReader
 from lycosa.kafka.topics import PAGES
 from lycosa.kv.rocks import rocks_opener
 from lycosa.objects.cached import CachedObjects, OnPiece
-from lycosa.objects.generation import placed_objects
+from lycosa.objects.generation import PlacedObjects, placed_objects
 from lycosa.objects.opening import open_store
+from lycosa.objects.port import ObjectStore
 from lycosa.shard.cluster_view import ClusterView, CrawlStores, OnReading
 from lycosa.shard.view import CrawlOrigin
 from lycosa.store import layout
@@ -68,7 +70,7 @@ class OpenedCluster:
         self.given = given
         if not given.objects:
             raise NotInitialized(f"{given.path} has no [objects] url, so there is no crawl to read")
-        store = open_store(given.objects)
+        store = self._all_objects = open_store(given.objects)
         self.stored: StoredCrawl = read_crawl(store, given)
         self.objects = placed_objects(store, self.stored.manifest.generation)
         self.crawl = self.stored.manifest.crawl
@@ -76,7 +78,8 @@ class OpenedCluster:
         self.topics = crawl_topics(given, self.stored.manifest.generation)
         if missing := missing_topics(self.client, self.topics):
             raise NotInitialized(
-                f"topic {missing[0]} is missing; `lycosa cluster init {given.path}` creates it"
+                f"topic {missing[0]} is missing; `lycosa cluster init {given.path}` creates those"
+                " of a new crawl; if it was lost, `lycosa cluster rescue` continues the crawl"
             )
         self.tell = tell
         self.cache = cache / self.crawl
@@ -150,6 +153,16 @@ class OpenedCluster:
     def attempt_files(self, shard: int) -> list[Path]:
         """The attempt logs of a shard that its workers sent, downloaded, oldest first."""
         return [self._cached.local_file(each) for each in shipped_files(self.objects, shard)]
+
+    def objects_of(self, owners: EarlierOwners) -> ObjectStore:
+        """The store as the owners before an import saw it."""
+        return PlacedObjects(self._all_objects, owners.place)
+
+    def earlier_files(self, owners: EarlierOwners, number: int) -> list[Path]:
+        """The attempt logs that one of the owners before an import sent, downloaded."""
+        folder = self.cache / "earlier" / owners.place
+        cached = CachedObjects(self.objects_of(owners), folder)
+        return [cached.local_file(each) for each in shipped_files(self.objects_of(owners), number)]
 
     def __repr__(self) -> str:
         return f"OpenedCluster({self.given.name}, {self.view!r})"

@@ -12,13 +12,14 @@ crawl folder belong to their owner; ``folder_view`` reads those.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from lycosa.commit import NOTHING, Commit, marked
 from lycosa.folder.names import mark_of
-from lycosa.kv.port import KeyValue, SavedTable
+from lycosa.kv.port import CheckpointTable, KeyValue, SavedTable
 from lycosa.shard.live_view import Borrowed
 from lycosa.shard.opening import PartitionData
 from lycosa.shard.view import CommitReader, CrawlOrigin, LastCommits, SegmentView, ViewSummary
@@ -83,6 +84,14 @@ class SnapshotView(SegmentView):
 
     def open_table(self, partition: int) -> SavedTable:
         return Borrowed(self._tables[partition])
+
+    def copy_table(self, partition: int, folder: Path) -> None:
+        """Copy the table into a new folder. Raises ``TypeError`` if that is not possible."""
+        table = self._tables[partition]
+        if not isinstance(table, CheckpointTable):
+            raise TypeError(f"{table!r} cannot be copied while it is open")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        table.checkpoint(folder)
 
     def close(self) -> None:
         while self._tables:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lycosa.exchange import Lateness
 from lycosa.simulate.cluster_means import ClusterMeans
-from lycosa.simulate.resources import Meter
+from lycosa.simulate.resources import UsageMeter
 
 STEP_S = 0.5
 _WINDOW = 8  # parcels of a pair that are posted together (``OutboxSender``)
@@ -63,7 +63,7 @@ class SimulatedPost:
     def __init__(self, shards: int, means: ClusterMeans, lateness: Lateness, seed: int) -> None:
         self._shards, self._means, self._lateness = shards, means, lateness
         self._chance = np.random.default_rng(seed)
-        self.brokers = Meter("brokers", means.broker_cores, means.broker_us / 1e6)
+        self.brokers = UsageMeter("brokers", means.broker_cores, means.broker_us / 1e6)
         # by pair of shards: rows by the step of their page, parcels, and when sending began to wait
         self._bins = math.ceil((lateness.seconds + 30.0) / STEP_S)
         self._rows = np.zeros((self._bins, shards, shards), np.float32)

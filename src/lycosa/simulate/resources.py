@@ -108,7 +108,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gb_month: Annotated[float, Meta(description="A gigabyte kept for thirty days.", ge=0)] = 0.08
 
 
-class Meter:
+class UsageMeter:
     """One resource with ``per_s`` of it a second; it is free again at ``free_at``.
 
     ``typical`` is the amount that a request uses.
@@ -124,7 +124,7 @@ class Meter:
         self.spent = 0.0
 
     def __repr__(self) -> str:
-        return f"<Meter {self.name} spent={self.spent:.6g} free_at={self.free_at:.3f}>"
+        return f"<UsageMeter {self.name} spent={self.spent:.6g} free_at={self.free_at:.3f}>"
 
     def spend(self, amount: float, now: float) -> None:
         """Use an amount, beginning now."""
@@ -145,16 +145,16 @@ class Meters:
         latency_s, page_bytes = typical
         self.page_s, self.request_s = means.page_ms / 1000, means.request_ms / 1000
         self._request_bytes = means.request_bytes
-        self.cpu = Meter(CPU, busy_cores(means, workers) * share, self.page_s)
-        self.network = Meter(NETWORK, means.bandwidth_bytes_per_s * share, page_bytes)
-        self.slots = Meter(SLOTS, workers * slots * share, latency_s)
-        self.all: tuple[Meter, ...] = (self.cpu, self.network, self.slots)
+        self.cpu = UsageMeter(CPU, busy_cores(means, workers) * share, self.page_s)
+        self.network = UsageMeter(NETWORK, means.bandwidth_bytes_per_s * share, page_bytes)
+        self.slots = UsageMeter(SLOTS, workers * slots * share, latency_s)
+        self.all: tuple[UsageMeter, ...] = (self.cpu, self.network, self.slots)
         # A run starts one process after the other: that is the work of one core, and nothing is
         # fetched meanwhile.
         self.cpu.spent = means.start_cpu_s * share
         self.cpu.free_at = self.free_at = means.start_cpu_s / min(means.cores, 1.0)
 
-    def pause(self, meter: Meter, until: float) -> None:
+    def pause(self, meter: UsageMeter, until: float) -> None:
         """Start nothing before a time, because of a meter that others share."""
         if meter not in self.all:
             self.all = (*self.all, meter)
@@ -185,5 +185,5 @@ def busy_cores(means: Resources, workers: int) -> float:
     return min(float(means.cores), workers / means.loop_share)
 
 
-def _free_at(meter: Meter) -> float:
+def _free_at(meter: UsageMeter) -> float:
     return meter.free_at

@@ -29,7 +29,7 @@ from lycosa.frontier.lease import Lease
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.simulate.drive import Drive, Point
 from lycosa.simulate.post import STEP_S, PostTally, SimulatedPost
-from lycosa.simulate.resources import BROKERS, Meter, Meters
+from lycosa.simulate.resources import BROKERS, Meters, UsageMeter
 from lycosa.simulate.run import Model
 from lycosa.simulate.sample import Host, Sample, draw
 from lycosa.simulate.table import SimulatedTable
@@ -72,7 +72,7 @@ class _Shard:
         self.number, self.share = number, part.share
         config = msgspec.structs.replace(model.config, workers=1, seed=model.config.seed + number)
         meters = Meters(model.means, 1, config.fetch.slots, part.share, part.typical)
-        self.meters, self.brokers = meters, Meter(BROKERS, 1.0, 1.0)
+        self.meters, self.brokers = meters, UsageMeter(BROKERS, 1.0, 1.0)
         folder.mkdir()
         self.table = SimulatedTable(folder, config)
         self.visits = Visits(part, model.web, config, self.table.partition, meters)

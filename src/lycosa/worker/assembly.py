@@ -17,7 +17,7 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
 from lycosa.attempts.shipping import AttemptShipper
-from lycosa.calls import DeadLetterDecision, GiveUrls, HostDecision
+from lycosa.calls import DeadLetterDecision, GiveResults, GiveUrls, HostDecision, LeaseUrls
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -39,6 +39,7 @@ from lycosa.shard.opening import Shard
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
 from lycosa.system.memory_plan import MemoryPlan
+from lycosa.system.meter import Meter
 from lycosa.urls.identity import Canonicalizer, surt
 from lycosa.worker.admission import Admission
 from lycosa.worker.call_desk import CallDesk, CallHandler
@@ -54,6 +55,7 @@ from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.measures import measured_worker
 from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.operator_desk import OperatorDesk
 from lycosa.worker.outgoing_parcels import OutgoingParcels
@@ -108,6 +110,7 @@ class Assembled(msgspec.Struct, frozen=True):
     robots: Robots
     clock: CrawlClock
     live: AppliedSettings
+    meter: Meter
     calls: CallDesk
     stages: Stages
     close: Callable[[], None]
@@ -140,19 +143,15 @@ def assemble(
     A crawl folder must have been through ``recover_crawl``. A worker among several is given
     ``want_permits``, by which it asks its coordinator for permits.
     """
-    config, extensions = job.config, extensions or Extensions()
-    shard = shard or open_folder_shard(job, ports.open_table)
+    config, shard = job.config, shard or open_folder_shard(job, ports.open_table)
     owned = open_owned(job, CrawlClock(ports.clock, job.time_base), shard)
     clock = owned.clock
     addresses = (ports.addresses or _addresses)(job)
     sender = _sender(owned, ports, addresses)
-
-    def fail(error: BaseException) -> None:
-        worker.fail(error)  # the worker is made later
-
-    departures = _departures(owned, ports, fail)
+    departures = _departures(owned, ports, lambda e: worker.fail(e))  # noqa: PLW0108 (made later)
     settling = StoringMark(attempts_folder(job.folder), job.number)
-    stages = _stages(owned, ports, sender, departures, Slices(clock, settling), extensions)
+    slices = Slices(clock, settling)
+    stages = _stages(owned, ports, sender, departures, slices, extensions or Extensions())
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, permits, owned.crashes.suspicion_of)
     books = _books(owned, ports, stages.store)
@@ -165,29 +164,53 @@ def assemble(
     delivery.arrivals.take_own_parcels(departures.outboxes)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
-    since = shard.last.settings if shard.last else 0
-    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing, stages.capturing)
-    calls = _call_desk(owned, stages, worker)
+    return Assembled(
+        worker,
+        stages.intake,
+        pipeline,
+        sender,
+        stages.store,
+        delivery,
+        permits,
+        stages.robots,
+        clock,
+        _live(owned, worker, stages),
+        measured_worker(worker, pipeline, stages, departures, clock),
+        _call_desk(owned, stages, worker, pipeline),
+        stages,
+        _closed_in_turn(settling.close, addresses.close, shard.close),
+    )
+
+
+def _live(owned: Owned, worker: Worker, stages: Stages) -> AppliedSettings:
+    """The live settings, from those that the last commit names."""
+    since = owned.shard.last.settings if owned.shard.last else 0
+    return AppliedSettings(
+        owned.job.config, since, worker, owned.frontier, stages.pacing, stages.capturing
+    )
+
+
+def _closed_in_turn(*closes: Callable[[], None]) -> Callable[[], None]:
+    """One function that closes parts in this order."""
 
     def close() -> None:
-        settling.close()
-        addresses.close()
-        shard.close()
+        for each in closes:
+            each()
 
-    intake, store, robots = stages.intake, stages.store, stages.robots
-    parts = (worker, intake, pipeline, sender, store, delivery)
-    return Assembled(*parts, permits, robots, clock, live, calls, stages, close)
+    return close
 
 
-def _call_desk(owned: Owned, stages: Stages, worker: Worker) -> CallDesk:
+def _call_desk(owned: Owned, stages: Stages, worker: Worker, pipeline: Pipeline) -> CallDesk:
     operators = OperatorDesk(owned.frontier, stages.intake, owned.clock)
     handlers: dict[type, CallHandler] = {
         GiveUrls: UrlSubmission(stages.intake, owned.clock).take_urls,
         HostDecision: operators.decide_host,
         DeadLetterDecision: operators.decide_letters,
+        LeaseUrls: pipeline.outside.lease_urls,
+        GiveResults: pipeline.outside.give_results,
     }
     desk = CallDesk(owned.partitions, handlers, worker.next_commit, worker.wake)
-    worker.is_called = lambda: desk.open_calls > 0
+    worker.is_called = lambda: desk.open_calls > 0 or pipeline.outside.open_leases > 0
     return desk
 
 

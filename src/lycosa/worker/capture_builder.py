@@ -94,6 +94,8 @@ class CaptureBuilder:
         self._intake = intake
         self._offload = offload
         self._sinks = sinks
+        self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
+        """Bodies with status 200 by what was known of their content."""
 
     async def examine_body(self, fetched: Fetched, parsed: Parsed | None) -> ExaminedBody:
         """Examine a body for ``make_capture``.
@@ -159,6 +161,9 @@ class CaptureBuilder:
             page = page_of(capture, location)
             for sink in self._sinks:
                 sink(page)
+        if fetched.status == 200:
+            kind = "near_duplicate" if known.near is not None else "new"
+            self.contents["duplicate" if known.original is not None else kind] += 1
         if known.original is None and fetched.status == 200:
             # The digest refers to the record made above and is in the same commit. So a digest is
             # never known before its record exists.

@@ -42,6 +42,8 @@ from lycosa.store.closing import ClosedSegment
 from lycosa.store.journal import FindSimilar
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
+from lycosa.system.meter import Histogram
+from lycosa.system.metric_catalogue import SECONDS
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.feed import feed_rows
 from lycosa.worker.mail import NoParcels, ParcelDelivery
@@ -104,6 +106,8 @@ class Committer:
         self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
         self._waits_for = ""
         self._failure: BaseException | None = None
+        self.commit_times = Histogram(SECONDS)
+        """Seconds from the cut of a commit until it is written."""
         self.captures = sum(p.counters.captures for p in partitions.values())
         """Number of committed captures."""
         self.waiters: list[asyncio.Future[None]] = []
@@ -221,6 +225,7 @@ class Committer:
             captures = sum(p.counters.captures for p in partitions.values())
             feed = partial(feed_rows, pending.parts, given_up)
             await self._write(pending, self._seal(batches, cut.inbox, is_last), feed)
+            self.commit_times.observe(self._clock.monotonic() - self._committed_at)
             self.captures = captures
             for batch in batches:
                 partitions[batch.partition].table.settle()

@@ -155,7 +155,7 @@ class CoordinatorLink:
                 refused = []
                 for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
                     refused += self._assembled.intake.take_seeds(
-                        message.raw[start : start + _SEEDS_AT_ONCE]
+                        message.raw[start : start + _SEEDS_AT_ONCE], message.importance
                     )
                     await asyncio.sleep(0)
                 await self._assembled.worker.committer.commit()

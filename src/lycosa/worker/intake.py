@@ -82,7 +82,7 @@ class Intake:
         self._partitions, self._first = partitions, next(iter(partitions.values()))
         self._addressing = addressing
         self.admission = admission
-        self._recent = recent
+        self.recent = recent
         self._clock = clock
         self._outbox, self._spread = outbox, spread
         self._sitemaps = Sitemaps(admission.sitemaps)
@@ -91,12 +91,12 @@ class Intake:
 
     def shed(self) -> None:
         """Drop what is kept only to save lookups."""
-        self._recent.clear()
+        self.recent.clear()
         self.owners.shed()
 
     # -- URLs that were found
 
-    def take_seed(self, raw: str) -> Refusal | None:
+    def take_seed(self, raw: str, importance: float = 1.0) -> Refusal | None:
         """Take a URL given by the operator; return why it is refused, or ``None``.
 
         A seed of another worker's partition only widens the scope here. All workers are given all
@@ -107,7 +107,8 @@ class Intake:
         self._join(url, owner or self._first)
         if owner is None:
             return None
-        found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
+        host8, url8 = hash8(host_of(url)), hash8(url)
+        found = Discovered(url, host8, url8, LinkKind.SEED, 0, importance=importance)
         refusal = self.admission.judge_url(found)
         if refusal is None:
             self._discover(owner, [found])
@@ -137,15 +138,15 @@ class Intake:
         """Add a place to the scope; return whether it is new."""
         is_new = self.admission.scope.joins(url)
         if is_new:
-            self._recent.clear()  # links that were refused a moment ago may be in scope now
+            self.recent.clear()  # links that were refused a moment ago may be in scope now
         return is_new
 
-    def take_seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
+    def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
         """Take seeds; return those that were refused, with the reason in words."""
         refused: list[tuple[str, str]] = []
         for raw in raws:
             try:
-                refusal = self.take_seed(raw)
+                refusal = self.take_seed(raw, importance)
             except InvalidUrl as error:
                 if _FIRST not in self._partitions:
                     continue  # of several workers, only the owner of the first partition reports it
@@ -221,7 +222,7 @@ class Intake:
                 stamp += lastmod.to_bytes(8, "big")
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
-            if not self._recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
+            if not self.recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
                 continue
             if one_by_one:
                 vouching = page.vouching if is_vouched else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from lycosa.cluster.worker_messages import ProcessMemory
+from lycosa.cluster.progress import ProcessMemory
 from lycosa.kv.rocks import SharedCache
 from lycosa.system.memory import give_back
 from lycosa.system.memory_plan import MemoryPlan

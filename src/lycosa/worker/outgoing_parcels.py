@@ -115,6 +115,11 @@ class OutgoingParcels:
         )
         return f"{pair}, tried for {worst.seconds:.0f} s ({worst.why})"
 
+    def lag(self) -> tuple[int, float]:
+        """Destinations with parcels that wait, and the seconds since the oldest was refused."""
+        seconds = [each.seconds for sender in self._senders.values() for each in sender.stalled()]
+        return sum(sender.waiting for sender in self._senders.values()), max(seconds, default=0.0)
+
     def post_urls(self, source: Partition, destination: int, found: list[Discovered]) -> None:
         """Put URLs that a partition found for another worker's partition into the open commit."""
         by_source = self._found.setdefault(destination, {})

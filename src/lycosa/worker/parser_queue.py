@@ -14,23 +14,38 @@ from typing import cast
 
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Document, Parsed, ParserHealth
-from lycosa.ports import Parser
+from lycosa.ports import Clock, Parser
+from lycosa.reasons import Reason
+from lycosa.system.meter import Histogram
+from lycosa.system.metric_catalogue import SECONDS
 
 # One or two seconds of the parser's work. While the parser is the slow part, each document takes
 # about 20 kB in addition to its body.
 _MOST = 1000
 _MOST_AWAY_S = 5.0
+_FAILURES = (
+    Reason.PARSE_KILLED,
+    Reason.PARSE_TIMEOUT,
+    Reason.DECODE_FAILED,
+    Reason.DECODE_LIMIT,
+    Reason.INTERNAL,
+)
 
 
 class ParserQueue:
     """One per worker. ``number`` documents wait; ``most_bytes`` bounds their bodies in memory."""
 
-    def __init__(self, parser: Parser, most_bytes: int) -> None:
+    def __init__(self, parser: Parser, most_bytes: int, clock: Clock) -> None:
         self._parser = parser
         self._most_bytes = most_bytes
+        self._clock = clock
         self._bytes = 0
         self._waiting: set[asyncio.Task[None]] = set()
         self.number = 0
+        self.times = Histogram(SECONDS)
+        """Seconds from giving a body to the parser to its result."""
+        self.failures = {reason.label: 0 for reason in _FAILURES}
+        """Bodies that were not parsed, by reason."""
 
     def __repr__(self) -> str:
         return f"<ParserQueue number={self.number} bytes={self._bytes} {self.health}>"
@@ -82,10 +97,15 @@ class ParserQueue:
             is_cut,
         )
         self._waiting.add(task)
+        began = self._clock.monotonic()
         try:
-            return await self._parser.parse(document)
+            parsed = await self._parser.parse(document)
         finally:
             self._waiting.discard(task)
+        self.times.observe(self._clock.monotonic() - began)
+        if parsed.reason in _FAILURES:
+            self.failures[parsed.reason.label] += 1
+        return parsed
 
     def break_off(self) -> None:
         """Cancel the visits that wait for the parser.

@@ -15,10 +15,12 @@ from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.system.clock import SystemClock, ThreadOffload
 from lycosa.system.memory_plan import MemoryPlan
+from lycosa.system.meter import Meter
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Ports
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.measures import measure_network
 
 
 def cache_of(plan: MemoryPlan) -> SharedCache:
@@ -71,6 +73,13 @@ def child_parser(ports: Ports) -> ChildParser:
     """The parser of real ports, for what only a child process has."""
     assert isinstance(ports.parser, ChildParser)
     return ports.parser
+
+
+def measure_ports(meter: Meter, ports: Ports) -> None:
+    """Let the meter read real ports."""
+    resolver, fetcher = ports.resolver, ports.fetcher
+    assert isinstance(resolver, CachingResolver) and isinstance(fetcher, CurlFetcher)
+    measure_network(meter, resolver, fetcher)
 
 
 def _cookies(folder: Path, section: FetchSection) -> CookieJars | None:

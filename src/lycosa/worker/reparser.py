@@ -146,7 +146,7 @@ class Reparser:
 
         It is another URL's record if that URL had the same body before.
         """
-        record = await self._record(body.segment, body.offset)
+        record = await self.read_record(body.segment, body.offset)
         if record is None or record.fields.get("WARC-Type") != _REVISIT:
             return record
         url = record.fields.get("WARC-Refers-To-Target-URI", "")
@@ -161,12 +161,13 @@ class Reparser:
         history = found.history if found is not None else None
         if history is None or f"<{history.record_id}>" != record.fields.get("WARC-Refers-To"):
             return None
-        original = await self._record(history.segment, history.offset)
+        original = await self.read_record(history.segment, history.offset)
         if original is None or original.fields.get("WARC-Type") == _REVISIT:
             return None
         return msgspec.structs.replace(original, header_block=record.header_block)
 
-    async def _record(self, segment: str, offset: int) -> StoredRecord | None:
+    async def read_record(self, segment: str, offset: int) -> StoredRecord | None:
+        """The record at a place; ``None`` if it cannot be read."""
         try:
             return await self._offload.run(lambda: self._segments.read_record(segment, offset))
         except (RecordError, OSError):

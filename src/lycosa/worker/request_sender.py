@@ -18,7 +18,9 @@ from lycosa.attempts import AttemptLog
 from lycosa.commit import ShardLease
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
 from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver, SlotNote
-from lycosa.reasons import Reason
+from lycosa.reasons import Cause, Reason
+from lycosa.system.meter import Histogram
+from lycosa.system.metric_catalogue import SECONDS
 from lycosa.urls.identity import host_of, name_of
 
 DelayAfter = Callable[[Fetched, float, float, bool], float]
@@ -27,6 +29,11 @@ DelayAfter = Callable[[Fetched, float, float, bool], float]
 Its arguments are the answer, the end (monotonic, then wall time) and whether it was for robots.txt.
 """
 
+AttemptListener = Callable[[FetchRequest, Fetched, float], None]
+"""Gets a request, its answer, and the delay of its host in seconds."""
+
+_CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
+_FAILURES = frozenset(reason for reason in Reason if 80 <= reason < 140)
 _NEXT_ADDRESS = frozenset(
     {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
 )
@@ -36,6 +43,15 @@ _LONGEST_REST_S = (
 _NO_LEASE_S = 1.0  # until a host has its turn again
 
 
+class SlotCounts:
+    """The slots that a worker holds, and how often an address had none free."""
+
+    __slots__ = ("held", "waits")
+
+    def __init__(self) -> None:
+        self.held = self.waits = 0
+
+
 class Slot:
     """A slot of an address, for one request.
 
@@ -43,10 +59,18 @@ class Slot:
     block. Giving back a slot that is not held does nothing.
     """
 
-    __slots__ = ("_addresses", "_clock", "_lease", "_taken_at", "address", "is_held")
+    __slots__ = ("_addresses", "_clock", "_counts", "_lease", "_taken_at", "address", "is_held")
 
-    def __init__(self, address: str, addresses: Addresses, clock: Clock, lease: ShardLease) -> None:
+    def __init__(
+        self,
+        address: str,
+        addresses: Addresses,
+        clock: Clock,
+        lease: ShardLease,
+        counts: SlotCounts,
+    ) -> None:
         self.address = address
+        self._counts = counts
         self._addresses = addresses
         self._clock = clock
         self._lease = lease
@@ -68,6 +92,9 @@ class Slot:
         if wait <= 0:
             # where several machines share the addresses, an answer was waited for
             self._taken_at, self.is_held = self._clock.monotonic(), True
+            self._counts.held += 1
+        else:
+            self._counts.waits += 1
         return wait
 
     def note(self, at: float) -> SlotNote:
@@ -97,6 +124,7 @@ class Slot:
         """Give back the slot: the request has ended, or none was sent."""
         if self.is_held:
             self.is_held = False
+            self._counts.held -= 1
             await self._addresses.release_slot(self.address, self._clock.monotonic(), self)
 
     async def __aenter__(self) -> Slot:
@@ -134,6 +162,15 @@ class RequestSender:
         self.in_flight = 0
         self.has_answer = False  # some server has answered, with any status
         self._looking_up: set[asyncio.Task[None]] = set()
+        self.slots = SlotCounts()
+        self.times = {phase: Histogram(SECONDS) for phase in ("connect", "first_byte", "total")}
+        """Seconds from the start of an attempt, by the phase that ended."""
+        self.responses = dict.fromkeys(("1xx", "2xx", "3xx", "4xx", "5xx", "other", "none"), 0)
+        """Attempts by the class of their status."""
+        self.errors = {cause.value: 0 for cause in Cause}
+        """Failed attempts by cause."""
+        self.on_ended: AttemptListener = lambda request, fetched, delay_s: None
+        """Called at the end of each attempt."""
 
     async def resolve_host(self, host: str) -> Sequence[str]:
         """The addresses of a host. Raises ``ResolveError``."""
@@ -151,7 +188,7 @@ class RequestSender:
 
     def slot(self, address: str) -> Slot:
         """A slot of an address, not taken yet."""
-        return Slot(address, self._addresses, self._clock, self._lease)
+        return Slot(address, self._addresses, self._clock, self._lease, self.slots)
 
     async def send_request(
         self, request: FetchRequest, rest: DelayAfter, slot: Slot, others: Sequence[str] = ()
@@ -246,7 +283,21 @@ class RequestSender:
             self._attempts.end_attempt(
                 number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
             )
+            self._count(fetched)
+            self.on_ended(request, fetched, delay_s)
         return delay_s
+
+    def _count(self, fetched: Fetched) -> None:
+        """Count an attempt in the meter's numbers."""
+        times = self.times
+        if fetched.sent_s:
+            times["connect"].observe(fetched.sent_s)
+        if fetched.first_byte_s:
+            times["first_byte"].observe(fetched.first_byte_s)
+        times["total"].observe(fetched.duration_s)
+        self.responses[_CLASSES.get(fetched.status // 100, "other")] += 1
+        if fetched.reason in _FAILURES:
+            self.errors[fetched.reason.cause.value] += 1
 
     async def _sleep(self, delay_s: float) -> None:
         """Sleep for at least ``delay_s``.

@@ -33,6 +33,8 @@ from lycosa.politeness.robots_cache import (
 )
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.reasons import Reason
+from lycosa.system.meter import Histogram
+from lycosa.system.metric_catalogue import AGES
 from lycosa.urls.identity import host_of, robots_url
 from lycosa.worker.pacing import HostRest
 from lycosa.worker.request_sender import RequestSender, Slot
@@ -112,6 +114,17 @@ class Robots:
             0  # of all known files: a hostile file has as many as ten thousand ordinary ones
         )
         self.most_rules = _RULES
+        self.ages = Histogram(AGES)
+        """Age of the file at each judgement, in seconds."""
+        self.answers = {"answered": 0, "unreachable": 0}
+        """Requests by whether they showed what the file is."""
+        self.misses = 0
+        """Judgements that had to wait for the file."""
+
+    @property
+    def rules(self) -> int:
+        """Number of rules in memory."""
+        return self._rules
 
     def shed(self) -> None:
         """Drop the files that are ready; they are read again from the table."""
@@ -137,6 +150,10 @@ class Robots:
         record = known.record if known else None
         state = robots_state(record, time)
         wait_until = record.next_try if record is not None and state is RobotsState.WAIT else 0.0
+        if state is RobotsState.NEEDED:
+            self.misses += 1
+        elif record is not None and record.fetched:
+            self.ages.observe(time - record.fetched)
         return OriginState(
             state is RobotsState.NEEDED, wait_until, record, known.matcher if known else None
         )
@@ -236,6 +253,7 @@ class Robots:
     ) -> None:
         """Store what was learned about an origin, and update its host."""
         record = learned.ready.record
+        self.answers["unreachable" if record.failures else "answered"] += 1
         host.record.last_error = record.error if record.failures else learned.reason
         partition.table.put(robots_key(host.host8, secure), learned.stored)
         self._keep(robots_key(host.host8, secure), learned.ready)

@@ -12,14 +12,13 @@ What is in no row stays unknown: requests without a capture, and what a host ask
 
 from __future__ import annotations
 
-from base64 import b32decode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.frontier.back_queue import QueueEntry
-from lycosa.frontier.chosen_leases import lease_chosen
+from lycosa.frontier.chosen_leases import lease_chosen, queue_as_new
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES, UnparsedBody
@@ -29,17 +28,27 @@ from lycosa.model.completed import Completed, History, UrlState
 from lycosa.model.dead_letter import DeadLetter
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
-from lycosa.model.parsed import Directives, Link, Parsed
+from lycosa.model.parsed import Parsed
 from lycosa.politeness.delay import longest_delay
 from lycosa.ports import Offload
 from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
 from lycosa.schedule.refetch import next_interval
 from lycosa.store import layout
-from lycosa.store.port import Segments
-from lycosa.store.reading import RecordError
 from lycosa.store.rows import JournalRow
 from lycosa.urls.identity import InvalidUrl, hash8, host_of, robots_url
+from lycosa.worker.captured_rows import (
+    NO_HISTORY,
+    answer_in,
+    digest_in,
+    ended_at,
+    found_in,
+    has_changed,
+    history_of,
+    parsed_in,
+    state_of_row,
+)
+from lycosa.worker.reparser import Reparser
 from lycosa.worker.robots import Learned
 from lycosa.worker.robots_reader import RobotsReader
 from lycosa.worker.stages import Stages
@@ -47,7 +56,6 @@ from lycosa.worker.stages import Stages
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _WITH_HINTS = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
 _NOT_PARSED = INTERNAL_FAILURES | PARSER_FAILURES
-_NOTHING = History()
 
 
 class EnteredCaptures(msgspec.Struct):
@@ -68,7 +76,7 @@ class EnteredCaptures(msgspec.Struct):
 class StoredCaptures:
     """Enters captures of one shard, which has one partition. ``entered`` counts them.
 
-    ``spread`` takes a seed whose place all other shards must know.
+    ``stored`` reads their records. ``spread`` takes a seed whose place all other shards must know.
     """
 
     def __init__(
@@ -76,12 +84,12 @@ class StoredCaptures:
         stages: Stages,
         partition: Partition,
         config: Config,
-        segments: Segments,
+        stored: Reparser,
         offload: Offload,
         spread: Callable[[str], None],
     ) -> None:
         self._stages, self._partition, self._config = stages, partition, config
-        self._segments, self._offload, self._spread = segments, offload, spread
+        self._stored, self._spread = stored, spread
         self._robots = RobotsReader(config.robots, config.agent.product, offload)
         self._wait_s = longest_delay(config.politeness)
         self.entered = EnteredCaptures()
@@ -91,11 +99,22 @@ class StoredCaptures:
     def __repr__(self) -> str:
         return f"<StoredCaptures {self.entered}>"
 
+    def owns(self, row: JournalRow) -> bool:
+        """Whether the shard owns the host. Before an import the crawl had other shards."""
+        return self._stages.intake.partition_of_host(host_of(row.url)) == self._partition.number
+
     def is_known(self, row: JournalRow) -> bool:
         """Whether the state has the capture of a page, or a later one of its URL."""
         record = self._partition.find_record(hash8(host_of(row.url)), hash8(row.url))
         history = record.history if record is not None else None
         return history is not None and history.fetches >= row.fetch_number
+
+    def forget_urls(self, urls: Iterable[tuple[bytes, bytes]]) -> None:
+        """Queue URLs (``host8`` and ``url8``) again whose captures are lost."""
+        for host8, url8 in urls:
+            host = self._partition.visits.find_host(host8)
+            if host is not None:
+                queue_as_new(self._partition, host, url8)
 
     async def enter_rows(self, rows: Sequence[JournalRow]) -> None:
         """Enter captures that are not in the state, at most one of each page.
@@ -121,7 +140,7 @@ class StoredCaptures:
         lease = Lease(host, QueueEntry(0, 0, hash8(row.url), 0), record)
         counters, refused = partition.counters.rule_refusals, host.record.refused
         partition.counters.rule_refusals = dict(counters)
-        outcome, target = self._judged(row, lease, record.history or _NOTHING)
+        outcome, target = self._judged(row, lease, record.history or NO_HISTORY)
         self._file_content(row)
         await self._hand_in(row, lease, outcome, target)
         partition.counters.rule_refusals, host.record.refused = counters, refused
@@ -131,7 +150,7 @@ class StoredCaptures:
     def _leases(self, rows: Sequence[JournalRow]) -> dict[bytes, Lease]:
         """A lease for each page, by ``url8``; a URL that is not known becomes known."""
         partition, leases = self._partition, dict[bytes, Lease]()
-        found = [_found(row) for row in rows]
+        found = [found_in(row) for row in rows]
         unknown = [each for each in found if self._record(each) is None]
         for each in unknown:
             if each.kind is LinkKind.SEED:
@@ -155,7 +174,7 @@ class StoredCaptures:
 
     async def _enter_page(self, row: JournalRow, lease: Lease) -> None:
         partition, host, intake = self._partition, lease.host, self._stages.intake
-        old = lease.record.history or _NOTHING
+        old = lease.record.history or NO_HISTORY
         outcome, target = self._judged(row, lease, old)
         is_page = row.status == 200 and row.media_type_detected in _HTML
         partition.note_capture(
@@ -165,10 +184,10 @@ class StoredCaptures:
             is_page=is_page,
             is_capture=True,
         )
-        intake.note_usage(partition, host.name, _answer(row), is_capture=True)
+        intake.note_usage(partition, host.name, answer_in(row), is_capture=True)
         done = self._completed(row, lease, outcome, target)
         if done.state is UrlState.FAILED:
-            tries, wall = lease.record.tries + 1, _end(row)
+            tries, wall = lease.record.tries + 1, ended_at(row)
             letter = DeadLetter(lease.url, done.reason, done.detail, tries, wall)
             partition.dead_letters.add(done.host8 + done.url8, letter)
         partition.complete_lease(lease, done)
@@ -182,7 +201,7 @@ class StoredCaptures:
         last one that its URL got, so it did not ask for a retry.
         """
         outcome = judge_answer(
-            _answer(row),
+            answer_in(row),
             tries=self._config.retry.tries,
             conditional=bool(old.etag or old.last_modified),
             section=self._config.retry,
@@ -202,18 +221,18 @@ class StoredCaptures:
         """The end of the lease as ``CaptureBuilder`` made it."""
         history = history_of(row, lease.record.history, outcome, target)
         is_failed, section = outcome.meaning is Meaning.FAILED, self._config.refetch
-        old = lease.record.history or _NOTHING
+        old = lease.record.history or NO_HISTORY
         interval = (
             0.0
             if is_failed
             else next_interval(
                 section,
                 old.interval_s,
-                changed=_has_changed(row, old, outcome),
+                changed=has_changed(row, old, outcome),
                 is_first=old.fetches == 0,
             )
         )
-        state, reason = _state(row, outcome)
+        state, reason = state_of_row(row, outcome)
         return Completed(
             lease.host.host8,
             lease.entry.url8,
@@ -221,7 +240,7 @@ class StoredCaptures:
             state,
             reason,
             row.detail or (f"status {row.status}" if is_failed else ""),
-            int(_end(row) + interval) if interval else 0,
+            int(ended_at(row) + interval) if interval else 0,
             msgspec.structs.replace(history, interval_s=int(interval)),
         )
 
@@ -229,7 +248,7 @@ class StoredCaptures:
         """File the digest and the fingerprint at their owners. Repeating it changes nothing."""
         if row.original is None and row.status == 200:
             self._stages.duplicates.remember_capture(
-                _digest(row),
+                digest_in(row),
                 row.simhash,
                 Original(row.url, row.date_us, row.record_id),
                 is_near=row.near_duplicate_of is not None,
@@ -252,9 +271,9 @@ class StoredCaptures:
         has_links = len(kinds) == row.outlinks and _WITH_HINTS.isdisjoint(kinds)
         is_sitemap = self._stages.intake.is_sitemap(lease)
         if (has_links and not is_sitemap) or row.parse_reason in _NOT_PARSED or not row.body_bytes:
-            return _parsed_of(row)
+            return parsed_in(row)
         body = UnparsedBody(layout.warc_name(row.segment), row.offset, Reason.INTERNAL)
-        parsed = await self._stages.reparsing.parse_stored(lease, body)
+        parsed = await self._stored.parse_stored(lease, body)
         if parsed is None or parsed.reason in _NOT_PARSED:
             # the next owner of the shard tries it again
             self._partition.unparsed.put(lease.host.host8 + lease.entry.url8, body)
@@ -267,13 +286,12 @@ class StoredCaptures:
 
     async def _enter_robots(self, row: JournalRow) -> None:
         """Keep what a file of the shard's own host says, unless a later one is known."""
-        host, secure = self._host_of(row), row.url.startswith("https:")
-        if host is None:
-            return
+        host = self._partition.meet_host(hash8(host_of(row.url)), row.url)
+        secure = row.url.startswith("https:")
         self._let_rest(host, row)
         if row.status in REDIRECTS or row.url != robots_url(host.name, secure):
             return
-        robots, partition, time = self._stages.robots, self._partition, _end(row)
+        robots, partition, time = self._stages.robots, self._partition, ended_at(row)
         known = await robots.load_origin(partition, host, secure)
         if known is not None and known.record.fetched >= row.date_us / 1e6:
             return
@@ -290,17 +308,9 @@ class StoredCaptures:
             pass
         self.entered.robots += 1
 
-    def _host_of(self, row: JournalRow) -> VisitState | None:
-        name = host_of(row.url)
-        if self._stages.intake.partition_of_host(name) != self._partition.number:
-            return None
-        return self._partition.meet_host(hash8(name), row.url)
-
     async def _robots_answer(self, row: JournalRow) -> Fetched | None:
-        place = layout.warc_name(row.segment), row.offset
-        try:
-            record = await self._offload.run(lambda: self._segments.read_record(*place))
-        except (RecordError, OSError):
+        record = await self._stored.read_record(layout.warc_name(row.segment), row.offset)
+        if record is None:
             return None
         return Fetched(
             row.url,
@@ -315,117 +325,19 @@ class StoredCaptures:
 
     def _let_rest(self, host: VisitState, row: JournalRow) -> None:
         """Let the host wait from this request on as long as it can have asked for at most."""
-        self.newest = max(self.newest, _end(row))
-        record, until = host.record, _end(row) + self._wait_s
+        self.newest = max(self.newest, ended_at(row))
+        self._hold(host, ended_at(row) + self._wait_s)
+
+    def hold_hosts(self, waits: Mapping[str, float]) -> None:
+        """Let hosts that are known wait until these times (seconds since 1970)."""
+        for name, until in waits.items():
+            host = self._partition.visits.find_host(hash8(name))
+            if host is not None:
+                self._hold(host, until)
+
+    def _hold(self, host: VisitState, until: float) -> None:
+        record = host.record
         record.next_at = max(record.next_at, until)
         if record.rest_at >= 0:
             record.rest_at = max(record.rest_at, until)
         self._partition.visits.mark_changed(host)
-
-
-def history_of(
-    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str
-) -> History:
-    """What the record of a URL remembers of a capture, apart from the interval of refetches."""
-    old, original = before or _NOTHING, row.original
-    is_old, changed = outcome.meaning is Meaning.NOT_MODIFIED, _has_changed(row, old, outcome)
-    alike = original or row.near_duplicate_of
-    other = alike.url if alike is not None and alike.url != row.url else ""
-    return History(
-        fetches=row.fetch_number,
-        fetched_at=int(_end(row)),
-        status=old.status if is_old else row.status,
-        digest=_digest(row),
-        simhash=old.simhash if is_old else row.simhash,
-        etag=row.etag or (old.etag if is_old else ""),
-        last_modified=row.last_modified or (old.last_modified if is_old else ""),
-        changes=old.changes + (changed and old.fetches > 0),
-        date_us=original.date_us if original else row.date_us,
-        record_id=original.record_id if original else row.record_id,
-        segment=layout.warc_name(row.segment),
-        offset=row.offset,
-        redirect_to=target,
-        duplicate_of=old.duplicate_of if is_old else other,
-        is_same=original is not None and original.url != row.url,
-        forwards=0 if changed else old.forwards,
-    )
-
-
-def urls_of_rows(rows: Iterable[JournalRow]) -> set[str]:
-    """The URLs of the pages among rows."""
-    return {row.url for row in rows if row.kind is not FetchKind.ROBOTS}
-
-
-def _state(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reason]:
-    if outcome.meaning is Meaning.FAILED:
-        return UrlState.FAILED, outcome.reason
-    if outcome.meaning is Meaning.REDIRECTED:
-        return UrlState.REDIRECTED, Reason.REDIRECTED
-    if outcome.reason is Reason.NONE and row.parse_reason is not Reason.NONE:
-        return UrlState.FETCHED, row.parse_reason
-    if outcome.reason is Reason.NONE and row.original is not None and row.original.url != row.url:
-        return UrlState.FETCHED, Reason.DUPLICATE
-    if outcome.reason is Reason.NONE and row.near_duplicate_of is not None:
-        return UrlState.FETCHED, Reason.NEAR_DUPLICATE
-    return UrlState.FETCHED, outcome.reason
-
-
-def _has_changed(row: JournalRow, old: History, outcome: FetchOutcome) -> bool:
-    return outcome.meaning is not Meaning.NOT_MODIFIED and _digest(row) != old.digest
-
-
-def _found(row: JournalRow) -> Discovered:
-    """How the URL of a capture was found. The importance of the link is in no row."""
-    is_redirect = row.link_kind is LinkKind.REDIRECT
-    return Discovered(
-        row.url,
-        hash8(host_of(row.url)),
-        hash8(row.url),
-        row.link_kind,
-        row.depth,
-        row.via,
-        len(row.chain) if is_redirect else 0,
-        chain=row.chain[:-1] if is_redirect else (),
-    )
-
-
-def _answer(row: JournalRow) -> Fetched:
-    """The answer as far as its meaning depends on it."""
-    head = f"HTTP/1.1 {row.status}\r\n"
-    head += f"location: {row.location}\r\n" if row.location else ""
-    return Fetched(
-        row.url,
-        row.reason,
-        row.detail,
-        row.status,
-        header_block=f"{head}\r\n".encode("latin-1", "replace"),
-        body_bytes=row.body_bytes,
-        truncated=row.truncated,
-        started=row.date_us / 1e6,
-        duration_s=row.duration_s,
-    )
-
-
-def _parsed_of(row: JournalRow) -> Parsed:
-    links, nofollow = row.links, set(row.links.nofollow)
-    return Parsed(
-        media_type=row.media_type_detected,
-        simhash=row.simhash,
-        directives=Directives(row.noindex, row.nofollow, row.noarchive),
-        links=[
-            Link(url, hash8(host_of(url)), hash8(url), LinkKind(kind), anchor, at in nofollow)
-            for at, (url, kind, anchor) in enumerate(
-                zip(links.urls, links.kinds, links.anchors, strict=True)
-            )
-        ],
-        refused_links=row.refused_links,
-    )
-
-
-def _digest(row: JournalRow) -> bytes:
-    return b32decode(row.digest.removeprefix("sha1:")) if row.digest else b""
-
-
-def _end(row: JournalRow) -> float:
-    """Wall time at which the request ended."""
-    return row.date_us / 1e6 + row.duration_s

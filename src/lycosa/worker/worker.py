@@ -55,6 +55,7 @@ class Worker:
             config.store, frontier.partitions, pipeline, books, clock, offload, reach
         )
         self.committer.on_done = self._news.set
+        pipeline.outside.begin = self._begin
         self._running: set[asyncio.Task[None]] = set()
         self._reparse: asyncio.Task[None] | None = None
         self._solo = asyncio.Lock()
@@ -74,6 +75,7 @@ class Worker:
         self._careful_until = 0.0
         # The disk has less than ``store.min_free_bytes``: no visit is started until it has more.
         self.lacks_room = False
+        self.free_bytes = 0  # of the disk, at the last look
         self.has_lease = True  # on its shard; without it no visit is started
         self.recalled = 0  # waits that ended because their stored time was impossible
         # by the settings, and by the available memory
@@ -117,6 +119,11 @@ class Worker:
     def fetch_at_most(self, visits: int) -> None:
         """Bound the number of requests in flight by memory; 0 is a pause."""
         self._slots_by_memory = visits
+        self._news.set()
+
+    def fetch_pages(self, is_wanted: bool) -> None:
+        """Request pages, or leave them to outside fetchers."""
+        self._pipeline.fetches_pages = is_wanted
         self._news.set()
 
     def use_slots(self, slots: int) -> None:
@@ -190,6 +197,7 @@ class Worker:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+            await self._pipeline.outside.close()
             await self.committer.close()
 
     def _step(self) -> End | None:
@@ -202,7 +210,8 @@ class Worker:
         self.has_lease = self._books.lease.holds(now)
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
-            self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
+            self.free_bytes = self._books.free_bytes()
+            self.lacks_room = self.free_bytes < self._config.store.min_free_bytes
         self.recalled += self.frontier.recall_strays(time)
         if self.frontier.next_due() <= time:
             self.frontier.wake_due(time)

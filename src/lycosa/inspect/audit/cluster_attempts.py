@@ -6,6 +6,9 @@ clock decides. Between two machines wall clocks do: a node is refused when its c
 than some seconds from the coordinator's, so two of them may differ by twice as much. Each node has
 a table of addresses of its own, so addresses are judged for each of them. Requests that got their
 slots from Redis are judged over all nodes as well, by the clock of Redis, which each of them names.
+
+Before an import, requests of a host came from another shard, or from a worker of one machine. These
+owners are judged first, so the pause across the import is judged too.
 """
 
 from __future__ import annotations
@@ -13,18 +16,38 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from lycosa.attempts import Attempt
-from lycosa.attempts.coverage import UnprovenTime, read_logged_file, unproven_times
+from lycosa.attempts.coverage import (
+    LoggedFile,
+    UnprovenTime,
+    read_logged_file,
+    unproven_times,
+)
 from lycosa.attempts.read import read_attempt_files
 from lycosa.attempts.shipping import parse_shipped_key
 from lycosa.cluster.rules import ClusterRules
 from lycosa.config.sections import PolitenessSection
+from lycosa.folder.manifest import EarlierOwners
 from lycosa.inspect.audit.politeness import PolitenessChecks
 from lycosa.inspect.audit.report import OnAuditProgress
 from lycosa.politeness.address_pool import divided
 
 NODE_CLOCKS_S = 2 * ClusterRules().clock_off_s
 """By how much the clocks of two nodes may differ."""
+
+
+class EarlierFiles(msgspec.Struct, frozen=True):
+    """The attempt logs of the owners before an import, and the last files of dead ones, by owner.
+
+    ``first_term`` is the term of the first of these owners.
+    """
+
+    owners: EarlierOwners
+    files: Mapping[int, Sequence[Path]]
+    lasts: Mapping[int, Container[tuple[int, int]]]
+    first_term: int
 
 
 class ClusterPoliteness:
@@ -41,29 +64,47 @@ class ClusterPoliteness:
         want_hosts: bool,
         progress: OnAuditProgress,
     ) -> None:
+        self._whole = section
         self.checks = PolitenessChecks(divided(section, nodes), want_hosts, progress)
         self.checks.shared = section
         self.checks.clock_tolerance_s = NODE_CLOCKS_S
         self.unproven: list[UnprovenTime] = []
+
+    def run_earlier(self, earlier: EarlierFiles) -> None:
+        """Check the owners before an import; the oldest first, and all before ``run``."""
+        if earlier.owners.is_machine:
+            attempts = read_attempt_files(earlier.files, self.checks.note_damage)
+            self.checks.check_attempts(attempts, self._whole)
+            return
+        self.checks.check_attempts(self._attempts(earlier.files))
+        for shard, paths in sorted(earlier.files.items()):
+            logged = self._logged(paths, earlier.lasts[shard])
+            self.unproven += unproven_times(shard, logged, 0, earlier.first_term)
 
     def run(
         self,
         files: Mapping[int, Sequence[Path]],
         terms: Mapping[int, int],
         lasts: Mapping[int, Container[tuple[int, int]]],
+        first_term: int = 1,
     ) -> None:
-        """Check all shards of ``terms``; ``lasts`` as in ``read_logged_file``, by shard."""
+        """Check all shards of ``terms``; ``lasts`` as in ``read_logged_file``, by shard.
+
+        ``first_term`` is the term of their first owners.
+        """
         self.checks.check_attempts(self._attempts(files))
         for shard, term in sorted(terms.items()):
-            logged = [
-                each
-                for path in files.get(shard, ())
-                if (each := read_logged_file(path, _number(path), lasts[shard])) is not None
-            ]
-            self.unproven += unproven_times(shard, logged, term)
+            logged = self._logged(files.get(shard, ()), lasts[shard])
+            self.unproven += unproven_times(shard, logged, term, first_term)
+        self.checks.finish_checks()
         self.checks.hosts.add_note(
             f"between requests of two machines the clocks may differ by {NODE_CLOCKS_S:g} s"
         )
+
+    @staticmethod
+    def _logged(paths: Sequence[Path], lasts: Container[tuple[int, int]]) -> list[LoggedFile]:
+        found = (read_logged_file(path, _number(path), lasts) for path in paths)
+        return [each for each in found if each is not None]
 
     def _attempts(self, files: Mapping[int, Sequence[Path]]) -> Iterator[Attempt]:
         for shard, paths in sorted(files.items()):

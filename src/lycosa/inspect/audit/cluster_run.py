@@ -27,7 +27,11 @@ from pathlib import Path
 from lycosa.attempts.shipping import last_files
 from lycosa.inspect.audit.capture_checks import CaptureChecks
 from lycosa.inspect.audit.captures import find_repeated
-from lycosa.inspect.audit.cluster_attempts import NODE_CLOCKS_S, ClusterPoliteness
+from lycosa.inspect.audit.cluster_attempts import (
+    NODE_CLOCKS_S,
+    ClusterPoliteness,
+    EarlierFiles,
+)
 from lycosa.inspect.audit.pages_feed import check_feed
 from lycosa.inspect.audit.parcels import ParcelChecks
 from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
@@ -254,15 +258,34 @@ class _ClusterAudit:
             self._options.hosts,
             self._progress,
         )
+        for earlier in self._earlier():
+            politeness.run_earlier(earlier)
         politeness.run(
             files,
             {number: each.owner_term for number, each in self._positions.items()},
             {number: last_files(self._opened.objects, number) for number in self._positions},
+            self._opened.stored.manifest.first_term,
         )
         checks = politeness.checks
         self.report.checks += checks.all_checks()
         self.report.hosts = sorted(checks.paces.values(), key=lambda pace: pace.margin_s)
         self.report.unproven = politeness.unproven
+
+    def _earlier(self) -> Iterator[EarlierFiles]:
+        """The attempt logs of the owners before each import, the oldest first."""
+        first_term = 1
+        for owners in self._opened.stored.manifest.earlier:
+            store = self._opened.objects_of(owners)
+            yield EarlierFiles(
+                owners,
+                {
+                    number: self._opened.earlier_files(owners, number)
+                    for number in range(owners.owners)
+                },
+                {each: last_files(store, each) for each in range(owners.owners)},
+                first_term,
+            )
+            first_term = owners.term + 2
 
     def feed(self) -> None:
         """Compare the topic of captures with the segments."""

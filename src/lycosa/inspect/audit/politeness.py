@@ -57,6 +57,7 @@ class PolitenessChecks:
         self._read = self._pooled = 0
         self._second_addresses = 0
         self._damaged: dict[str, int] = {}
+        self._last: dict[str, Attempt] = {}
         self.clock_tolerance_s = 0.0
         """By how much the clocks of two machines may differ."""
 
@@ -69,16 +70,24 @@ class PolitenessChecks:
         if self._until is not None:
             attempts = (attempt for attempt in attempts if attempt.started_wall < self._until)
         self.check_attempts(attempts)
+        self.finish_checks()
 
-    def check_attempts(self, attempts: Iterable[Attempt]) -> None:
-        """Check all attempts, those of each host in the order of their ends."""
+    def check_attempts(
+        self, attempts: Iterable[Attempt], section: PolitenessSection | None = None
+    ) -> None:
+        """Check all attempts, those of each host in the order of their ends.
+
+        A further call continues with later attempts. ``section`` applies to addresses, if other
+        settings did than those of the constructor.
+        """
+        own = section or self._section
         for use in address_use(self._each(attempts)):
             place = f" from {use.place}" if use.place else ""
             if use.server:
                 place = f" from all machines, by Redis {use.server}"
                 self._pooled += use.requests
             told = f"{use.address}, {use.requests} requests{place}"
-            section = self.shared if use.is_shared else self._section
+            section = self.shared if use.is_shared else own
             delay, slots = section.address_delay_s, section.address_slots
             self.addresses.expect(
                 use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
@@ -88,9 +97,9 @@ class PolitenessChecks:
                 use.most_at_once <= slots,
                 f"{told}: {use.most_at_once} at once; the setting is {slots}",
             )
-        self._tell()
 
-    def _tell(self) -> None:
+    def finish_checks(self) -> None:
+        """Add notes about what could not be judged, after the last call of ``check_attempts``."""
         if self._pooled:
             self.addresses.add_note(
                 f"{self._pooled} requests got their slots from Redis, and are compared over all"
@@ -122,7 +131,7 @@ class PolitenessChecks:
                 passed.append(attempt)
                 yield attempt
 
-        for gap in gaps(tapped()):
+        for gap in gaps(tapped(), self._last):
             self._judge(gap)
             yield from passed
             passed.clear()

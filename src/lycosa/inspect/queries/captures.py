@@ -79,8 +79,8 @@ def captures_of(reader: CrawlReader, entry: UrlEntry, budget: TimeBudget) -> lis
 
 def capture_at(captures: list[ListedCapture], at: float) -> ListedCapture | None:
     """The last capture up to a wall time, or the newest when the time is 0."""
-    latest = timestamp(int(at * 1_000_000)) if at else str(_LATEST)
-    return next((each for each in captures if each.time <= latest), None)
+    latest = timestamp(int(at * 1_000_000)) if at else ""
+    return next((each for each in captures if not latest or each.time <= latest), None)
 
 
 class StoredContent(msgspec.Struct, frozen=True):

@@ -1,0 +1,144 @@
+"""The application: endpoints, errors as problem details, OpenAPI, all behind the gate."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from lycosa.api.answers import CoordinatorSilent, OwnerSilent, ServiceBusy, ServiceRefusal
+from lycosa.api.frontier_routes import frontier_router
+from lycosa.api.gate import API, Gate, GateRules
+from lycosa.api.host_routes import host_router
+from lycosa.api.login import login_routes
+from lycosa.api.models import ProblemAnswer
+from lycosa.api.probes import probe_router
+from lycosa.api.problems import PROBLEM_TYPE, TITLES, Problem
+from lycosa.api.quotas import Places
+from lycosa.api.service import CrawlService
+from lycosa.api.steering_routes import steering_router
+from lycosa.api.stored_routes import stored_router
+from lycosa.api.tokens import Tokens
+from lycosa.urls.identity import InvalidUrl
+
+_DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
+_ABOUT = """The state of a crawl and its control. See docs/api.md of Lycosa.
+
+Lists have cursors. While the owner of a host or URL is away, an answer is 503 with Retry-After.
+Every error is a problem of RFC 9457."""
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": TITLES[status][1],
+        "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
+    }
+    for status in _DOCUMENTED
+}
+
+
+def make_app(
+    service: CrawlService,
+    rules: GateRules,
+    tokens: Tokens,
+    is_secure: bool = False,
+    extend: Callable[[FastAPI], None] = lambda app: None,
+) -> Gate:
+    """The application for one crawl. ``extend`` adds routes that are no part of the API."""
+    app = FastAPI(
+        title="Lycosa",
+        version=version("lycosa"),
+        description=_ABOUT,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,  # its pages would load scripts from elsewhere
+        redoc_url=None,
+        responses=_RESPONSES,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.state.polls = Places(rules.limits.polls, "requests that wait")
+    app.state.listeners = Places(rules.limits.listeners, "listeners of events")
+    for router in (frontier_router, host_router, stored_router, steering_router):
+        app.include_router(router, prefix=API)
+    app.include_router(probe_router)
+    app.include_router(login_routes(tokens, is_secure))
+    _add_errors(app)
+    _add_schema(app, needs_token=not tokens.are_none)
+    extend(app)
+    return Gate(app, rules, tokens)
+
+
+def _add_schema(app: FastAPI, needs_token: bool) -> None:
+    """Describe errors and tokens in the OpenAPI."""
+    plain = app.openapi
+
+    def described() -> dict[str, Any]:
+        schema = plain()
+        components = schema.setdefault("components", {})
+        schemas = components.setdefault("schemas", {})
+        schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema()
+        schemas.pop("HTTPValidationError", None)
+        schemas.pop("ValidationError", None)
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        if needs_token:
+            schema["security"] = [{"token": []}]
+        return schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Answer every error with a problem."""
+
+    def answer(request: Request, problem: Problem) -> Response:
+        return Response(problem.body(request.url.path), problem.status, problem.header_lines())
+
+    async def problem(request: Request, error: Exception) -> Response:
+        return answer(request, problem_of(error))
+
+    for kind in (
+        Problem,
+        HTTPException,
+        RequestValidationError,
+        OwnerSilent,
+        CoordinatorSilent,
+        ServiceBusy,
+        ServiceRefusal,
+        InvalidUrl,
+    ):
+        app.add_exception_handler(kind, problem)
+
+    async def fault(request: Request, error: Exception) -> Response:
+        print(f"lycosa api: {request.method} {request.url.path} failed", file=sys.stderr)
+        traceback.print_exception(error)
+        return answer(request, Problem(500, "the server made an error; its log has it"))
+
+    app.add_exception_handler(Exception, fault)
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that a client is told."""
+    match error:
+        case Problem():
+            return error
+        case RequestValidationError():
+            errors = [
+                {"where": ".".join(map(str, each["loc"])), "why": each["msg"]}
+                for each in error.errors()[:20]
+            ]
+            first = errors[0] if errors else {"where": "", "why": "a value is not allowed"}
+            return Problem(422, f"{first['where']}: {first['why']}", errors=errors)
+        case OwnerSilent() | CoordinatorSilent() | ServiceBusy():
+            return Problem(503, str(error), error.retry_s)
+        case ServiceRefusal():
+            return Problem(409, str(error))
+        case InvalidUrl():
+            return Problem(422, str(error))
+        case HTTPException():
+            return Problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+    return Problem(500, "the server made an error")

@@ -1,0 +1,96 @@
+"""Endpoints of hosts, their URLs, and decisions about them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+
+from lycosa.api.models import (
+    ChangeAnswer,
+    JsonRow,
+    RowsPage,
+    WhyRequest,
+)
+from lycosa.api.paging import Cursor, HostName, Most, listed_page
+from lycosa.api.problems import Problem
+from lycosa.api.requests import caller_name, service_of
+from lycosa.calls import (
+    HostAction,
+    HostDecision,
+    HostsQuery,
+    HostUrlsQuery,
+)
+
+host_router = APIRouter(prefix="/hosts", tags=["hosts"])
+
+
+@host_router.get("")
+async def hosts(
+    request: Request,
+    query: Annotated[str, Query(max_length=300, description="A part of the name")] = "",
+    sort: Literal["name", "queue", "wait", "errors"] = "name",
+    state: Annotated[str, Query(max_length=30)] = "",
+    cursor: Cursor = "",
+    most: Most = 50,
+) -> RowsPage:
+    """Hosts by name or by an order."""
+    asked = HostsQuery(query, sort, state, cursor, most)
+    return listed_page(await service_of(request).hosts(asked))
+
+
+@host_router.get("/{host}")
+async def host(request: Request, host: HostName) -> JsonRow:
+    """One host: state, delay with its sources, robots.txt, queue, errors, last fetches."""
+    found = await service_of(request).host(host)
+    if found is None:
+        raise Problem(404, f"the crawl does not know the host {host}")
+    return found
+
+
+@host_router.get("/{host}/urls")
+async def host_urls(
+    request: Request,
+    host: HostName,
+    state: Annotated[str, Query(max_length=30)] = "",
+    cursor: Cursor = "",
+    most: Most = 50,
+) -> RowsPage:
+    """The URLs of a host."""
+    asked = HostUrlsQuery(host, state, cursor, most)
+    return listed_page(await service_of(request).host_urls(asked))
+
+
+@host_router.post("/{host}/pause")
+async def pause_host(
+    request: Request, host: HostName, body: WhyRequest | None = None
+) -> ChangeAnswer:
+    """Request nothing from a host until it is resumed."""
+    return await _decided(request, host, HostAction.PAUSE, body)
+
+
+@host_router.post("/{host}/resume")
+async def resume_host(
+    request: Request, host: HostName, body: WhyRequest | None = None
+) -> ChangeAnswer:
+    """End the pause or the retirement of a host."""
+    return await _decided(request, host, HostAction.RESUME, body)
+
+
+@host_router.post("/{host}/retire")
+async def retire_host(
+    request: Request, host: HostName, body: WhyRequest | None = None
+) -> ChangeAnswer:
+    """Never request anything from a host again; its waiting URLs are refused."""
+    return await _decided(request, host, HostAction.RETIRE, body)
+
+
+async def _decided(
+    request: Request, host: str, action: HostAction, body: WhyRequest | None
+) -> ChangeAnswer:
+    """Make the decision; returns after the commit of the host's owner."""
+    call, why = f"api {uuid.uuid4().hex}", body.why if body else ""
+    decision = HostDecision(call, caller_name(request), host, action, why)
+    answer = await service_of(request).decide_host(decision)
+    return ChangeAnswer(changed=answer.changed)

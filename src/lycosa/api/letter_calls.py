@@ -1,0 +1,132 @@
+"""An operator's decision about dead letters of a crawl that runs: calls to the owners.
+
+Each owner commits its part. A call that was not answered is made again under the same id, so it
+takes effect once; meanwhile the owner may be on another machine. The owners of a cluster's crawl
+that is finished have ended, so it continues for the decision, and then as long as there is work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+
+from lycosa.api.answers import OwnerSilent
+from lycosa.api.owner_calls import WRITE_S, OwnerCalls
+from lycosa.api.places import ReachedCrawl
+from lycosa.calls import DeadLetterAction, DeadLetterDecision, DecisionAnswer
+from lycosa.cluster.messages import CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
+from lycosa.model.dead_letter import LetterAction, ListedLetter
+from lycosa.model.end import End
+from lycosa.processes.api_job import ApiLimits
+from lycosa.serve.caller import CoordinatorFinder
+from lycosa.urls.identity import hash8
+
+_URLS = 1000  # of a call
+_AGAIN_S = 1.0
+
+
+class LettersUndecided(Exception):
+    """Owners did not answer in time; the same decision may be made again.
+
+    ``changed`` URLs were changed before.
+    """
+
+    def __init__(self, why: str, changed: int) -> None:
+        super().__init__(
+            f"{why}; {changed} URLs were changed before, and the same command changes the others"
+        )
+        self.changed = changed
+
+
+class LetterCalls:
+    """Makes the calls of one decision. ``tell`` gets lines about owners that do not answer."""
+
+    def __init__(
+        self, place: ReachedCrawl, tell: Callable[[str], None], patience_s: float = 60.0
+    ) -> None:
+        self._place, self._tell, self._patience_s = place, tell, patience_s
+        self._calls = OwnerCalls(place, ApiLimits())
+        self._finder = CoordinatorFinder(place.coordinator, place.credentials, tell)
+
+    def __repr__(self) -> str:
+        return f"<LetterCalls {self._place!r}>"
+
+    async def decide(self, letters: Sequence[ListedLetter], action: LetterAction, by: str) -> int:
+        """Carry out a decision; returns how many URLs were still dead letters.
+
+        Raises ``LettersUndecided``, ``NoCoordinator``, ``RequestRefused`` or ``ServiceRefusal``.
+        """
+        changed, decision_id, is_resumed = 0, uuid.uuid4().hex, False
+        try:
+            status = await self._follow()
+            if status.end and status.end != End.FINISHED.value:
+                raise LettersUndecided(f"the crawl has ended ({status.end}); resume it first", 0)
+            if status.end:
+                is_resumed = True
+                await self._request(MoreAsks())
+                await self._await_owners()
+            for number, (partition, part, host) in enumerate(_parts(letters)):
+                decision = DeadLetterDecision(
+                    f"{decision_id}-{number}",
+                    by,
+                    DeadLetterAction(action.value),
+                    [hash8(each.url).hex() for each in part],
+                    host=host,
+                )
+                changed += await self._decided(partition, decision, changed)
+        finally:
+            if is_resumed:
+                await self._request(NoMoreAsks())
+            await self._place.close()
+        return changed
+
+    async def _decided(self, partition: int, decision: DeadLetterDecision, before: int) -> int:
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                reply = await self._calls.call(partition, decision, WRITE_S)
+            except OwnerSilent as error:
+                if time.monotonic() >= deadline:
+                    raise LettersUndecided(str(error), before) from error
+                self._tell(f"{error}; trying again")
+                await asyncio.sleep(_AGAIN_S)
+                await self._follow()
+            else:
+                assert isinstance(reply, DecisionAnswer)
+                return reply.changed
+
+    async def _await_owners(self) -> None:
+        """Wait until all shards of a crawl that continues run, for as long as that is useful."""
+        deadline = time.monotonic() + self._patience_s
+        while any(each.state != "running" for each in (await self._follow()).shards):
+            if time.monotonic() >= deadline:
+                return  # the calls tell which owner is missing
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _follow(self) -> ClusterStatus:
+        """Learn from the coordinator who owns which partition now."""
+        async with await self._finder.connect(self._patience_s) as connection:
+            status = await connection.status()
+        self._place.follow(status)
+        return status
+
+    async def _request(self, message: CallerMessage) -> None:
+        async with await self._finder.connect(self._patience_s) as connection:
+            await connection.request(message)
+
+
+def _parts(
+    letters: Sequence[ListedLetter],
+) -> Iterator[tuple[int, list[ListedLetter], str]]:
+    """The letters of each call, with their partition.
+
+    Those of earlier versions have no number; the owner finds them if it is told the host.
+    """
+    groups: dict[tuple[int, str], list[ListedLetter]] = {}
+    for each in letters:
+        groups.setdefault((each.partition, "" if each.number else each.host), []).append(each)
+    for (partition, host), group in groups.items():
+        for start in range(0, len(group), _URLS):
+            yield partition, group[start : start + _URLS], host

@@ -1,0 +1,136 @@
+"""Endpoints of the crawl as a whole: counters, dead letters, settings, pause and stop, events."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from lycosa.api.events import EventStream
+from lycosa.api.models import (
+    ChangeAnswer,
+    JsonRow,
+    LettersRequest,
+    RowsPage,
+    SettingsAnswer,
+    SettingsRequest,
+    StateAnswer,
+    StopRequest,
+    WhyRequest,
+)
+from lycosa.api.overview import crawl_state
+from lycosa.api.paging import Cursor, Most, listed_page
+from lycosa.api.requests import caller_name, listeners_of, service_of
+from lycosa.calls import (
+    ActionsQuery,
+    DeadLetterAction,
+    DeadLetterDecision,
+    DeadLettersQuery,
+)
+
+_EVENT = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+}
+steering_router = APIRouter(tags=["crawl"])
+
+
+@steering_router.get("/stats")
+async def show_stats(request: Request) -> JsonRow:
+    """Counters of the whole crawl, rates, hosts, storage and workers."""
+    return await service_of(request).counts()
+
+
+@steering_router.get("/dlq")
+async def show_letters(
+    request: Request,
+    reason: Annotated[str, Query(max_length=100)] = "",
+    host: Annotated[str, Query(max_length=300)] = "",
+    cursor: Cursor = "",
+    most: Most = 50,
+) -> RowsPage:
+    """Dead letters: URLs that failed for good."""
+    asked = DeadLettersQuery(reason, host, cursor, most)
+    return listed_page(await service_of(request).dead_letters(asked))
+
+
+@steering_router.post("/dlq")
+async def change_letters(request: Request, body: LettersRequest) -> ChangeAnswer:
+    """Retry or drop dead letters. Without hashes, reason and host it is about all of them."""
+    decision = DeadLetterDecision(
+        call=f"api {uuid.uuid4().hex}",
+        by=caller_name(request),
+        action=DeadLetterAction(body.action),
+        hashes=list(body.hashes),
+        reason=body.reason,
+        host=body.host,
+        why=body.why,
+    )
+    answer = await service_of(request).decide_dead_letters(decision)
+    return ChangeAnswer(changed=answer.changed)
+
+
+@steering_router.get("/actions")
+async def actions(request: Request, cursor: Cursor = "", most: Most = 50) -> RowsPage:
+    """The log of operators' decisions, newest first."""
+    return listed_page(await service_of(request).actions(ActionsQuery(cursor, most)))
+
+
+@steering_router.post("/crawl/pause")
+async def pause_crawl(request: Request, body: WhyRequest | None = None) -> StateAnswer:
+    """Start no request until the crawl is resumed."""
+    return await _paused(request, True)
+
+
+@steering_router.post("/crawl/resume")
+async def resume_crawl(request: Request, body: WhyRequest | None = None) -> StateAnswer:
+    """End a pause; a crawl that was stopped runs again."""
+    return await _paused(request, False)
+
+
+@steering_router.post("/crawl/stop")
+async def stop_crawl(request: Request, body: StopRequest | None = None) -> StateAnswer:
+    """End the crawl. It can be resumed."""
+    service = service_of(request)
+    await service.stop(caller_name(request), body is not None and body.at_once)
+    return StateAnswer(state="stopping")
+
+
+@steering_router.get("/settings")
+async def show_settings(request: Request) -> SettingsAnswer:
+    """The settings that can change while the crawl runs."""
+    return SettingsAnswer(values=await service_of(request).settings())
+
+
+@steering_router.patch("/settings")
+async def change_settings(request: Request, body: SettingsRequest) -> StateAnswer:
+    """Change such settings. Either all are changed or none."""
+    service = service_of(request)
+    await service.change_settings(body.values, caller_name(request))
+    return StateAnswer(state=crawl_state(await service.status()))
+
+
+@steering_router.get(
+    "/events",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Server-sent events: `stats` about once a second, `state` changes",
+            "content": {"text/event-stream": {"schema": _EVENT}},
+        }
+    },
+)
+async def events(
+    request: Request,
+    most: Annotated[int, Query(ge=0, le=1_000_000, description="End after so many")] = 0,
+) -> Response:
+    """Follow the crawl. The number of listeners is bounded."""
+    return EventStream(service_of(request), listeners_of(request), most)
+
+
+async def _paused(request: Request, is_paused: bool) -> StateAnswer:
+    service = service_of(request)
+    await service.pause(is_paused, caller_name(request))
+    return StateAnswer(state="paused" if is_paused else "running")

@@ -1,0 +1,73 @@
+"""Endpoints of what is stored: URLs, captures and contents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+
+from lycosa.api.content import ContentStream, content_disposition
+from lycosa.api.models import (
+    JsonRow,
+    RowsPage,
+)
+from lycosa.api.paging import Cursor, Most, UrlOrHash, listed_page
+from lycosa.api.problems import Problem
+from lycosa.api.requests import service_of
+from lycosa.calls import (
+    CapturesQuery,
+    ContentQuery,
+)
+
+_PIECE = 1 << 20
+stored_router = APIRouter(tags=["stored"])
+
+
+@stored_router.get("/urls/{url:path}")
+async def url(request: Request, url: UrlOrHash) -> JsonRow:
+    """Everything about one URL, as ``lycosa explain --json`` shows it."""
+    found = await service_of(request).url(url)
+    if found is None:
+        raise Problem(404, "no URL of the crawl has this hash")
+    return found
+
+
+@stored_router.get("/captures/{url:path}")
+async def captures(
+    request: Request, url: UrlOrHash, cursor: Cursor = "", most: Most = 50
+) -> RowsPage:
+    """The captures of a URL, newest first."""
+    return listed_page(await service_of(request).captures(CapturesQuery(url, cursor, most)))
+
+
+@stored_router.get(
+    "/crawl/{url_hash}/content",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The stored body, or its visible text",
+            "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+                "text/plain": {"schema": {"type": "string"}},
+            },
+        }
+    },
+)
+async def content(
+    request: Request,
+    url_hash: Annotated[str, Path(pattern="^[0-9a-f]{16}([0-9a-f]{16}|[0-9a-f]{48})?$")],
+    at: Annotated[float, Query(ge=0, le=1e11, description="The last one up to then")] = 0,
+    form: Annotated[Literal["raw", "text"], Query(alias="as")] = "raw",
+) -> Response:
+    """A stored body. It is never shown as what it claims to be: text is plain text, and
+    everything else is a download."""
+    service, is_text = service_of(request), form == "text"
+    asked = ContentQuery(url_hash, at, is_text, 0, _PIECE)
+    first = await service.content(asked)
+    if first.total_bytes < 0:
+        raise Problem(404, "there is no such capture")
+    about = msgspec.json.decode(first.about)
+    name = content_disposition(about, url_hash, is_text)
+    return ContentStream(service, asked, first, name)

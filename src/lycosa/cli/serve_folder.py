@@ -1,0 +1,85 @@
+"""``lycosa serve DIR``: a crawl on this machine without an end, controlled by HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lycosa.cli.cluster_parts import tell_line
+from lycosa.cli.crawl import crawl_settings
+from lycosa.cli.crawl_seeds import CrawlSeeds
+from lycosa.cli.output import ExitCode, clean
+
+if TYPE_CHECKING:
+    from lycosa.processes.api_job import ApiSettings
+    from lycosa.processes.api_keeper import ApiListener
+    from lycosa.processes.folder_service import FolderService
+    from lycosa.system.health import HealthFile
+
+
+def run(
+    folder: Path,
+    seeds: CrawlSeeds,
+    options: dict[str, Any],
+    api: tuple[ApiSettings, ApiListener],
+    health_file: Path | None,
+) -> ExitCode:
+    """Serve the folder until a signal; returns the exit code."""
+    import time
+
+    from lycosa.folder.seed_check import SeedCheck
+    from lycosa.processes.folder_service import FolderService
+    from lycosa.processes.session import memory_plan
+    from lycosa.system.health import HealthFile
+
+    config = crawl_settings(folder, options).config
+    memory_plan(config)  # too little memory is reported before anything is begun
+    seeds.judge = SeedCheck(config, time.time()).refusal
+    seeds.tell = _tell
+    if config.upload.url:
+        from lycosa.processes.uploads import check_place
+
+        check_place(folder, config.upload)
+    service = FolderService(folder, config, seeds, _tell, lambda: seeds.record_sources(folder))
+    health = HealthFile(health_file)
+    health.write(False, "starts")
+    try:
+        asyncio.run(_serve(service, api, health))
+    finally:
+        seeds.save_positions()
+        health.remove()
+    tell_line("the service ends; `lycosa serve` or `lycosa crawl` with the same folder resumes it")
+    return ExitCode.FINISHED
+
+
+def _tell(text: str) -> None:
+    tell_line(clean(text))
+
+
+async def _serve(
+    service: FolderService, api: tuple[ApiSettings, ApiListener], health: HealthFile
+) -> None:
+    from lycosa.processes.called_crawl import CalledCrawl, CallSockets
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
+            loop.add_signal_handler(number, service.stop)
+    called: CalledCrawl | None = None
+    keeping = asyncio.create_task(health.keep(service.health))
+    with CallSockets() as sockets:
+
+        async def open_doors() -> None:
+            nonlocal called
+            called = CalledCrawl(service.crawl, service, sockets.path, service.folder, _tell)
+            await called.open(*api)
+            _tell(f"the crawl {service.folder} is served at {api[1].url}")
+
+        try:
+            await service.run(sockets, open_doors)
+        finally:
+            keeping.cancel()
+            if called is not None:
+                await called.close()

@@ -1,0 +1,88 @@
+"""The metrics of a whole crawl, from what its coordinator knows.
+
+They are the snapshot of the meters of all workers, with numbers that no worker has: shards and
+nodes, processes, uploads, the forecast. ``/metrics`` shows this snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from lycosa.cluster.forecast import forecast_of
+from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
+from lycosa.cluster.progress import Progress
+from lycosa.system.memory_relief import ReliefStep
+from lycosa.system.meter import MeterSnapshot, Number
+from lycosa.system.metric_catalogue import METRICS, MetricKind
+
+
+def crawl_metrics(status: ClusterStatus) -> MeterSnapshot:
+    """The metrics of a crawl.
+
+    While a shard has not reported, for example after a start of the coordinator, a sum lacks its
+    part. A counter would seem to be reset then, and a rate of it would be far too high. So counters
+    and histograms are left out until all shards have reported.
+    """
+    progress = status.progress
+    meter = progress_metrics(progress)
+    tables: dict[str, dict[str, Number]] = {
+        "lycosa_shards": dict(Counter(map(_state_of_shard, status.shards))),
+        "lycosa_nodes": dict(Counter(map(_state_of_node, status.nodes))),
+        "lycosa_open_requests": {"": status.open_requests},
+        "lycosa_coordinator_number": {"": status.coordinator},
+    }
+    for name in ("lycosa_shards", "lycosa_nodes"):
+        tables[name] = {**dict.fromkeys(METRICS[name].values, 0), **tables[name]}
+    numbers = {**meter.numbers, **tables}
+    distributions = meter.distributions
+    if sum(progress.meter.table("lycosa_workers").values()) < len(status.shards):
+        numbers = {name: table for name, table in numbers.items() if not _is_counter(name)}
+        distributions = {}
+    return MeterSnapshot(numbers, distributions)
+
+
+def progress_metrics(progress: Progress) -> MeterSnapshot:
+    """The metrics of a crawl by its progress alone."""
+    numbers = dict(progress.meter.numbers)
+    hosts = numbers.get("lycosa_hosts")
+    if hosts is not None:
+        resting = max(progress.hosts - sum(hosts.values()), 0)
+        numbers["lycosa_hosts"] = {**hosts, "resting": resting}
+    numbers["lycosa_next_ready_seconds"] = {"": progress.next_in_s}
+    numbers["lycosa_waiting"] = {
+        "disk": int(progress.lacks_room),
+        "memory": int(progress.relief == ReliefStep.STOP.meaning),
+        "parser": int(progress.parser.away_s > 0),
+        "log_or_store": int(bool(progress.waits_for)),
+    }
+    numbers["lycosa_process_memory_bytes"] = {each.part: each.own_bytes for each in progress.memory}
+    numbers["lycosa_process_cpu_seconds_total"] = {
+        each.part: each.cpu_s for each in progress.memory
+    }
+    if (uploads := progress.uploads) is not None:
+        numbers["lycosa_upload_files_total"] = {"": uploads.files}
+        numbers["lycosa_upload_bytes_total"] = {"": uploads.bytes}
+        numbers["lycosa_upload_waiting_files"] = {"": uploads.waiting_files}
+        numbers["lycosa_upload_waiting_bytes"] = {"": uploads.waiting_bytes}
+        numbers["lycosa_upload_failing_seconds"] = {"": uploads.failing_s}
+    if (forecast := forecast_of(progress)) is not None:
+        kind = "at_least" if forecast.is_least else "about"
+        numbers["lycosa_remaining_seconds"] = {kind: round(forecast.seconds, 1)}
+    return MeterSnapshot(numbers, progress.meter.distributions)
+
+
+def _state_of_shard(shard: ShardStatus) -> str:
+    return (shard.state or "starting") if shard.node else "unowned"
+
+
+def _state_of_node(node: NodeStatus) -> str:
+    if node.is_lost:
+        return "lost"
+    if node.is_draining:
+        return "draining"
+    return "refused" if node.refusal else "live"
+
+
+def _is_counter(name: str) -> bool:
+    metric = METRICS.get(name)
+    return metric is not None and metric.kind is MetricKind.COUNTER

@@ -1,0 +1,128 @@
+"""Templates, and the headers that every page has.
+
+The templates escape everything that they insert. If one of them had a fault nevertheless, the
+security policy would still forbid the browser to run what is inserted: scripts come from files of
+this package only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import jinja2
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+
+from lycosa.api.answers import CoordinatorSilent, OwnerSilent, ServiceBusy, ServiceRefusal
+from lycosa.api.app import problem_of
+from lycosa.api.overview import crawl_state
+from lycosa.api.problems import TITLES, Problem
+from lycosa.api.requests import service_of
+from lycosa.api.tokens import AccessScope, Client
+from lycosa.page.words import ago_text, count_text, size_text, span_text, time_text
+from lycosa.urls.identity import InvalidUrl
+
+PAGE_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+"""The Content-Security-Policy: everything from this server, and no script inside a page."""
+
+_EXPECTED = (
+    Problem,
+    OwnerSilent,
+    CoordinatorSilent,
+    ServiceBusy,
+    ServiceRefusal,
+    InvalidUrl,
+)
+NOTICES = {
+    "paused": "The crawl is paused: requests in flight end, and none begins.",
+    "resumed": "The crawl runs again.",
+    "stopping": "The crawl ends. It can be resumed.",
+    "host": "The decision about this host is committed.",
+    "letters": "The decision about these dead letters is committed.",
+    "none": "Nothing was changed: there was nothing left to decide.",
+    "settings": "The settings are changed; all workers receive them.",
+    "seeded": "The seeds are given to the crawl.",
+}
+"""What a page says after a form, by the value of ``notice`` in its address."""
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("lycosa.page"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(
+        count=count_text,
+        size=size_text,
+        span=span_text,
+        time=time_text,
+        ago=ago_text,
+        query=lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}),
+        # a name with a port, or an address in brackets, as one segment of a path
+        segment=lambda text: quote(str(text), safe=""),
+    )
+    return found
+
+
+def page_response(
+    request: Request, template: str, http_status: int = 200, **values: Any
+) -> Response:
+    """A page made of a template."""
+    client: Client | None = getattr(request.state, "client", None)
+    common = {
+        "path": request.url.path,
+        "notice": NOTICES.get(request.query_params.get("notice", ""), ""),
+        "client": client.name if client else "",
+        "may_operate": client is not None and client.scope >= AccessScope.OPERATE,
+        "state": _state(request),
+    }
+    body = _templates().get_template(template).render(**common | values)
+    headers = {"content-security-policy": PAGE_POLICY, "cache-control": "no-store"}
+    return HTMLResponse(body, http_status, headers)
+
+
+def _state(request: Request) -> str:
+    try:
+        return crawl_state(service_of(request).watch.status())
+    except CoordinatorSilent:
+        return "not running"
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def shown(endpoint: Endpoint) -> Endpoint:
+    """The endpoint with its errors as pages."""
+
+    async def page(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except _EXPECTED as error:
+            problem = problem_of(error)
+        title = TITLES.get(problem.status, ("", "The request failed"))[1]
+        answer = page_response(
+            request, "error.html", problem.status, title=title, detail=problem.detail
+        )
+        if problem.retry_s >= 0:
+            answer.headers["retry-after"] = problem.header_lines()["retry-after"]
+        return answer
+
+    page.__name__ = endpoint.__name__
+    return page

@@ -1,0 +1,155 @@
+"""What the forms of the pages do; each answers with a page that says what happened.
+
+The gate of the API refuses forms of other sites before they come here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from urllib.parse import parse_qs, quote, urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from lycosa.api.answers import CoordinatorSilent
+from lycosa.api.overview import crawl_state
+from lycosa.api.problems import Problem
+from lycosa.api.requests import caller_name, service_of
+from lycosa.api.service import CrawlService
+from lycosa.calls import (
+    DeadLetterAction,
+    DeadLetterDecision,
+    DecisionAnswer,
+    HostAction,
+    HostDecision,
+)
+from lycosa.cluster.messages import ClusterStatus
+from lycosa.page.rendering import page_response, shown
+
+_MOST_FIELDS = 200
+_MOST_SEEDS = 1000
+_STATUS_S = 3.0
+
+
+def steering_forms() -> APIRouter:
+    """The addresses of the forms."""
+    router = APIRouter(include_in_schema=False)
+    forms = {
+        "/do/crawl": _steer_crawl,
+        "/do/host": _decide_host,
+        "/do/letters": _decide_letters,
+        "/do/settings": _change_settings,
+        "/do/seeds": _give_seeds,
+    }
+    for path, endpoint in forms.items():
+        router.add_api_route(path, shown(endpoint), methods=["POST"], response_model=None)
+    return router
+
+
+async def _steer_crawl(request: Request) -> Response:
+    service, action = service_of(request), (await _fields(request)).get("action", [""])[0]
+    by = caller_name(request)
+    if action == "stop":
+        await service.stop(by)
+        await _await_status(service, lambda status: bool(status.end))
+        return _seen("/", "stopping")
+    if action not in ("pause", "resume"):
+        raise Problem(422, "action: it must be pause, resume or stop")
+    await service.pause(action == "pause", by)
+    wanted = "paused" if action == "pause" else "running"
+    await _await_status(service, lambda status: crawl_state(status) == wanted)
+    return _seen("/", "paused" if action == "pause" else "resumed")
+
+
+async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus], bool]) -> None:
+    """Let the next page show the new state of the crawl, which is asked for once a second."""
+    with suppress(TimeoutError, CoordinatorSilent):
+        async with asyncio.timeout(_STATUS_S):
+            while not is_new(await service.watch.next_status()):
+                pass
+
+
+async def _decide_host(request: Request) -> Response:
+    fields = await _fields(request)
+    host, why = fields.get("host", [""])[0], fields.get("why", [""])[0]
+    try:
+        action = HostAction(fields.get("action", [""])[0])
+    except ValueError:
+        raise Problem(422, "action: it must be pause, resume or retire") from None
+    call = HostDecision(_call(), caller_name(request), host, action, why[:1000])
+    answer = await service_of(request).decide_host(call)
+    return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
+
+
+async def _decide_letters(request: Request) -> Response:
+    fields = await _fields(request)
+    try:
+        action = DeadLetterAction(fields.get("action", [""])[0])
+    except ValueError:
+        raise Problem(422, "action: it must be retry or drop") from None
+    call = DeadLetterDecision(
+        call=_call(),
+        by=caller_name(request),
+        action=action,
+        hashes=fields.get("hash", []),
+        reason=fields.get("reason", [""])[0],
+        host=fields.get("host", [""])[0],
+        why=fields.get("why", [""])[0][:1000],
+    )
+    if not call.hashes and fields.get("all", [""])[0] != "yes":
+        raise Problem(422, "no dead letter was chosen")
+    answer = await service_of(request).decide_dead_letters(call)
+    return _seen("/dead-letters", _changed(answer, "letters"))
+
+
+async def _change_settings(request: Request) -> Response:
+    service, fields = service_of(request), await _fields(request)
+    before = await service.settings()
+    given = {key: values[0].strip() for key, values in fields.items() if key in before}
+    changed = {key: value for key, value in given.items() if value != before[key]}
+    back = "/policies" if fields.get("back", [""])[0] == "/policies" else "/settings"
+    if not changed:
+        return _seen(back, "none")
+    version = (await service.status()).settings_version
+    await service.change_settings(changed, caller_name(request))
+    await _await_status(service, lambda status: status.settings_version > version)
+    return _seen(back, "settings")
+
+
+async def _give_seeds(request: Request) -> Response:
+    fields = await _fields(request)
+    urls = [line.strip() for line in fields.get("urls", [""])[0].splitlines() if line.strip()]
+    if not urls:
+        raise Problem(422, "urls: give one URL on each line")
+    if len(urls) > _MOST_SEEDS:
+        raise Problem(422, f"urls: at most {_MOST_SEEDS:,} at a time; there are {len(urls):,}")
+    verdicts = await service_of(request).seed(urls, by=caller_name(request))
+    refused = [each for each in verdicts if each.reason]
+    if refused:
+        return page_response(request, "refused.html", refused=refused, given=len(urls))
+    return _seen("/", "seeded")
+
+
+async def _fields(request: Request) -> dict[str, list[str]]:
+    try:
+        text = (await request.body()).decode()
+        return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise Problem(400, f"the form cannot be read: {error}") from error
+
+
+def _call() -> str:
+    return f"page {uuid.uuid4().hex}"
+
+
+def _changed(answer: DecisionAnswer, notice: str) -> str:
+    return notice if answer.changed else "none"
+
+
+def _seen(path: str, notice: str) -> Response:
+    """Let the browser get a page, so that loading it again repeats nothing."""
+    assert not urlsplit(path).netloc
+    return RedirectResponse(f"{path}?notice={notice}", 303)

@@ -1,0 +1,59 @@
+"""Numbers and times as the pages show them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def count_text(number: float) -> str:
+    """``1,234,567``; small fractions keep two digits."""
+    if isinstance(number, float) and not number.is_integer():
+        return f"{number:,.2f}" if abs(number) < 100 else f"{number:,.0f}"
+    return f"{int(number):,}"
+
+
+def size_text(number: float) -> str:
+    """Bytes with a decimal unit, three digits at most."""
+    value, unit = float(number), 0
+    while value >= 999.5 and unit < len(_SIZES) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.3g} {_SIZES[unit]}"
+
+
+def span_text(seconds: float) -> str:
+    """A duration by its two largest units: ``2 h 5 min``."""
+    if seconds < 1:
+        return f"{max(seconds, 0):.2g} s"
+    left, parts = int(seconds), []
+    for name, size in _UNITS:
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number} {name}")
+    return " ".join(parts[:2])
+
+
+def time_text(wall: float) -> str:
+    """A wall time, or that it never was."""
+    return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S} UTC" if wall else "never"
+
+
+def ago_text(wall: float) -> str:
+    """How long ago, or in what time."""
+    if not wall:
+        return "never"
+    away = wall - time.time()
+    if abs(away) < 1:
+        return "now"
+    return f"in {span_text(away)}" if away > 0 else f"{span_text(-away)} ago"
+
+
+def text_of_bytes(body: bytes) -> str:
+    """Text for a browser: characters that control it are replaced."""
+    text = body.decode("utf-8", "replace")
+    return "".join(
+        sign if sign >= " " or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text
+    )

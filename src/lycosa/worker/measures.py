@@ -1,0 +1,196 @@
+"""Connects the parts of a worker with its meter.
+
+The parts count what they do in plain attributes. Here each of them gets a reader, which copies the
+numbers into the meter when a snapshot is taken, so nothing is counted twice and the hot path knows
+no metric. Numbers that are costly to find (URL-seen may look through its filters) are read in a
+bounded share of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lycosa.fetch import CachingResolver, CurlFetcher
+from lycosa.frontier.counters import Counters
+from lycosa.frontier.frontier import Frontier
+from lycosa.model.completed import UrlState
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+from lycosa.system.meter import Meter
+from lycosa.worker.outgoing_parcels import OutgoingParcels
+from lycosa.worker.pipeline import Pipeline
+from lycosa.worker.request_sender import RequestSender
+from lycosa.worker.stages import Stages
+from lycosa.worker.worker import Worker
+
+_SHARE = 0.005  # of the loop's time, for numbers that are costly to find
+_OFTEN_S = 5.0
+
+
+def measured_worker(
+    worker: Worker,
+    pipeline: Pipeline,
+    stages: Stages,
+    departures: OutgoingParcels,
+    clock: Clock,
+) -> Meter:
+    """A meter that reads all parts of a worker."""
+    meter = Meter()
+    meter.set("lycosa_worker_starts_total", 1)
+    partitions = list(worker.frontier.partitions.values())
+    measure_sender(meter, stages.sender)
+    _measure_parser(meter, pipeline, stages)
+    meter.adopt("lycosa_commit_seconds", worker.committer.commit_times)
+    meter.adopt("lycosa_robots_age_seconds", stages.robots.ages)
+
+    def read() -> None:
+        _set_counters(meter, [each.counters for each in partitions])
+        _set_frontier(meter, worker.frontier, clock.monotonic())
+        meter.set("lycosa_captures_committed", worker.committer.captures)
+        if worker.free_bytes:
+            meter.set("lycosa_disk_free_bytes", worker.free_bytes)
+        meter.set("lycosa_commits_total", worker.committer.commits)
+        meter.set("lycosa_fetches_in_progress", worker.running)
+        is_idle = worker.is_idle
+        meter.set_table("lycosa_workers", {"busy": int(not is_idle), "idle": int(is_idle)})
+        robots = stages.robots
+        meter.set_table(
+            "lycosa_robots_lookups_total", {"hit": robots.ages.count, "miss": robots.misses}
+        )
+        meter.set_table("lycosa_robots_answers_total", robots.answers)
+        meter.set("lycosa_robots_rules", robots.rules)
+        meter.set_table("lycosa_contents_total", stages.capturing.contents)
+        waiting, lag_s = departures.lag()
+        meter.set("lycosa_parcels_waiting", waiting)
+        meter.set("lycosa_parcel_lag_seconds", lag_s)
+
+    meter.watch(read)
+    meter.watch(_in_a_share(lambda: _set_seen(meter, worker, stages), clock))
+    return meter
+
+
+def measure_sender(meter: Meter, sender: RequestSender) -> None:
+    """Let the meter read the requests of a worker."""
+    for phase, times in sender.times.items():
+        meter.adopt("lycosa_fetch_seconds", times, phase)
+
+    def read() -> None:
+        meter.set("lycosa_requests_in_flight", sender.in_flight)
+        meter.set("lycosa_address_slots", sender.slots.held)
+        meter.set("lycosa_address_waits_total", sender.slots.waits)
+        meter.set_table("lycosa_responses_total", sender.responses)
+        meter.set_table("lycosa_request_errors_total", sender.errors)
+
+    meter.watch(read)
+
+
+def measure_network(meter: Meter, resolver: CachingResolver, fetcher: CurlFetcher) -> None:
+    """Let the meter read the resolver and the fetcher of a real crawl."""
+    meter.adopt("lycosa_fetch_seconds", resolver.query_times, "dns")
+
+    def read() -> None:
+        names = resolver.snapshot()
+        meter.set_table("lycosa_dns_lookups_total", {"hit": names.hits, "miss": names.questions})
+        meter.set("lycosa_dns_failures_total", names.failures)
+        meter.set("lycosa_dns_cache_entries", names.entries)
+        meter.set("lycosa_connections_total", fetcher.snapshot().connections_made)
+
+    meter.watch(read)
+
+
+def _measure_parser(meter: Meter, pipeline: Pipeline, stages: Stages) -> None:
+    parsing = pipeline.parsing
+    meter.adopt("lycosa_parse_seconds", parsing.times)
+
+    def read() -> None:
+        health = parsing.health
+        meter.set_table("lycosa_parse_failures_total", parsing.failures)
+        meter.set("lycosa_parse_waiting", health.waiting)
+        meter.set("lycosa_parser_away_seconds", health.away_s)
+        meter.set("lycosa_parser_deaths_total", health.deaths)
+        meter.set("lycosa_unparsed_bodies", stages.reparsing.waiting())
+        meter.set("lycosa_reparsed_total", stages.reparsing.done.parsed)
+
+    meter.watch(read)
+
+
+def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
+    """Set what the partitions count in their tables."""
+    states: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    refusals: dict[str, int] = {}
+    discovered = captures = pages = requests = size = hosts = parked = retired = 0
+    paused = leased = 0
+    for each in totals:
+        discovered += each.discovered
+        captures += each.captures
+        pages += each.pages
+        requests += each.requests
+        size += each.body_bytes
+        hosts += each.hosts
+        parked += each.hosts_parked
+        retired += each.hosts_retired
+        paused += each.hosts_paused
+        leased += each.leased
+        for state, number in each.states.items():
+            label = UrlState(state).label
+            states[label] = states.get(label, 0) + number
+        for table, found in ((reasons, each.reasons), (refusals, each.rule_refusals)):
+            for reason, number in found.items():
+                label = Reason(reason).label
+                table[label] = table.get(label, 0) + number
+    meter.set_table("lycosa_urls", states)
+    meter.set_table("lycosa_url_outcomes", reasons)
+    meter.set_table("lycosa_links_refused_total", refusals)
+    meter.set("lycosa_urls_discovered_total", discovered)
+    meter.set("lycosa_captures_total", captures)
+    meter.set("lycosa_pages_total", pages)
+    meter.set("lycosa_requests_total", requests)
+    meter.set("lycosa_received_bytes_total", size)
+    meter.set("lycosa_hosts_known", hosts)
+    meter.set("lycosa_hosts", parked, "parked")
+    meter.set("lycosa_hosts", retired, "retired")
+    meter.set("lycosa_hosts", paused, "paused")
+    meter.set("lycosa_leases_outside", leased)
+
+
+def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
+    """Set the hosts by what they do."""
+    found = frontier.snapshot(now)
+    meter.set("lycosa_hosts", found.in_process, "fetching")
+    meter.set("lycosa_hosts", found.ready, "ready")
+    meter.set("lycosa_hosts", found.front, "front")
+    meter.set("lycosa_hosts", found.snoozed, "snoozed")
+    meter.set("lycosa_hosts_benched", found.benched)
+    bands: dict[str, int] = {}
+    for partition in frontier.partitions.values():
+        for band, number in enumerate(partition.front.waiting_by_band()):
+            bands[str(band)] = bands.get(str(band), 0) + number
+    meter.set_table("lycosa_frontier_hosts", bands)
+
+
+def _set_seen(meter: Meter, worker: Worker, stages: Stages) -> None:
+    """Set the state of URL-seen."""
+    found = [each.seen.snapshot() for each in worker.frontier.partitions.values()]
+    meter.set("lycosa_url_seen_keys", sum(each.count for each in found))
+    meter.set("lycosa_url_seen_bytes", sum(each.memory_bytes for each in found))
+    meter.set("lycosa_url_seen_lookups_total", sum(each.asked for each in found))
+    positives = sum(each.false_positives for each in found)
+    meter.set("lycosa_url_seen_false_positives_total", positives)
+    rates = [each.error_rate for each in found]
+    meter.set("lycosa_url_seen_error_ratio", max(rates, default=0.0))
+    meter.set("lycosa_recent_hashes", len(stages.intake.recent))
+
+
+def _in_a_share(read: Callable[[], None], clock: Clock) -> Callable[[], None]:
+    """``read``, called in a bounded share of the time, and at most every few seconds."""
+    due = -1.0
+
+    def read_when_due() -> None:
+        nonlocal due
+        now = clock.monotonic()
+        if now >= due:
+            read()
+            due = now + max((clock.monotonic() - now) / _SHARE, _OFTEN_S)
+
+    return read_when_due

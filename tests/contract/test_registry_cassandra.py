@@ -1,0 +1,222 @@
+"""What only a registry in Cassandra does: tables that repeat each other agree, late writes of older
+commits lose, and a keyspace that cannot hold a registry is refused with what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cassandra_server import CassandraServer
+from lycosa.cli.main import main
+from lycosa.commit import Mark
+from lycosa.frontier.visit_state import HostState
+from lycosa.model.completed import History, UrlState
+from lycosa.project import CassandraPlace, FolderSource, Projector, Registry, RegistryError
+from lycosa.project.changes import Changes
+from lycosa.project.rows import row_time
+from lycosa.project.tables import PositionsMoved, RegistryStep
+from lycosa.reasons import Reason
+from registry_databases import CassandraDatabase
+from registry_judging import differences
+from written_crawl import WrittenCrawl, host_write, url_write
+
+pytestmark = [pytest.mark.service, pytest.mark.cassandra]
+A, B = "https://a.example/", "https://b.example/"
+
+
+@pytest.fixture
+def database(cassandra: CassandraServer) -> CassandraDatabase:
+    return CassandraDatabase(cassandra)
+
+
+@pytest.fixture
+def keyspace(database: CassandraDatabase) -> str:
+    return database.new_schema()
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[WrittenCrawl]:
+    made = WrittenCrawl(tmp_path / "crawl")
+    yield made
+    made.close()
+
+
+def project(database: CassandraDatabase, crawl: WrittenCrawl, keyspace: str) -> int:
+    source = FolderSource(crawl.folder)
+    registry = Registry(database.place(keyspace), source.origin)
+    try:
+        projector = Projector(source, registry, lambda report: None, lambda seconds: True)
+        return projector.follow(is_once=True).read_whole
+    finally:
+        registry.close()
+
+
+def test_a_registry_equals_a_crawl_in_its_short_form(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    source = FolderSource(crawl.folder)
+    registry = Registry(database.place(keyspace), source.origin)
+    projector = Projector(source, registry, lambda report: None, lambda seconds: True)
+    failed = url_write(f"{A}2", UrlState.FAILED, Reason.HTTP_SERVER_ERROR, tries=3)
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"), failed)
+    try:
+        projector.follow(is_once=True)
+        assert differences(database, crawl.folder, keyspace) == []
+        crawl.commit(host_write("a.example", HostState.PARKED), url_write(f"{A}2"))
+        crawl.commit(url_write(f"{A}1", UrlState.FETCHED, history=History(1, 99, 200, etag="x")))
+        crawl.commit(host_write("b.example"), url_write(f"{B}3"), partition=1, worker=1)
+        projector.follow(is_once=True)
+        assert differences(database, crawl.folder, keyspace) == []
+        crawl.commit(url_write(f"{A}1", UrlState.REFUSED, Reason.ROBOTS_DENIED))
+        for number in range(4, 8):
+            crawl.commit(url_write(f"{A}{number}"))
+        crawl.trim()
+        assert projector.follow(is_once=True).read_whole == 3
+        assert differences(database, crawl.folder, keyspace) == []
+    finally:
+        registry.close()
+
+
+@pytest.mark.long
+def test_a_late_write_of_an_older_commit_changes_no_column(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    """A killed projector's writes may arrive after those of its successor, in any table."""
+    old = crawl.commit(
+        host_write("a.example", detail="old"),
+        url_write(f"{A}1", UrlState.FAILED, Reason.HTTP_SERVER_ERROR, etag=None, detail="old"),
+        url_write(f"{A}2"),
+    )
+    source = FolderSource(crawl.folder)
+    late = Registry(database.place(keyspace), source.origin)
+    late.open()
+    crawl.commit(
+        host_write("a.example"),
+        url_write(f"{A}1"),
+        url_write(f"{A}2", UrlState.FAILED, Reason.DNS_FAILED),
+    )
+    project(database, crawl, keyspace)
+    changes = Changes({0: Mark(0, 0)})
+    changes.add_commit(old)
+    with pytest.raises(PositionsMoved):
+        late.write_changes(changes)
+    late.close()
+    assert differences(database, crawl.folder, keyspace) == []
+
+
+@pytest.mark.long
+def test_a_deleted_row_does_not_come_back_by_a_late_write(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    (key,) = (url := url_write(f"{A}1"))
+    old = crawl.commit(host_write("a.example"), url, url_write(f"{A}2"))
+    project(database, crawl, keyspace)
+    new = crawl.commit({key: None})
+    source = FolderSource(crawl.folder)
+    late = Registry(database.place(keyspace), source.origin)
+    late.open()
+    project(database, crawl, keyspace)
+    for commit in (old, new, old):
+        changes = Changes({0: Mark(0, 0)})
+        changes.add_commit(commit)
+        with pytest.raises(PositionsMoved):
+            late.write_changes(changes)
+    late.close()
+    for table in ("urls", "urls_by_host"):
+        assert database.state_rows(table, "url", keyspace) == [(f"{A}2",)]
+
+
+@pytest.mark.long
+def test_no_column_has_a_tombstone(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    """A scan of 2,000 rows with twelve empty columns each would meet 24,000 of them, and the server
+    of the tests refuses a query beyond 5,000.
+    """
+    crawl.commit(host_write("a.example"), *(url_write(f"{A}{number}") for number in range(2000)))
+    for tries in range(3):
+        crawl.commit(*(url_write(f"{A}{number}", tries=tries) for number in range(2000)))
+        project(database, crawl, keyspace)
+    for table in ("urls", "urls_by_host", "hosts"):
+        assert len(database.server.rows(f"SELECT * FROM {table}", keyspace)) in (1, 2000)
+
+
+@pytest.mark.long
+def test_a_keyspace_that_cannot_hold_a_registry_is_refused(
+    database: CassandraDatabase, crawl: WrittenCrawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = database.server
+    for keyspace, told in {
+        "missing_keyspace": "has no keyspace missing_keyspace; create it",
+        server.create_keyspace("three_copies", 3): "no majority can be written",
+        server.create_keyspace("volatile", more=" AND durable_writes = false"): "durable_writes",
+    }.items():
+        given = ["--dsn", database.dsn, "--keyspace", keyspace, "--once"]
+        assert main(["project", "cassandra", str(crawl.folder), *given]) == 2
+        assert told in capsys.readouterr().err
+    wrong = ["--dsn", f"{database.dsn}?datacenter=elsewhere", "--keyspace", "three_copies"]
+    assert main(["project", "cassandra", str(crawl.folder), *wrong, "--once"]) == 2
+    assert "elsewhere" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_an_interrupted_rebuild_is_not_taken_for_a_registry(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"))
+    project(database, crawl, keyspace)
+    database.execute("UPDATE crawl SET state = 'dropping' WHERE id = 1 IF EXISTS", keyspace)
+    database.execute("DROP TABLE positions", keyspace)
+    with pytest.raises(RegistryError, match=r"interrupted.*--rebuild"):
+        project(database, crawl, keyspace)
+    database.execute("UPDATE crawl SET state = 'complete' WHERE id = 1 IF EXISTS", keyspace)
+    with pytest.raises(RegistryError, match="lacks the table positions"):
+        project(database, crawl, keyspace)
+    source = FolderSource(crawl.folder)
+    registry = Registry(database.place(keyspace), source.origin)
+    try:
+        Projector(source, registry, lambda report: None, lambda seconds: True).follow(True, True)
+    finally:
+        registry.close()
+    assert differences(database, crawl.folder, keyspace) == []
+
+
+@pytest.mark.long
+def test_tables_whose_creation_was_interrupted_are_created(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    crawl.commit(host_write("a.example"), url_write(f"{A}1"))
+    place = database.place(keyspace)
+    place.open(FolderSource(crawl.folder).origin, False).close()
+    database.execute("UPDATE crawl SET state = 'creating' WHERE id = 1 IF EXISTS", keyspace)
+    database.execute("DROP TABLE crawl_log_by_url", keyspace)
+    project(database, crawl, keyspace)
+    assert differences(database, crawl.folder, keyspace) == []
+
+
+@pytest.mark.long
+def test_buckets_are_those_of_the_creation(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    origin = FolderSource(crawl.folder).origin
+    CassandraPlace(database.dsn, keyspace, 4).open(origin, False).close()
+    crawl.commit(host_write("a.example"), *(url_write(f"{A}{number}") for number in range(60)))
+    project(database, crawl, keyspace)
+    rows = database.state_rows("urls_by_host", "bucket", keyspace)
+    assert {bucket for (bucket,) in rows} == {0, 1, 2, 3}
+    assert database.state_rows("crawl", "buckets, state", keyspace) == [(4, "complete")]
+
+
+@pytest.mark.long
+def test_a_commit_beyond_the_timestamps_stops_the_projector(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    tables = database.place(keyspace).open(FolderSource(crawl.folder).origin, False)
+    try:
+        with pytest.raises(RegistryError, match="beyond the timestamps"):
+            tables.write(RegistryStep(positions={0: row_time(Mark(1 << 25, 0), 1.0, 0.0)}))
+    finally:
+        tables.close()

@@ -1,0 +1,201 @@
+"""Captures that are stored but not in the state are entered from their journal: the state is then
+that of the crawl that made them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
+from judging import counters_of, is_balanced, urls_of
+from lycosa.config.sections import Config, FrontierSection, StoreSection
+from lycosa.folder.names import spool_folder, suffix_list, table_folder
+from lycosa.frontier.visit_state import decode_visit
+from lycosa.kv.records import prefix_end, robots_key
+from lycosa.kv.rocks import rocks_opener
+from lycosa.model.completed import UrlState
+from lycosa.model.fetched import FetchKind
+from lycosa.parse.inline import InlineParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.politeness.delay import longest_delay
+from lycosa.processes.session import Session
+from lycosa.store.rows import JournalRow
+from lycosa.store.segment_files import SegmentFiles
+from lycosa.synthetic import Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
+from lycosa.urls.identity import hash8, host_of
+from lycosa.worker.assembly import Ports, assemble
+from lycosa.worker.reparser import Reparser
+from lycosa.worker.stored_captures import EnteredCaptures, StoredCaptures
+
+ONE = msgspec.structs.replace(QUICK, frontier=FrontierSection(partitions=1))
+HOST, OTHER = "http://a.example/", "http://b.example/"
+TEXT = " ".join(f"word{number}" for number in range(80))
+SITEMAP = (
+    '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    f"<url><loc>{HOST}listed</loc><lastmod>1970-01-01</lastmod><priority>0.9</priority></url>"
+    "</urlset>"
+)
+SITE: dict[str, Response | Sequence[Response]] = {
+    f"{HOST}robots.txt": robots(
+        "User-agent: *", "Crawl-delay: 3", "Disallow: /secret", f"Sitemap: {HOST}map.xml"
+    ),
+    f"{HOST}map.xml": Response(200, [("Content-Type", "application/xml")], SITEMAP.encode()),
+    HOST: page("/b", "/gone", "/moved", "/secret", "/far", OTHER, text="the first page"),
+    f"{HOST}b": page("/copy", "/near", text=TEXT),
+    f"{HOST}copy": page("/copy", "/near", text=TEXT),
+    f"{HOST}near": page("/c", text=f"{TEXT} more"),
+    f"{HOST}c": page("/d", text="no links", head='<meta name="robots" content="nofollow">'),
+    f"{HOST}moved": moved("/target"),
+    f"{HOST}target": page(text="the target"),
+    f"{HOST}far": moved("http://["),
+    f"{HOST}listed": html("<p>a page that only the sitemap has", 200),
+    OTHER: page(f"{HOST}b", "/later", text="another host"),
+    f"{OTHER}later": [html("busy", 503), page(text="at the second try")],
+}
+
+
+class Entered:
+    """A folder into which the captures of another one were entered."""
+
+    def __init__(
+        self, source: Path, config: Config = ONE, halves: int = 1, forget: str = ""
+    ) -> None:
+        self.forget = forget
+        self.folder = source.with_name("entered")
+        self.folder.mkdir()
+        suffix_list(self.folder).write_text(suffix_list(source).read_text())
+        self.rows: list[JournalRow] = []
+        self.counts = run_virtual(self._enter(source, config, halves), start=50_000.0)
+
+    async def _enter(self, source: Path, config: Config, halves: int) -> EnteredCaptures:
+        clock = VirtualClock()
+        segments = SegmentFiles(source)
+        with Session(self.folder, config, rocks_opener(8 << 20, 4 << 20), clock) as session:
+            ports = Ports(
+                clock=clock,
+                offload=VirtualOffload(random.Random(1)),
+                fetcher=SyntheticFetcher(
+                    Pages({}), clock, spool_dir=spool_folder(self.folder), agent="none"
+                ),
+                resolver=Names(),
+                parser=InlineParser(
+                    ParserConfig(config.parse, config.canonical, config.agent.product)
+                ),
+                open_table=rocks_opener(8 << 20, 4 << 20),
+                reach=lambda point: None,
+            )
+            assembled = assemble(session.job(0, (0,)), ports)
+            partition = assembled.worker.frontier.partitions[0]
+            stages, clock_of = assembled.stages, assembled.clock
+            stored = Reparser(
+                segments, {0: partition}, stages.intake, stages.parser, ports.offload, clock_of
+            )
+            captures = StoredCaptures(
+                stages, partition, config, stored, ports.offload, lambda url: None
+            )
+            for segment in segments.list_segments({}):
+                self.rows += segments.read_rows(segment)
+            try:
+                for part in range(halves):
+                    at = len(self.rows) * part // halves, len(self.rows) * (part + 1) // halves
+                    await captures.enter_rows(self.rows[slice(*at)])
+                    await assembled.worker.committer.commit()
+                again = [row for row in self.rows if row.kind is not FetchKind.ROBOTS]
+                assert all(map(captures.is_known, again))
+                before = counters_of(partition.table)  # type: ignore[arg-type]
+                for row in again:
+                    await captures.hand_in_again(row)
+                await assembled.worker.committer.commit()
+                after = counters_of(partition.table)  # type: ignore[arg-type]
+                assert before == after
+                if self.forget:
+                    url = hash8(host_of(self.forget)), hash8(self.forget)
+                    captures.forget_urls([url])
+                    await assembled.worker.committer.commit()
+                await asyncio.sleep(0)
+                return captures.entered
+            finally:
+                assembled.close()
+
+
+def state_in(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """What the state says of each URL, apart from when, and how important it is."""
+    table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, 0))
+    try:
+        is_balanced(table)
+        found = {}
+        for host, _, record in urls_of(table):
+            history = record.history
+            if history is not None:
+                history = msgspec.structs.replace(history, fetched_at=0, date_us=0)
+            url = f"http://{host.host}{record.target}"
+            found[url] = (record.state, record.reason, record.detail, record.depth, history)
+            found[url] += (record.kind, record.via, record.hops, record.chain)
+        return found
+    finally:
+        table.close()
+
+
+def counted(folder: Path) -> dict[str, Any]:
+    table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, 0))
+    try:
+        counters = msgspec.structs.asdict(counters_of(table))
+        content = [(key, value) for key, value in table.scan(b"C", b"D")]
+        robots = table.get(robots_key(hash8("a.example"), False))
+        hosts = [decode_visit(value) for _, value in table.scan(b"H", prefix_end(b"H"))]
+        return {
+            **counters,
+            "content": content,
+            "has_robots": robots is not None,
+            "crawl_delay": {each.host: each.pace.crawl_delay_s for each in hosts},
+            "next_at": {each.host: each.next_at for each in hosts},
+        }
+    finally:
+        table.close()
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_state_of_a_crawl_is_made_again_from_its_rows(tmp_path: Path, links: bool) -> None:
+    config = msgspec.structs.replace(ONE, store=StoreSection(links=links))
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], config)
+    entered = Entered(tmp_path / "c", config, halves=1 + links)
+    wanted, found = state_in(tmp_path / "c"), state_in(entered.folder)
+    assert {url for url, (state, *_) in wanted.items() if state is UrlState.REFUSED} == {
+        f"{HOST}secret"
+    }
+    # it was refused without a request, so it waits to be judged again
+    assert wanted.pop(f"{HOST}secret") and found.pop(f"{HOST}secret")[0] is UrlState.QUEUED
+    assert found == wanted
+    assert entered.counts.captures == len(
+        [r for r in entered.rows if r.kind is not FetchKind.ROBOTS]
+    )
+    assert entered.counts.parsed == (2 if links else 12)
+
+
+def test_counters_content_and_robots_are_those_of_the_crawl(tmp_path: Path) -> None:
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], ONE)
+    entered = Entered(tmp_path / "c")
+    wanted, found = counted(tmp_path / "c"), counted(entered.folder)
+    same = ("captures", "pages", "body_bytes", "hosts", "discovered", "content", "has_robots")
+    assert {name: found[name] for name in (*same, "crawl_delay")} == {
+        name: wanted[name] for name in (*same, "crawl_delay")
+    }
+    longest = longest_delay(ONE.politeness)
+    for host, next_at in found["next_at"].items():
+        last = max(row.date_us / 1e6 for row in entered.rows if row.host == host)
+        assert next_at >= last + longest
+
+
+@pytest.mark.parametrize("path", ["b", "moved", "gone"])
+def test_a_url_whose_captures_are_lost_is_queued_as_new(tmp_path: Path, path: str) -> None:
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], ONE)
+    entered = Entered(tmp_path / "c", forget=f"{HOST}{path}")
+    state, _, _, _, history, *_ = state_in(entered.folder)[f"{HOST}{path}"]
+    assert (state, history) == (UrlState.QUEUED, None)
