@@ -42,7 +42,6 @@ from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
 from lycosa.model.compatibility import PROTOCOL
 from lycosa.network import Credentials
-from lycosa.politeness.address_pool import PoolState, PoolUse
 from lycosa.processes.cluster_session import ClusterSession
 from lycosa.processes.coordinator_dialer import CoordinatorDialer
 from lycosa.processes.worker_group import WorkerGroup
@@ -115,7 +114,6 @@ class ClusterNode:
         self._ending: Stop | None = None  # as last shown
         self._is_over = False
         self._left_since = 0.0
-        self._pool_state: PoolState | None = None  # as last shown
 
     def __repr__(self) -> str:
         return f"<ClusterNode {self.plan!r} {self._workers!r} {self._dialers!r}>"
@@ -208,18 +206,7 @@ class ClusterNode:
         progress = self._workers.total()
         self._workers.tell_memory(progress)
         self._workers.tell_stalled(progress)
-        self._tell_pool(progress.pool)
-
-    def _tell_pool(self, use: PoolUse | None) -> None:
-        """Show that Redis is used, or is away, for the limits of addresses, when that changes."""
-        if use is None or use.state is self._pool_state:
-            return
-        self._pool_state = use.state
-        if use.state is PoolState.SHARED:
-            self._show("Redis is used: all machines share the limits of IP addresses")
-        else:
-            what = "is away" if use.state is PoolState.AWAY else "is not used yet"
-            self._show(f"Redis {what} ({use.why}): each machine uses its part of the limits")
+        self._workers.tell_pool(progress)
 
     def _show_connection(self, text: str) -> None:
         if not self.plan.is_leaving:
