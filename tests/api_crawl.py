@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 PATIENCE_S = 60.0
-_URL = re.compile(r"at (https?://\S+)")
+_URL = re.compile(r"(?:page are|served) at (https?://\S+)")
 
 
 class ApiCrawl:
@@ -43,10 +43,9 @@ class ApiCrawl:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line.rstrip())
-            if not self.url and (found := _URL.search(line)) and "served" in line + "page":
-                if "api" in line.lower() or "served at" in line:
-                    self.url = found[1].rstrip("/")
-                    self._found.set()
+            if not self.url and (found := _URL.search(line)):
+                self.url = found[1].rstrip("/")
+                self._found.set()
         self._found.set()
 
     def await_ready(self) -> None:
