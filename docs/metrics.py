@@ -6,6 +6,7 @@ script would write.
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from lycosa.system.metric_catalogue import METRICS, Merge, Metric, MetricKind
@@ -36,8 +37,7 @@ the same numbers of a running crawl, for example for the textfile collector of a
 | metric | kind | label and its values | meaning |
 |---|---|---|---|
 """
-_TAIL = """
-Buckets of times, in seconds: {seconds}. Buckets of ages, in seconds: {ages}.
+_TAIL = """Buckets of times, in seconds: {seconds}. Buckets of ages, in seconds: {ages}.
 
 "Over several workers" is the sum unless the meaning says otherwise: the greatest for {greatest};
 the smallest for {smallest}.
@@ -49,16 +49,17 @@ def page() -> str:
     rows = "".join(f"{_row(metric)}\n" for metric in METRICS.values())
     bounds = [metric.bounds for metric in METRICS.values() if metric.bounds]
     seconds, ages = min(bounds), max(bounds)
-    return (
-        _HEAD
-        + rows
-        + _TAIL.format(
-            seconds=", ".join(f"{each:g}" for each in seconds),
-            ages=", ".join(f"{each:.0f}" for each in ages),
-            greatest=_names(Merge.GREATEST),
-            smallest=_names(Merge.SMALLEST),
-        )
+    tail = _TAIL.format(
+        seconds=", ".join(f"{each:g}" for each in seconds),
+        ages=", ".join(f"{each:.0f}" for each in ages),
+        greatest=_names(Merge.GREATEST),
+        smallest=_names(Merge.SMALLEST),
     )
+    wrapped = (
+        "\n".join(textwrap.wrap(" ".join(each.split()), 100, break_on_hyphens=False))
+        for each in tail.split("\n\n")
+    )
+    return _HEAD + rows + "\n" + "\n\n".join(wrapped) + "\n"
 
 
 def _row(metric: Metric) -> str:
