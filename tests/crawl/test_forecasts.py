@@ -87,9 +87,10 @@ def test_hosts_of_uneven_size_limit_the_crawl_by_their_delay(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.long
 def test_the_rate_limits_a_crawl_with_few_slots(tmp_path: Path) -> None:
-    plan = WebPlan(hosts=14, pages=30, seed=6, latency_s=1.5, cross_links=0.4)
-    bounds, known = parted(looks_at(tmp_path / "c", plan, slots=2, delay_s=0.1))
+    plan = WebPlan(hosts=40, pages=40, seed=6, latency_s=1.0)
+    bounds, known = parted(looks_at(tmp_path / "c", plan, slots=2, delay_s=1.0))
     assert bounds and max(look.ratio for look in bounds) <= 1.2
     assert len(known) >= 3 and all(0.6 <= look.ratio <= 1.6 for look in known)
     assert all(look.forecast.hosts == 0 for look in known)
