@@ -5,6 +5,7 @@ A test compares the page with what this script would write.
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +32,13 @@ def page(text: str) -> str:
     """The page with its present list of endpoints."""
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    return head + BEGIN + "\n" + "\n".join(_lines(openapi())) + "\n" + END + tail
+    lines = [part for line in _lines(openapi()) for part in _wrapped(line)]
+    return head + BEGIN + "\n" + "\n".join(lines) + "\n" + END + tail
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = "  " if line.startswith("*") else ""
+    return textwrap.wrap(line, 100, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def _lines(schema: dict[str, Any]) -> list[str]:

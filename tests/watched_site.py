@@ -1,5 +1,7 @@
 """A small web server for a crawl that a browser watches: it notes when each request came.
 
+It is the server of all names. Tests look at the requests to ``HOST``; another host keeps the crawl
+from ending while that one is paused.
 ``/`` links to the pages. ``/hostile`` has a script that would mark whatever runs it. ``/missing``
 is answered by 404 until ``is_repaired`` is set. robots.txt disallows ``/private``.
 """
@@ -12,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-PAGES = 400
+HOST = "shop.example"
+PAGES = 160
 SCRIPT = "<script>window.wasRun = true; document.title = 'taken over'; alert(1)</script>"
 _ROBOTS = b"User-agent: *\nDisallow: /private\n"
 
 
 class WatchedSite:
-    """The requests so far, as pairs of time (monotonic) and path."""
+    """The requests to ``HOST`` so far, as pairs of time (monotonic) and path."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[float, str]] = []
@@ -84,7 +87,8 @@ def watched_site() -> Iterator[tuple[WatchedSite, int]]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            site.note(self.path)
+            if self.headers["Host"].startswith(HOST):
+                site.note(self.path)
             status, text = site.body(self.path)
             body, kind = text.encode(), "text/html; charset=utf-8"
             if self.path == "/robots.txt":

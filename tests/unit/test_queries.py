@@ -150,7 +150,7 @@ def test_orders_that_are_tended_are_told_as_partial_until_all_hosts_were_read(
     for number in range(100):
         crawl.commit(host_write(f"h{number}.example.net"))
     view = FolderView(crawl.folder)
-    first = answers.answer(view, 0, HostsQuery(sort="queue"), TimeBudget(10.0, 0.0))
+    first = answers.answer(view, 0, HostsQuery(sort="queue"), TimeBudget(10.0))
     assert isinstance(first, Found)
     while answers.unread():
         answers.read_orders(view, 0, TimeBudget(0.0))

@@ -9,7 +9,7 @@ from lycosa.cluster.messages import ClusterStatus
 from lycosa.page.words import count_text, span_text
 
 
-def limits_of(status: ClusterStatus, slots: int) -> list[str]:
+def crawl_limits(status: ClusterStatus, slots: int) -> list[str]:
     """The reasons why the crawl is not faster; ``slots`` requests may be in flight."""
     return list(_limits(status, slots))
 

@@ -22,7 +22,7 @@ from lycosa.calls import (
 )
 from lycosa.config.fields import fields
 from lycosa.page.history import CrawlHistory
-from lycosa.page.limits import limits_of
+from lycosa.page.limits import crawl_limits
 from lycosa.page.rendering import page_response, shown
 from lycosa.page.words import text_of_bytes
 from lycosa.reasons import Reason
@@ -94,7 +94,7 @@ async def _overview_values(request: Request) -> dict[str, Any]:
     )
     return {
         "stats": stats,
-        "limits": limits_of(status, slots),
+        "limits": crawl_limits(status, slots),
         "failures": failures[:10],
         "refusals": sorted(status.progress.rule_refusals.items(), key=lambda each: -each[1])[:10],
     }
