@@ -35,6 +35,9 @@ from proofs.programs import Program
 _ADDRESSES = tuple(f"127.0.1.{number}" for number in range(11, 15))
 
 
+_SLOTS = 40
+
+
 class Scale(NamedTuple):
     """How large the proof is. ``kills`` are those of each import."""
 
@@ -53,7 +56,7 @@ CRAWL = {
     **SETTINGS,
     "dns.pins": json.dumps([f"*={_ADDRESSES[0]}"]),
     "retry.first_s": "20s",
-    "politeness.address_slots": "12",
+    "politeness.address_slots": str(_SLOTS),
 }
 
 
@@ -229,8 +232,11 @@ def _judged(cluster: RealCluster, web: _Web, stops: list[float]) -> list[str]:
     """Judge the whole crawl by the log of the web, and by an undisturbed crawl."""
     log = web.answered()
     told, wrong = judge_politeness(
-        Seen(each.wall, each.wall + each.end - each.start, each.host, each.address, each.path)
-        for each in log
+        (
+            Seen(each.wall, each.wall + each.end - each.start, each.host, each.address, each.path)
+            for each in log
+        ),
+        _SLOTS,
     )
     assert not wrong, "\n".join(wrong[:20])
     again = _fetched_again(log, stops)
