@@ -83,6 +83,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
 
     config = _config(given, store, config_file, pairs)
     topics = topics_of(given, store)
+    cluster_rescue.refuse_lost_topics(given, store, client, topics)
     made = make_topics(client, topics)
     findings = check_topics(client, topics)
     return _report(given, made, findings, _store(given, store, config), as_json)

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 import click
 
 from lycosa.cli.cluster_parts import CLUSTER_FILE, health_option, object_store, reachable_cluster
+from lycosa.cli.log_options import log_options, program_log
 from lycosa.cli.output import ExitCode, Unbroken, clean
 from lycosa.inspect.printable import json_text
+from lycosa.logs.records import LogLevel
 from lycosa.model.compatibility import PROTOCOL
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
 )
 @health_option
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@log_options
 def command(
     file: Path,
     folder: Path | None,
@@ -105,6 +108,7 @@ class NodeLog:
 
     def __init__(self, name: str, as_json: bool) -> None:
         self._name, self._as_json = name, as_json
+        self._log = program_log()
 
     def show_event(self, text: str, shard: int = -1) -> None:
         now = time.time()
@@ -114,8 +118,10 @@ class NodeLog:
                 event["shard"] = shard
             print(json_text(event), flush=True)
         else:
+            self._log.note(LogLevel.INFO, "note", text)
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-            click.echo(f"{when} {self._name}: {clean(text)}", err=True)
+            if not self._log.is_on_stderr:
+                click.echo(f"{when} {self._name}: {clean(text)}", err=True)
 
 
 def run(

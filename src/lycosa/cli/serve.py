@@ -19,6 +19,7 @@ from lycosa.cli.cluster_parts import (
     tell_line,
 )
 from lycosa.cli.crawl_seeds import CrawlSeeds
+from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode
 from lycosa.cli.setting_options import config_option, set_option
 from lycosa.model.compatibility import PROTOCOL
@@ -72,6 +73,7 @@ Exit codes: 0 ended by a signal, or another coordinator took over
 )
 @api_options
 @health_option
+@log_options
 def command(
     folder: Path | None,
     file: Path | None,
