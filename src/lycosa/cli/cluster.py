@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli import cluster_control, cluster_import, cluster_rescue, cluster_status
+from lycosa.cli import (
+    cluster_control,
+    cluster_import,
+    cluster_rescue,
+    cluster_status,
+    cluster_upgrade,
+)
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
@@ -103,6 +109,7 @@ def check(file: Path, as_json: bool) -> int:
 command.add_command(cluster_status.status)
 command.add_command(cluster_import.import_crawl)
 command.add_command(cluster_rescue.rescue)
+command.add_command(cluster_upgrade.upgrade)
 for _each in cluster_control.COMMANDS:
     command.add_command(_each)
 

@@ -1,8 +1,9 @@
 """Answers questions about a running worker's partitions, beside its loop.
 
 One thread reads the committed tables, one question at a time. Python runs either this thread or the
-loop, so three things keep the crawl from noticing it. The thread works for a millisecond at a time
-and then lets the loop run. A question ends when its budget is spent, and says so. And all questions
+loop, so three things keep the crawl from noticing it. While a question is answered the two take
+turns of a millisecond; Python's default of five would make each of the loop's waits for a socket
+five milliseconds longer. A question ends when its budget is spent, and says so. And all questions
 together get a share of a core: whoever asks more waits, so callers slow each other down and not the
 crawl.
 
@@ -16,6 +17,7 @@ take a child's memory and time, and the crawl's child has other work.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +44,7 @@ SHARE = 0.03
 """The part of a core that questions may use in the long run."""
 
 _MOST_SAVED_S = 1.5  # processor time that may be used at once after a rest
-_SLICE_S, _REST_S = 0.001, 0.0005
+_TURN_S = 0.001
 _BUDGET_S = 0.1
 _PART_S = 0.01  # of reading hosts for orders, between questions
 _TEND_S = 0.5  # between two parts while hosts are to be read
@@ -79,6 +81,11 @@ class Allowance:
         self._saved_s = min(self._saved_s + (now - self._at) * self._share, _MOST_SAVED_S)
         self._at = now
         return 0.0 if self._saved_s > 0 else -self._saved_s / self._share + 0.001
+
+    @property
+    def is_ample(self) -> bool:
+        """Whether there is enough for work that nobody waits for at this moment."""
+        return self.wait_s() == 0.0 and self._saved_s > _MOST_SAVED_S / 2
 
     def use(self, seconds: float) -> None:
         """Note processor time that was used."""
@@ -143,10 +150,12 @@ class StateReader:
     # -- on the thread
 
     def _measured(self, work: Callable[[], CallReply]) -> CallReply:
-        began = time.thread_time()
+        began, usual_s = time.thread_time(), sys.getswitchinterval()
+        sys.setswitchinterval(_TURN_S)
         try:
             return work()
         finally:
+            sys.setswitchinterval(usual_s)
             self.allowance.use(time.thread_time() - began)
 
     def _answer(self, partition: int, question: StateQuestion) -> CallReply:
@@ -169,7 +178,7 @@ class StateReader:
     def _budget(self, seconds: float) -> TimeBudget:
         from lycosa.inspect.queries.time_budget import TimeBudget  # as above
 
-        return TimeBudget(seconds, _SLICE_S, lambda: time.sleep(_REST_S))
+        return TimeBudget(seconds)
 
     # -- between questions
 
@@ -183,7 +192,7 @@ class StateReader:
     async def _keep_tending(self) -> None:
         assert self._answers is not None
         while (unread := self._answers.unread()) or self._texts is not None:
-            if unread:
+            if unread and self.allowance.is_ample:
                 with suppress(*_UNREADABLE):  # the next question tells about it
                     await self._run(partial(self._read_hosts, unread[0]))
             if self._texts is not None and time.monotonic() > self._last_text_at + _TEXT_IDLE_S:
