@@ -32,13 +32,14 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
-from lycosa.kafka import Topics, make_topics, missing_topics
+from lycosa.kafka import Topics, make_topics
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
 pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=16, pages=70, seed=5, latency_s=0.0, page_bytes=2000)
+SMALL = WebPlan(hosts=12, pages=10, seed=5, latency_s=0.0, page_bytes=2000)
 SHARDS = 3
 QUICK = {**SETTINGS, "store.commit_s": "0.5", "store.segment_age_s": "4"}
 
@@ -109,15 +110,18 @@ def audited(cluster: RealCluster) -> dict[str, Any]:
     return report
 
 
+def topics_of(broker: Broker, cluster: RealCluster) -> list[str]:
+    found = broker.client.admin().list_topics(timeout=PATIENCE_S).topics
+    return [name for name in found if name.startswith(f"{cluster.name}.")]
+
+
 def lose_topics(broker: Broker, cluster: RealCluster) -> None:
-    topics = Topics(cluster.name, SHARDS, 1, 1)
-    missing = missing_topics(broker.client, topics)
-    names = [plan.name for plan in topics.plans() if plan.name not in missing]
     admin = broker.client.admin()
+    names = topics_of(broker, cluster)
     for future in admin.delete_topics(names).values() if names else ():
         future.result(PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S
-    while len(missing_topics(broker.client, topics)) < len(topics.plans()):
+    while topics_of(broker, cluster):
         assert time.monotonic() < deadline
 
 
@@ -228,3 +232,39 @@ def test_a_crawl_without_its_topics_continues_where_its_captures_end(
     assert found > 250 and len(twice) < 80
     for program in (*nodes, serving):
         program.end()
+
+
+def test_shards_of_an_import_are_rescued_from_captures_of_earlier_workers(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    log = WatchedLog()
+    with (
+        served_with_log(SyntheticWeb(SMALL), log=log) as (port, _),
+        real_cluster(tmp_path, kafka, QUICK, 2, is_made=False) as cluster,
+    ):
+        pairs = [part for each in QUICK.items() for part in ("--set", "=".join(each))]
+        crawl = ("crawl", seed_at(port), "--dir", "one", "--set", "workers=3", *pairs)
+        assert cluster.run(*crawl, "--max-pages", "60").wait() == 3
+        assert cluster.run("cluster", "import", "cluster.toml", "one").wait() == 0
+        assert cluster.run("cluster", "import", "cluster.toml", "--shards", "4").wait() == 0
+        file = tmp_path / "cluster.toml"
+        file.write_text(file.read_text().replace("shards = 2", "shards = 4"))
+        lose_topics(kafka, cluster)
+        generation = max((tmp_path / "objects" / "generations").iterdir())
+        assert all(shard["captures"] == 0 for shard in rescued(cluster, "--dry-run")["shards"])
+        shutil.rmtree(generation / "snapshots")
+        report = rescued(cluster)
+        assert sum(shard["captures"] for shard in report["shards"]) == 60
+        audited(cluster)
+        requests = len(log)
+        cluster.serve()
+        cluster.node("a")
+        assert (
+            cluster.run("cluster", "init", "cluster.toml", "--set", "limits.max_pages=0").wait()
+            == 0
+        )
+        assert cluster.crawl(seed_at(port)).wait() == 0
+        assert len(log) > requests
+        expected = crawled_by_one_machine(SMALL, tmp_path / "whole")
+        assert pages_of(log) == expected.pages
+        audited(cluster)
