@@ -33,8 +33,10 @@ from clusters import (
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
 from lycosa.kafka import Topics, make_topics
+from lycosa.objects.opening import open_store
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
+from s3_server import BUCKET, CREDENTIALS, S3Server, needs_s3
 from serving import served_with_log
 
 pytestmark = [pytest.mark.service, pytest.mark.long]
@@ -204,6 +206,28 @@ def test_captures_in_lost_parts_are_all_that_is_requested_again(cluster: RealClu
     assert found["lost_parts"] == 1 and before["lost_parts"] == 0
     assert 0 < before["captures"] - found["captures"] < before["captures"] / 2
     audited(cluster)
+
+
+@needs_s3
+def test_a_copy_of_the_bucket_is_rescued(
+    lost: Lost, cluster: RealCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = rescued(cluster, "--dry-run")
+    with S3Server(tmp_path) as s3:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": s3.endpoint}.items():
+            monkeypatch.setenv(name, value)
+        store = open_store(f"s3://{BUCKET}/copy")
+        for path in lost.objects.rglob("*"):
+            if path.is_file():
+                store.put(path.relative_to(lost.objects).as_posix(), path)
+        file, text = cluster.file, cluster.file.read_text()
+        try:
+            url = f"file://{cluster.folder}/objects"
+            file.write_text(text.replace(url, f"s3://{BUCKET}/copy"))
+            assert figures(rescued(cluster)) == figures(planned)
+            audited(cluster)
+        finally:
+            file.write_text(text)
 
 
 def test_a_crawl_without_its_topics_continues_where_its_captures_end(
