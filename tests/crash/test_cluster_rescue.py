@@ -179,7 +179,7 @@ def test_a_shard_without_snapshots_is_made_from_its_captures(
     assert [shard["snapshot"] is None for shard in report["shards"]] == [False, False, True]
     # the others cannot know which of their parcels it had taken
     views = [shard["links_since"] for shard in report["shards"]]
-    assert views[2] == "its snapshot" and "its snapshot" not in views[:2]
+    assert views[2] == "the beginning" and "its snapshot" not in views[:2]
     audited(cluster)
 
 
