@@ -295,5 +295,7 @@ def _remarks(found: RescuedShard) -> Iterator[str]:
             " later captures in them, are requested again"
         )
     if found.entered.unparsed:
-        yield f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again; the next owner"
-            " tries it"
+        yield (
+            f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again; the next"
+            " owner tries it"
+        )
