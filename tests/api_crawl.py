@@ -22,7 +22,10 @@ _URL = re.compile(r"(?:page are|served) at (https?://\S+)")
 class ApiCrawl:
     """A running program; ``url`` is where its interface is, ``lines`` what it has said."""
 
-    def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], environment: dict[str, str] | None = None
+    ) -> None:
+        self.folder = folder.parent
         self.lines: list[str] = []
         self.url = ""
         self._found = threading.Event()
@@ -95,6 +98,8 @@ class ApiCrawl:
             self.process.kill()
         self.process.wait(PATIENCE_S)
         self._reading.join(PATIENCE_S)
+        if self.process.stderr is not None:
+            self.process.stderr.close()
 
 
 LOOPBACK = (
@@ -116,7 +121,9 @@ def served_folder(
     """``lycosa serve`` of a folder on the synthetic web."""
     given = [each for seed in seeds for each in ("--seed", seed)]
     crawl = ApiCrawl(
-        ["serve", str(folder), *given, *LOOPBACK, "--api", "127.0.0.1:0", *arguments], environment
+        folder,
+        ["serve", str(folder), *given, *LOOPBACK, "--api", "127.0.0.1:0", *arguments],
+        environment,
     )
     try:
         crawl.await_ready()

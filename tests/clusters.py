@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,12 +49,12 @@ SETTINGS = {
 class Program:
     """One running command, with the lines that it has printed."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, command: Sequence[str] = LYCOSA) -> None:
         self.arguments = arguments
         self.lines: list[str] = []
         self._news: queue.Queue[str | None] = queue.Queue()
         self.process = subprocess.Popen(
-            [*LYCOSA, *arguments],
+            [*command, *arguments],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -164,8 +164,8 @@ class RealCluster:
             f'[coordinator]\naddresses = ["127.0.0.1:{self._port}"]\n{self._toml[1]}\n'
         )
 
-    def run(self, *arguments: str) -> Program:
-        program = Program(self.folder, *arguments)
+    def run(self, *arguments: str, command: Sequence[str] = LYCOSA) -> Program:
+        program = Program(self.folder, *arguments, command=command)
         self.programs.append(program)
         return program
 

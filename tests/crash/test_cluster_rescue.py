@@ -32,7 +32,7 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
-from lycosa.kafka import Topics, missing_topics
+from lycosa.kafka import Topics, make_topics, missing_topics
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
@@ -161,10 +161,14 @@ def test_a_rescue_that_is_killed_is_repeated_and_ends_the_same(cluster: RealClus
     audited(cluster)
 
 
-def test_a_shard_without_snapshots_is_made_from_its_captures(cluster: RealCluster) -> None:
+def test_a_shard_without_snapshots_is_made_from_its_captures(
+    cluster: RealCluster, kafka: Broker
+) -> None:
     shutil.rmtree(cluster.folder / "objects" / "snapshots" / "00002")
+    code, _, notes = called(cluster, "cluster", "init", "cluster.toml")
+    assert code == 2 and "has commits, but topic" in notes and "cluster rescue" in notes
     # topics that were made again, and of which nothing was used, are not in the way
-    assert cluster.run("cluster", "init", "cluster.toml").wait() == 0
+    make_topics(kafka.client, Topics(cluster.name, SHARDS, 1, 1))
     report = rescued(cluster)
     assert [shard["snapshot"] is None for shard in report["shards"]] == [False, False, True]
     # the others cannot know which of their parcels it had taken
@@ -177,11 +181,24 @@ def test_the_snapshot_before_is_used_if_a_file_of_the_newest_is_lost(cluster: Re
     objects = cluster.folder / "objects"
     *older, newest = sorted((objects / "snapshots" / "00000").iterdir())
     kept = {file["sha256"] for path in older for file in json.loads(path.read_text())["files"]}
-    lost = next(f for f in json.loads(newest.read_text())["files"] if f["sha256"] not in kept)
+    files = [file for file in json.loads(newest.read_text())["files"] if file["bytes"]]
+    lost = next(file for file in files if file["sha256"] not in kept)
     (objects / "files" / "00000" / lost["sha256"]).unlink()
     shard = rescued(cluster)["shards"][0]
     assert [shard["snapshot"] or [0, 0]] < [shard["newest_snapshot"]]
     assert (shard["snapshot"] is None) == (not older)
+    audited(cluster)
+
+
+def test_captures_in_lost_parts_are_all_that_is_requested_again(cluster: RealCluster) -> None:
+    parts = sorted((cluster.folder / "objects" / "parts" / "00002").glob("*/*"))
+    newest = [path for path in parts if path.parent == parts[-1].parent]
+    assert len(newest) > 3
+    before = rescued(cluster, "--dry-run")["shards"][2]
+    newest[1].unlink()
+    found = rescued(cluster)["shards"][2]
+    assert found["lost_parts"] == 1 and before["lost_parts"] == 0
+    assert 0 < before["captures"] - found["captures"] < before["captures"] / 2
     audited(cluster)
 
 

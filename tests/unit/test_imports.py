@@ -22,7 +22,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "config", "urls", "model", "ports"]
-TOOLS = ["system", "network", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
+TOOLS = ["system", "network", "logs", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 LAYERS = [
     VALUES,
@@ -39,8 +39,8 @@ LAYERS = [
 LAYERS += [["__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, what the system
-# gives, and where files are that the disk does not have any more.
-STAGE_TOOLS = {"kv", "objects", "system"}
+# gives, where files are that the disk does not have any more, and the log.
+STAGE_TOOLS = {"kv", "objects", "system", "logs"}
 STAGE_PORTS = {"seen.port"}
 
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.

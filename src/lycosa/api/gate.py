@@ -92,6 +92,7 @@ class Gate:
 
     async def _admit(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
+        self._check_size(scope)
         self._check_host(headers)
         peer = self._peer(scope, headers)
         if wait := self._quota.take(peer):
@@ -114,6 +115,14 @@ class Gate:
         await self._with_body(scope, headers, receive, send)
 
     # -- who asks
+
+    def _check_size(self, scope: AsgiMessage) -> None:
+        """A head that arrives in one piece is not limited by the parser."""
+        size = len(scope["raw_path"]) + len(scope["query_string"])
+        size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if size > self._rules.limits.header_bytes:
+            most = self._rules.limits.header_bytes
+            raise Problem(431, f"a head has at most {most:,} bytes", headers=_CLOSE)
 
     def _check_host(self, headers: dict[str, str]) -> None:
         """A name that another site made resolve to this machine is not one of this server's."""

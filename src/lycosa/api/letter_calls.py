@@ -1,7 +1,8 @@
 """An operator's decision about dead letters of a crawl that runs: calls to the owners.
 
 Each owner commits its part. A call that was not answered is made again under the same id, so it
-takes effect once; meanwhile the owner may be on another machine.
+takes effect once; meanwhile the owner may be on another machine. The owners of a cluster's crawl
+that is finished have ended, so it continues for the decision, and then as long as there is work.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from lycosa.api.answers import OwnerSilent
 from lycosa.api.owner_calls import WRITE_S, OwnerCalls
 from lycosa.api.places import ReachedCrawl
 from lycosa.calls import DeadLetterAction, DeadLetterDecision, DecisionAnswer
+from lycosa.cluster.messages import CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
 from lycosa.model.dead_letter import LetterAction, ListedLetter
+from lycosa.model.end import End
 from lycosa.processes.api_job import ApiLimits
 from lycosa.serve.caller import CoordinatorFinder
 from lycosa.urls.identity import hash8
@@ -55,9 +58,15 @@ class LetterCalls:
 
         Raises ``LettersUndecided``, ``NoCoordinator``, ``RequestRefused`` or ``ServiceRefusal``.
         """
-        changed, decision_id = 0, uuid.uuid4().hex
+        changed, decision_id, is_resumed = 0, uuid.uuid4().hex, False
         try:
-            await self._follow()
+            status = await self._follow()
+            if status.end and status.end != End.FINISHED.value:
+                raise LettersUndecided(f"the crawl has ended ({status.end}); resume it first", 0)
+            if status.end:
+                is_resumed = True
+                await self._request(MoreAsks())
+                await self._await_owners()
             for number, (partition, part, host) in enumerate(_parts(letters)):
                 decision = DeadLetterDecision(
                     f"{decision_id}-{number}",
@@ -68,6 +77,8 @@ class LetterCalls:
                 )
                 changed += await self._decided(partition, decision, changed)
         finally:
+            if is_resumed:
+                await self._request(NoMoreAsks())
             await self._place.close()
         return changed
 
@@ -86,10 +97,24 @@ class LetterCalls:
                 assert isinstance(reply, DecisionAnswer)
                 return reply.changed
 
-    async def _follow(self) -> None:
+    async def _await_owners(self) -> None:
+        """Wait until all shards of a crawl that continues run, for as long as that is useful."""
+        deadline = time.monotonic() + self._patience_s
+        while any(each.state != "running" for each in (await self._follow()).shards):
+            if time.monotonic() >= deadline:
+                return  # the calls tell which owner is missing
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _follow(self) -> ClusterStatus:
         """Learn from the coordinator who owns which partition now."""
         async with await self._finder.connect(self._patience_s) as connection:
-            self._place.follow(await connection.status())
+            status = await connection.status()
+        self._place.follow(status)
+        return status
+
+    async def _request(self, message: CallerMessage) -> None:
+        async with await self._finder.connect(self._patience_s) as connection:
+            await connection.request(message)
 
 
 def _parts(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli import cluster_control, cluster_import, cluster_rescue, cluster_status
+from lycosa.cli import (
+    cluster_control,
+    cluster_import,
+    cluster_rescue,
+    cluster_status,
+    cluster_upgrade,
+)
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
@@ -77,6 +83,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
 
     config = _config(given, store, config_file, pairs)
     topics = topics_of(given, store)
+    cluster_rescue.refuse_lost_topics(given, store, client, topics)
     made = make_topics(client, topics)
     findings = check_topics(client, topics)
     return _report(given, made, findings, _store(given, store, config), as_json)
@@ -102,6 +109,7 @@ def check(file: Path, as_json: bool) -> int:
 command.add_command(cluster_status.status)
 command.add_command(cluster_import.import_crawl)
 command.add_command(cluster_rescue.rescue)
+command.add_command(cluster_upgrade.upgrade)
 for _each in cluster_control.COMMANDS:
     command.add_command(_each)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.log_options import program_log
+
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.kafka import KafkaClient, Topics
@@ -25,7 +27,12 @@ health_option = click.option(
 
 def tell_line(text: str) -> None:
     """Print a line for the operator on standard error."""
-    click.echo(f"lycosa: {text}", err=True)
+    from lycosa.logs.records import LogLevel
+
+    log = program_log()
+    log.note(LogLevel.INFO, "note", text)
+    if not log.is_on_stderr:
+        click.echo(f"lycosa: {text}", err=True)
 
 
 def given_cluster(file: Path) -> ClusterFile:

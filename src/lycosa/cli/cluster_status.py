@@ -111,6 +111,7 @@ def print_status(found: ClusterStatus) -> None:
             ("crawl", found.crawl),
             ("state", state_line(found)),
             ("coordinator", f"number {found.coordinator}"),
+            ("formats", _formats(found)),
             ("shards", shards_line(found)),
             *_totals(found),
             (
@@ -130,6 +131,16 @@ def print_status(found: ClusterStatus) -> None:
     emit_table(
         ["shard", "node", "state", "term", "captures", "queued", "commits", "note"],
         [_shard_row(shard) for shard in found.shards],
+    )
+
+
+def _formats(found: ClusterStatus) -> str:
+    """The formats in force, if something must be known about them."""
+    if found.formats == found.protocol:
+        return ""
+    return (
+        f"number {found.formats} are in force; `lycosa cluster upgrade` raises them to"
+        f" {found.protocol}, when all nodes read these"
     )
 
 

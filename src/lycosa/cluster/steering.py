@@ -10,7 +10,7 @@ from lycosa.cluster.control import CrawlAction, SettingsSaved
 from lycosa.cluster.messages import ChangeSettings, PauseCrawl
 from lycosa.cluster.worker_messages import LiveSettings
 
-MOST_ACTIONS = 20
+MOST_TOLD = 20
 """Latest actions that owners are told; the owner of the first partition keeps them."""
 
 _MOST_CHARACTERS = 500
@@ -34,7 +34,7 @@ def steered(
         action,
         subject,
     )
-    return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_ACTIONS:])
+    return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
 
 
 def told_settings(saved: SettingsSaved) -> LiveSettings:

@@ -26,6 +26,7 @@ LIVE = (
     "politeness.max_backoff_s",
     "politeness.forgive_s",
     "fetch.slots",
+    "fetch.own_pages",
     "refetch.rule",
     "refetch.first_s",
     "refetch.min_s",

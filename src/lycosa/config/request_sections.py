@@ -147,6 +147,12 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     slots: Annotated[
         int, setting("Maximum number of simultaneous requests, over all hosts.", ge=1, le=20000)
     ] = 256
+    own_pages: Annotated[
+        bool,
+        setting(
+            "Request pages. Without it only outside fetchers do; robots.txt is requested anyway."
+        ),
+    ] = True
     connect_s: Annotated[float, setting("Timeout for connecting, including TLS.", gt=0)] = 10.0
     first_byte_s: Annotated[float, setting("Timeout for the first byte of the answer.", gt=0)] = (
         30.0

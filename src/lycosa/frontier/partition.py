@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.config.sections import FrontierSection, RefetchSection
+from lycosa.config.sections import FrontierSection
 from lycosa.frontier.alike_pages import AlikePages
 from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
@@ -22,6 +22,7 @@ from lycosa.frontier.decision_log import DecisionLog
 from lycosa.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.lease import Lease
+from lycosa.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.frontier.rules import FrontierRules
 from lycosa.frontier.unparsed import UnparsedBodies
@@ -65,7 +66,7 @@ class Partition:
         rules: FrontierRules = FrontierRules(),  # noqa: B008  values without state
         lists_known: bool = False,
     ) -> None:
-        self._rules, self._lists_known = rules, lists_known
+        self.rules, self._lists_known = rules, lists_known
         self.number = number
         self.table = table
         self.seen = seen
@@ -81,6 +82,7 @@ class Partition:
         self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
+        self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
@@ -117,8 +119,8 @@ class Partition:
             host.record.deepest = max(host.record.deepest, found.depth)
             host.record.importance = max(host.record.importance, found.importance)
             self.bounds.forget(found.host8, None)
-        is_parked = self._rules.over_discovery(host.record.usage)
-        priority = self._rules.prioritize(factors_of_found(found, host.record.importance, now))
+        is_parked = self.rules.over_discovery(host.record.usage)
+        priority = self.rules.prioritize(factors_of_found(found, host.record.importance, now))
         record = record_of(found, priority, now, is_parked)
         self._put(found.host8, found.url8, record)
         if self._lists_known:
@@ -146,7 +148,7 @@ class Partition:
             self.bounds.forget(found.host8, None)
             self.visits.mark_changed(host)
         is_seed = found.kind is LinkKind.SEED
-        is_news = found.kind is LinkKind.SITEMAP and self._rules.forward.is_news(found.lastmod, now)
+        is_news = found.kind is LinkKind.SITEMAP and self.rules.forward.is_news(found.lastmod, now)
         if found.depth >= host.record.deepest and not is_seed and not is_news:
             return
         record = self.find_record(found.host8, found.url8)
@@ -167,10 +169,10 @@ class Partition:
         elif (
             is_news
             and record.state is not UrlState.QUEUED
-            and (due_at := self._rules.forward.due_at(record, found.lastmod, now))
+            and (due_at := self.rules.forward.due_at(record, found.lastmod, now))
         ):
             self._due.remove_due(record.due_at, found.host8 + found.url8)
-            self._rules.forward.apply(record, due_at)
+            self.rules.forward.apply(record, due_at)
             self._due.add_due(due_at, found.host8 + found.url8)
             self._put(found.host8, found.url8, record)
 
@@ -197,10 +199,6 @@ class Partition:
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
 
-    def follow_refetch(self, section: RefetchSection) -> None:
-        """Follow changed settings of refetching."""
-        self._rules.forward.section = section
-
     # -- leases
 
     def lease_next(self, host: VisitState) -> Lease | None:
@@ -224,6 +222,8 @@ class Partition:
         """Return a lease that was not used; its URL is first again."""
         host = lease.host
         del self.leased[host.host8 + lease.entry.url8]
+        if is_outside(lease):
+            return
         host.queue.restore_entry(lease.entry)
         if not host.in_process:  # released before the lease, perhaps with no other URL
             self.places.note_waiting(host, lease.entry.band)
@@ -234,8 +234,11 @@ class Partition:
             return False
         host, record = lease.host, lease.record
         del self.leased[host.host8 + lease.entry.url8]
-        host.queue.finish_entry(lease.entry)
-        host.record.waiting -= 1
+        if is_outside(lease):
+            self.outside.end(lease)
+        else:
+            host.queue.finish_entry(lease.entry)
+            host.record.waiting -= 1
         self.visits.mark_changed(host)
         # The visit released the host before parsing, so its last URL may end after the host left.
         if not host.benched and host.record.waiting == 0:
@@ -248,11 +251,10 @@ class Partition:
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
+        record.state = done.state
         if done.state is UrlState.QUEUED:
             host.record.retrying += 1
-            record.state = UrlState.QUEUED
         else:
-            record.state = done.state
             self.counters.move_urls(before, done.state)
             count(self.counters.reasons, done.reason)
         if done.due_at:
@@ -307,7 +309,7 @@ class Partition:
         for number in range(_PROMOTED):
             # Some are always promoted. The queue is empty, so without them the host's usage, and
             # with it what the budget allows, would never change.
-            if number >= _ALWAYS_PROMOTED and self._rules.over_discovery(host.record.usage):
+            if number >= _ALWAYS_PROMOTED and self.rules.over_discovery(host.record.usage):
                 return
             entry = host.queue.pop_band(self.table, PARKED_BAND)
             if entry is None:
@@ -333,19 +335,19 @@ class Partition:
         hosts = self._parked.take_due(now, _DUE_BATCH)
         for host8 in hosts:
             host = self.visits.find_host(host8)
-            if host is not None and 0 < host.record.asleep_until <= now:
+            if host is None:
+                continue
+            if 0 < host.record.asleep_until <= now:
                 self.places.rouse_host(host)
-            if (
-                host is not None
-                and host.record.state is HostState.PARKED
-                and host.record.parked_until <= now
-            ):
+            if host.record.state is HostState.PARKED and host.record.parked_until <= now:
                 self.aside.reopen(host, now)
         return len(suffixes) + len(hosts)
 
     def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:
         record, host = self.find_record(host8, url8), self.visits.find_host(host8)
         if record is None or host is None or not record.due_at or record.due_at > now:
+            return
+        if self.outside.is_kept(host8 + url8, record, now):
             return
         if record.state is UrlState.QUEUED:
             host.record.retrying -= 1
@@ -363,7 +365,7 @@ class Partition:
     def _rank(self, host: VisitState, record: UrlRecord, now: float) -> None:
         """Update the priority by what is known now."""
         record.priority = round(
-            255 * self._rules.prioritize(factors_of_known(record, host.record.importance, now))
+            255 * self.rules.prioritize(factors_of_known(record, host.record.importance, now))
         )
 
     def next_due(self) -> int:

@@ -105,6 +105,16 @@ class Workbench:
             return host
         return None
 
+    def enter_address(self, host: VisitState) -> None:
+        """Begin a visit of a host that does not wait here; it takes a place at its address."""
+        host.in_process = True
+        host.group = host.record.address or f"?{host.name}"
+        group = self._groups.get(host.group)
+        if group is None:
+            group = self._groups[host.group] = _Group(host.group)
+        group.in_use += 1
+        self._schedule(group)
+
     def leave_address(self, host: VisitState) -> None:
         """End the visit's use of its address."""
         host.in_process = False

@@ -76,7 +76,7 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall
     time in seconds at the start of the request. The times from there are ``duration_s`` until the
     last byte, ``first_byte_s`` until the first, and ``sent_s`` until the request was sent (0 when
-    it was not).
+    it was not). ``fetcher`` names the outside fetcher that sent the request, if one did.
     """
 
     url: str
@@ -96,6 +96,7 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     first_byte_s: float = 0.0
     duration_s: float = 0.0
     sent_s: float = 0.0
+    fetcher: str = ""
 
     def headers(self) -> list[tuple[str, str]]:
         """Header fields in order, names lower-cased, values Latin-1, folded lines joined.

@@ -19,6 +19,7 @@ import msgspec
 
 from lycosa.cluster.control import DrainSaved, Record, SettingsSaved, decode_records, folded
 from lycosa.commit import Mark
+from lycosa.config.cluster_file import ClusterFile
 from lycosa.config.fields import value_of
 from lycosa.config.sections import Config
 from lycosa.folder.bucket import (
@@ -57,6 +58,10 @@ from lycosa.store.object_segments import ObjectSegments
 from lycosa.urls.identity import Sites
 
 _LOGS_AT_ONCE = 8
+_NOT_ORDERLY = (
+    "not all shards were ended in order, so their last requests may have been lost with their"
+    " machines: every host waits a while when the crawl continues"
+)
 
 
 class CrawlRuns(Exception):
@@ -122,8 +127,7 @@ def import_shards(places: ClusterPlaces, shards: int) -> ImportReport:
     given = msgspec.structs.replace(places.given, shards=before)
     read_crawl(places.objects, given)
     if before == shards:
-        made = NewGeneration(places, manifest, Config())
-        made.delete_others()
+        NewGeneration(places, manifest, Config()).delete_others()
         return ImportReport(manifest, is_new=False)
     if shards < before:
         raise CrawlFrozen(
@@ -131,38 +135,34 @@ def import_shards(places: ClusterPlaces, shards: int) -> ImportReport:
             f" number greater than {before}"
         )
     records = _records_of_stopped(places, manifest)
-    notes: list[str] = []
+    state, ends = _gathered_shards(places, given)
+    config = _divided_config(state.config, shards)
+    place = generation_prefix(manifest.generation)
+    earlier = EarlierOwners(place, before, is_machine=False, term=state.term)
+    generation = new_generation_name(number + 1)
+    made = NewGeneration(places, _next_manifest(state, config, generation, earlier), config)
+    counters = _write(made, state, places)
+    ends.close_logs()
+    segments = ends.seal_segments()
+    made.put_in_force(number + 1, records)
+    made.delete_others()
+    notes = [] if state.is_orderly else [_NOT_ORDERLY]
+    return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
+
+
+def _gathered_shards(places: ClusterPlaces, given: ClusterFile) -> tuple[GatheredState, _Ends]:
+    """The state of all shards, and their ends."""
     opened = OpenedCluster(given, places.work / "read", tell=places.tell)
     try:
         state = gather_cluster(
             opened,
             places.work / "gathered",
             places.open_table,
-            lambda done: places.told("shards", done, before),
+            lambda done: places.told("shards", done, given.shards),
         )
-        ends = _Ends(places, opened, state)
+        return state, _Ends(places, opened, state)
     finally:
         opened.close()
-    if not state.is_orderly:
-        notes.append(
-            "not all shards were ended in order, so their last requests may have been lost with"
-            " their machines: every host waits a while when the crawl continues"
-        )
-    generation = new_generation_name(number + 1)
-    earlier = EarlierOwners(
-        generation_prefix(manifest.generation), before, is_machine=False, term=state.term
-    )
-    made = NewGeneration(
-        places,
-        _next_manifest(state, _divided_config(state.config, shards), generation, earlier),
-        _divided_config(state.config, shards),
-    )
-    counters = _write(made, state, places)
-    ends.close_logs()
-    segments = ends.seal_segments()
-    made.put_in_force(number + 1, records)
-    made.delete_others()
-    return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
 
 
 class _Ends:

@@ -2,7 +2,7 @@
 
 The operator creates the keyspace, because how many copies there are and where is the operator's
 decision. It is checked whether a majority of the copies can exist at all; otherwise every write
-would wait for ever.
+would wait without end.
 
 A keyspace has no transactions for tables either. The row of ``crawl`` says what was begun: tables
 are created only in the state ``creating``, and a rebuild that was interrupted is not taken for a

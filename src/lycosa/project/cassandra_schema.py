@@ -109,7 +109,7 @@ DEAD_LETTER_ROWS = CassandraTable(
     "dead_letters", _BUCKETED | {name: _ALL[name] for name in _DEAD}, "host bucket", "url_hash"
 )
 HOSTS = CassandraTable("hosts", ALL_HOST_COLUMNS, "host")
-HOST_NAMES = CassandraTable(
+NAMES_BY_HASH = CassandraTable(
     "host_names", {"host_hash": "bytea", "host": "text", "site": "text"}, "host_hash"
 )
 CRAWL_LOG = CassandraTable(
@@ -136,7 +136,7 @@ CRAWL = CassandraTable(
 )
 # positions first: without them the others may be in any state
 CONTENT_TABLES = (
-    *(POSITIONS, JOURNALS, URLS, URLS_BY_HOST, DEAD_LETTER_ROWS, HOSTS, HOST_NAMES),
+    *(POSITIONS, JOURNALS, URLS, URLS_BY_HOST, DEAD_LETTER_ROWS, HOSTS, NAMES_BY_HASH),
     *(CRAWL_LOG, CRAWL_LOG_BY_URL),
 )
 

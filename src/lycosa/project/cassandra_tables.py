@@ -35,9 +35,9 @@ from lycosa.project.cassandra_schema import (
     CRAWL_LOG,
     CRAWL_LOG_BY_URL,
     DEAD_LETTER_ROWS,
-    HOST_NAMES,
     HOSTS,
     JOURNALS,
+    NAMES_BY_HASH,
     URLS,
     URLS_BY_HOST,
     CassandraTable,
@@ -63,7 +63,7 @@ _by_host = columns_of(ALL_URL_COLUMNS, list(URLS_BY_HOST.columns)[2:])
 _dead = columns_of(ALL_URL_COLUMNS, list(DEAD_LETTER_ROWS.columns)[2:])
 _mark_of_url = columns_of(ALL_URL_COLUMNS, ("term", "sequence"))
 _mark_of_host = columns_of(ALL_HOST_COLUMNS, ("term", "sequence"))
-_name_of_host = columns_of(ALL_HOST_COLUMNS, HOST_NAMES.columns)
+_name_of_host = columns_of(ALL_HOST_COLUMNS, NAMES_BY_HASH.columns)
 _by_url = columns_of(REGISTRY_LOG, CRAWL_LOG_BY_URL.columns)
 _FETCHED_AT = list(REGISTRY_LOG).index("fetched_at")
 
@@ -81,7 +81,7 @@ class CassandraTables:
         }
         self._insert = {
             each: each.insert(keyspace)
-            for each in (HOST_NAMES, CRAWL_LOG, CRAWL_LOG_BY_URL, JOURNALS)
+            for each in (NAMES_BY_HASH, CRAWL_LOG, CRAWL_LOG_BY_URL, JOURNALS)
         }
         self.is_complete = state == COMPLETE
         self.positions = self._read_positions()
@@ -140,7 +140,7 @@ class CassandraTables:
             at = write_time(*_mark_of_host(row))
             yield self._replace[HOSTS], (at, row[_HOST_NAMES.index("host")], *row, at + 1)
             # the names of a hash never change, so any timestamp does
-            yield self._insert[HOST_NAMES], (*_name_of_host(row), 1)
+            yield self._insert[NAMES_BY_HASH], (*_name_of_host(row), 1)
 
     def _url_statements(self, rows: Iterable[Row]) -> Iterator[Statement]:
         for row in rows:
@@ -179,7 +179,7 @@ class CassandraTables:
     def _deletions(self, deleted: Iterable[DeletedRow]) -> Iterator[Statement]:
         for each in deleted:
             at, host8, url8 = write_time(*each.when.mark) + 1, each.key[1:9], each.key[9:]
-            keys: Mapping[CassandraTable, Row] = {HOSTS: (each.host.host,), HOST_NAMES: (host8,)}
+            keys: Mapping[CassandraTable, Row] = {HOSTS: (each.host.host,), NAMES_BY_HASH: (host8,)}
             if url8:
                 where = (each.host.host, bucket_of(url8, self._buckets), url8)
                 keys = {URLS: (url8, host8), URLS_BY_HOST: where, DEAD_LETTER_ROWS: where}

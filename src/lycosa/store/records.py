@@ -314,6 +314,8 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
         ("linkKind", capture.link_kind.name.lower()),
         *(("redirectedFrom", url) for url in capture.chain),
     ]
+    if fetched.fetcher:
+        fields.append(("outsideFetcher", fetched.fetcher))
     if fetched.reason:
         fields += [("fetchRemark", fetched.reason.label), ("fetchRemarkDetail", fetched.detail)]
     if robots.version or robots.status or not robots.allowed:

@@ -135,6 +135,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     text_characters: int = 0
     text: str = ""
     is_cut: bool = False
+    fetcher: str = ""
 
 
 class RecordPlace(msgspec.Struct, frozen=True):
@@ -228,6 +229,7 @@ class RowBuilder:
             text_characters=len(parsed.text),
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
+            fetcher=fetched.fetcher,
         )
 
 

@@ -17,7 +17,7 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
 from lycosa.attempts.shipping import AttemptShipper
-from lycosa.calls import DeadLetterDecision, GiveUrls, HostDecision
+from lycosa.calls import DeadLetterDecision, GiveResults, GiveUrls, HostDecision, LeaseUrls
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -176,7 +176,7 @@ def assemble(
         clock,
         _live(owned, worker, stages),
         measured_worker(worker, pipeline, stages, departures, clock),
-        _call_desk(owned, stages, worker),
+        _call_desk(owned, stages, worker, pipeline),
         stages,
         _closed_in_turn(settling.close, addresses.close, shard.close),
     )
@@ -200,15 +200,17 @@ def _closed_in_turn(*closes: Callable[[], None]) -> Callable[[], None]:
     return close
 
 
-def _call_desk(owned: Owned, stages: Stages, worker: Worker) -> CallDesk:
+def _call_desk(owned: Owned, stages: Stages, worker: Worker, pipeline: Pipeline) -> CallDesk:
     operators = OperatorDesk(owned.frontier, stages.intake, owned.clock)
     handlers: dict[type, CallHandler] = {
         GiveUrls: UrlSubmission(stages.intake, owned.clock).take_urls,
         HostDecision: operators.decide_host,
         DeadLetterDecision: operators.decide_letters,
+        LeaseUrls: pipeline.outside.lease_urls,
+        GiveResults: pipeline.outside.give_results,
     }
     desk = CallDesk(owned.partitions, handlers, worker.next_commit, worker.wake)
-    worker.is_called = lambda: desk.open_calls > 0
+    worker.is_called = lambda: desk.open_calls > 0 or pipeline.outside.open_leases > 0
     return desk
 
 

@@ -92,7 +92,9 @@ class Leasing:
         decision = visit.decision = state.decide(visit.lease.record.target)
         if decision.allowed:
             return RobotsJudged(is_allowed=True)
-        return RobotsJudged(detail=_why(decision), is_costly=state.is_costly, judged=visit.passed)
+        return RobotsJudged(
+            detail=robots_words(decision), is_costly=state.is_costly, judged=visit.passed
+        )
 
     async def read_robots(self, visit: Visit, step: ReadRobots) -> UrlPassed:
         """Read the robots.txt of the URL's origin outside the loop."""
@@ -143,7 +145,9 @@ class Leasing:
             visit.host.queue.supply_rows(rows)
 
 
-def _why(decision: RobotsDecision) -> str:
-    """The line of the robots.txt that disallows a URL."""
+def robots_words(decision: RobotsDecision) -> str:
+    """The line of the robots.txt that decided about a URL, or that none did."""
+    if not (decision.line or decision.bound):
+        return f"no rule (robots.txt {decision.version or decision.status})"
     line = decision.bound or f"line {decision.line}: {decision.rule}"
     return f"{line} (robots.txt {decision.version or decision.status})"

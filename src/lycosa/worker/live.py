@@ -74,6 +74,7 @@ class AppliedSettings:
             self._frontier.longest_wait_s, longest_wait(config.politeness)
         )
         self._worker.use_slots(config.fetch.slots)
+        self._worker.fetch_pages(config.fetch.own_pages)
         self._follow_refetch(config.refetch)
         if is_paused != self._is_paused:
             self._is_paused = is_paused
@@ -89,7 +90,7 @@ class AppliedSettings:
         # Times stored under earlier settings may be later than these allow, and remain valid.
         self._frontier.longest_due_s = max(self._frontier.longest_due_s, section.max_s)
         for partition in self._frontier.partitions.values():
-            partition.follow_refetch(section)
+            partition.rules.forward.section = section
 
     def _keep_actions(self, actions: Sequence[CrawlAction]) -> None:
         first = self._frontier.partitions.get(_FIRST)

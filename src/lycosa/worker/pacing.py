@@ -11,12 +11,16 @@ import random
 from collections.abc import Callable
 from types import TracebackType
 
+import msgspec
+
 from lycosa.config.sections import PolitenessSection
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.delay import clamp, delay_s, in_seconds, longest_delay, pace_after_request
 from lycosa.reasons import Reason
+
+_SAME_S = 0.001  # two stored times this close are the same
 
 
 class HostRest:
@@ -81,6 +85,15 @@ class HostRest:
         self._ended = self.until, self.time_until = now, time
         return self.decide_delay()
 
+    def heed_retry_after(self, seconds: float) -> None:
+        """Apply a Retry-After that an outside fetcher reports apart from the answer."""
+        record, time = self._visit.record, self._clock.time()
+        asked = time + min(max(seconds, 0.0), self._section.max_retry_after_s)
+        record.pace = msgspec.structs.replace(
+            record.pace, retry_at=max(record.pace.retry_at, asked)
+        )
+        self.decide_delay()
+
     def decide_delay(self) -> float:
         """Decide the delay in seconds by the current pace.
 
@@ -128,6 +141,26 @@ class Pacing:
                 max(host.next_time, host.rest_time),
                 max(record.next_at, record.rest_at),
             )
+
+    def lend(self, host: VisitState, seconds: float) -> float:
+        """Let an outside fetcher have the host; returns the end of that in crawl time.
+
+        The host is busy for ``seconds``. Then its delay follows, unless it is returned before.
+        """
+        now, time = self._clock.monotonic(), self._clock.time()
+        delay = delay_s(host.record.pace, self.section, time, self._chance).seconds
+        host.rest(now + seconds + delay, time + seconds + delay, now)
+        return time + seconds + delay
+
+    def take_back(self, host: VisitState, busy_until: float) -> None:
+        """Let the host be free now if it was busy until ``busy_until`` (crawl time) and no longer.
+
+        The rest after the exchange is decided next.
+        """
+        record = host.record
+        if max(record.next_at, record.rests_until) <= busy_until + _SAME_S:
+            host.next_time = host.rest_time = self._clock.monotonic()
+            record.next_at = record.rest_at = self._clock.time()
 
     def rest_of(self, host: VisitState) -> HostRest:
         return HostRest(host, self.section, self._clock, self._chance, self._note_asked)

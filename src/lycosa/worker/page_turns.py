@@ -8,7 +8,7 @@ import msgspec
 
 from lycosa.attempts import Suspicion
 from lycosa.frontier.lease import Lease
-from lycosa.model.fetched import MAX_SITEMAP_BYTES, FetchKind, FetchRequest, Limits
+from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import is_connection_failure
 from lycosa.schedule.steps import PageAnswered, TurnOver
@@ -26,12 +26,18 @@ class PageTurns:
     async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
         host, sender, slot = visit.host, self._stages.sender, visit.slot
         assert slot is not None
-        visit.request = self._request(visit.lease, slot.address)
+        visit.request = self.request_of(visit.lease, slot.address)
         with self._stages.pacing.rest_of(host) as rest:
             fetched = await sender.send_request(visit.request, rest, slot, visit.others)
         if fetched.reason is Reason.LEASE_EXPIRED:
             # Another worker may own the shard now and fetch it. If not, the host has another turn.
             return TurnOver()
+        return self.note_answer(visit, fetched, rest.is_asked)
+
+    @staticmethod
+    def note_answer(visit: Visit, fetched: Fetched, is_asked: bool) -> PageAnswered:
+        """Note what an answer says about the host; ``is_asked``: it asked for a longer rest."""
+        host = visit.host
         visit.answer = fetched
         is_failure = is_connection_failure(fetched.reason)
         host.note_answer(fetched.reason, fetched.status, fetched.address, is_failure)
@@ -40,10 +46,11 @@ class PageTurns:
             status=fetched.status,
             detail=fetched.detail,
             failures=host.record.failures,
-            rests_until=host.record.next_at if rest.is_asked and host.may_wait else 0.0,
+            rests_until=host.record.next_at if is_asked and host.may_wait else 0.0,
         )
 
-    def _request(self, lease: Lease, address: str) -> FetchRequest:
+    def request_of(self, lease: Lease, address: str) -> FetchRequest:
+        """The request for a leased URL, conditional if the last capture has validators."""
         history, stages = lease.record.history, self._stages
         limits, kind = stages.sender.limits, FetchKind.PAGE
         if stages.intake.is_sitemap(lease):

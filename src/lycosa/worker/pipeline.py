@@ -65,6 +65,7 @@ from lycosa.store.records import packed_file
 from lycosa.urls.identity import InvalidUrl
 from lycosa.worker.address_finder import AddressFinder
 from lycosa.worker.intake import MANY_LINKS
+from lycosa.worker.outside_desk import OutsideDesk
 from lycosa.worker.page_turns import PageTurns
 from lycosa.worker.parser_queue import ParserQueue
 from lycosa.worker.permits import Permits
@@ -73,6 +74,7 @@ from lycosa.worker.set_aside import set_aside
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
 
+_LEFT_S = 1.0  # until a host whose page was left to outside fetchers has its turn again
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
@@ -118,6 +120,9 @@ class Pipeline:
         """The function that performs each step, in the order of the stages."""
         self.reparsing = stages.reparsing
         self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2, clock)
+        self.outside = OutsideDesk(stages, self._pages, self.parsing, permits, clock, self._follow)
+        self.fetches_pages = config.fetch.own_pages
+        """Whether pages are requested here; otherwise only outside fetchers do."""
         self.settled: list[str] = []
         """URLs whose lease ended since the last commit was cut."""
         self.given_up: list[DeadLetter] = []
@@ -127,9 +132,11 @@ class Pipeline:
     def may_start(self) -> bool:
         """Whether a new visit may start.
 
-        The parser must keep up, within its memory, and a permit for a capture must be available.
+        The parser must keep up, within its memory, and a permit for a capture must be available. If
+        only outside fetchers request pages, one of them must have asked.
         """
-        return self.parsing.may_start and self._permits.may_take()
+        is_wanted = self.fetches_pages or bool(self.outside.demands)
+        return is_wanted and self.parsing.may_start and self._permits.may_take()
 
     async def wait_until_stored(self) -> None:
         """Wait until no page is partly stored.
@@ -157,7 +164,10 @@ class Pipeline:
 
     async def run(self, visit: Visit) -> None:
         """Perform the steps of a visit, one after another, until it is over."""
-        event: Event = self._turn(visit.host, bool(visit.host.record.questions))
+        await self._follow(visit, self._turn(visit.host, bool(visit.host.record.questions)))
+
+    async def _follow(self, visit: Visit, event: Event) -> None:
+        """Perform the steps that follow from an event."""
         while True:
             step = decide(event, self._rules, self._clock.time())
             # Release before the step, so that a long step such as parsing holds neither the host
@@ -189,6 +199,12 @@ class Pipeline:
 
     async def _send(self, visit: Visit, step: SendRequest) -> Event:
         if step.purpose is Purpose.PAGE:
+            if self.outside.demands and self.outside.lend(visit):
+                return TurnOver()
+            if not self.fetches_pages:
+                # Outside fetchers do, and none has asked for this host's partition just now.
+                visit.host.postpone(self._clock.monotonic() + _LEFT_S)
+                return TurnOver()
             return await self._pages.fetch(visit)
         if step.purpose is Purpose.ROBOTS:
             return await self._robots.fetch_robots(visit)

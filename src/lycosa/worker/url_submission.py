@@ -22,7 +22,7 @@ from lycosa.ports import Clock
 from lycosa.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.worker.intake import Intake
 
-MOST_URLS = 1000
+MOST_GIVEN = 1000
 """URLs of one call."""
 
 _URLS_AT_ONCE = 50  # in one step of the loop: 5 ms when all are new
@@ -40,8 +40,8 @@ class UrlSubmission:
 
     async def take_urls(self, partition: Partition, call: GiveUrls) -> GivenVerdicts | CallRefusal:
         """Take the URLs, some in each step of the loop; the verdicts are in their order."""
-        if len(call.urls) > MOST_URLS:
-            return CallRefusal(f"{len(call.urls)} URLs: a call may have {MOST_URLS}")
+        if len(call.urls) > MOST_GIVEN:
+            return CallRefusal(f"{len(call.urls)} URLs: a call may have {MOST_GIVEN}")
         verdicts: list[GivenVerdict] = []
         for start in range(0, len(call.urls), _URLS_AT_ONCE):
             verdicts += self._take(partition, call.urls[start : start + _URLS_AT_ONCE])

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
+from lycosa.frontier.outside_leases import LeaseRow
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.capture import RobotsDecision
 from lycosa.model.completed import Completed
@@ -85,6 +86,24 @@ class Visit:
     def lease(self) -> Lease:
         assert self._lease is not None
         return self._lease
+
+    # -- lending to an outside fetcher, and taking back
+
+    def lend(self, row: LeaseRow) -> Slot | None:
+        """Lend the leased URL; returns the slot, which the visit has no longer.
+
+        The permit is not the visit's any more either.
+        """
+        lease, self._lease = self.lease, None
+        self.partition.outside.lend(lease, row)
+        self._has_permit = False
+        slot, self.slot = self.slot, None
+        return slot
+
+    def take_back(self, lease: Lease, has_permit: bool) -> None:
+        """Continue with a URL that was lent, and with the permit that it had."""
+        self.partition.outside.take_back(lease)
+        self._lease, self._has_permit = lease, has_permit
 
     # -- using up
 

@@ -55,6 +55,7 @@ class Worker:
             config.store, frontier.partitions, pipeline, books, clock, offload, reach
         )
         self.committer.on_done = self._news.set
+        pipeline.outside.begin = self._begin
         self._running: set[asyncio.Task[None]] = set()
         self._reparse: asyncio.Task[None] | None = None
         self._solo = asyncio.Lock()
@@ -118,6 +119,11 @@ class Worker:
     def fetch_at_most(self, visits: int) -> None:
         """Bound the number of requests in flight by memory; 0 is a pause."""
         self._slots_by_memory = visits
+        self._news.set()
+
+    def fetch_pages(self, is_wanted: bool) -> None:
+        """Request pages, or leave them to outside fetchers."""
+        self._pipeline.fetches_pages = is_wanted
         self._news.set()
 
     def use_slots(self, slots: int) -> None:
@@ -191,6 +197,7 @@ class Worker:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+            await self._pipeline.outside.close()
             await self.committer.close()
 
     def _step(self) -> End | None:

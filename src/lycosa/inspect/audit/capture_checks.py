@@ -43,7 +43,7 @@ class CaptureChecks:
     ) -> None:
         self._saved, self._share, self._progress = saved, report.share, progress
         self._captured = sum(view.counters().captures for view in views.values())
-        self._done = 0
+        self._done = self._outside = 0
         self.index, self.once = CaptureIndex(), once_check()
         self.records = RecordChecks(
             Check(
@@ -65,6 +65,7 @@ class CaptureChecks:
             self._done += 1
             if self._done % _STEP == 0:
                 self._progress("captures", self._done, self._captured)
+            self._outside += bool(row.fetcher)
             records.check_place(row)
             derived.check_row(row)
             self.unparsed.check_row(row)
@@ -85,6 +86,11 @@ class CaptureChecks:
         self.links.finish_check(again)
         self.unparsed.finish_check()
         self.links.check.add_note(f"{self.links.pages} pages parsed again")
+        if self._outside:
+            self.records.check.add_note(
+                f"{self._outside} captures are of requests that outside fetchers report: they are"
+                " not in the attempt log, so their pauses are not proved"
+            )
         if not self._saved.is_recorded:
             self.links.check.add_note(
                 "the folder has no settings.json, so the checks used the default settings"

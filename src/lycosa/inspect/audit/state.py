@@ -15,6 +15,7 @@ import numpy as np
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit.captures import CaptureIndex, place_key
 from lycosa.inspect.audit.host_names import check_host_names
+from lycosa.inspect.audit.leases import check_leases
 from lycosa.inspect.audit.report import Check, OnAuditProgress
 from lycosa.inspect.reader import TableView
 from lycosa.kv.records import (
@@ -183,6 +184,7 @@ class StateChecks:
                     told == due_at,
                     f"URL {url[8:].hex()} is due at {due_at}, but its record has {told}",
                 )
+        check_leases(view, self.due, self.counters)
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(
                 view.host_record(key[5:]) is not None,

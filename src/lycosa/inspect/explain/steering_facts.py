@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lycosa.frontier.decision_log import ACTIONS, decode_action
+from lycosa.frontier.outside_leases import decode_lease
 from lycosa.frontier.visit_state import VisitRecord
 from lycosa.inspect.explain.facts import Explanation, when
 from lycosa.inspect.reader import TableView, UrlEntry
-from lycosa.kv.records import prefix_end
+from lycosa.kv.records import outside_key, prefix_end
 from lycosa.model.completed import UrlState
 
 
@@ -20,6 +21,13 @@ def steering_facts(
         if entry.state in (UrlState.QUEUED, UrlState.PARKED):
             text = f"It waits: {host.pause.by} paused its host at {since}{why}."
             answer.set_verdict("paused", text)
+    value = view.get(outside_key(entry.host8, entry.url8))
+    if value is not None:
+        lease = decode_lease(value)
+        answer.add_fact("leased_to", lease.holder)
+        answer.add_fact("leased_until", lease.expires, when(lease.expires))
+        text = f"The outside fetcher {lease.holder} has it until {when(lease.expires)}."
+        answer.set_verdict("leased", text)
     decided = [
         row
         for _, value in view.scan(ACTIONS, prefix_end(ACTIONS))

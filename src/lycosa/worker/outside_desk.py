@@ -1,0 +1,333 @@
+"""Lends URLs to outside fetchers, and stores what they return.
+
+A URL is lent in an ordinary visit of its host, at the moment when the visit would send the request:
+the host's turn has come, robots.txt allows the URL, the name is looked up, and the visit has a slot
+of the address and a permit for a capture. The lease keeps slot and permit until it ends, and the
+host is busy until then. A result makes another visit of the host, which begins where the first one
+ended, with the answer. So it passes the same steps as an answer to a request of ours.
+
+What only memory has (slot and permit) is lost when the worker dies. The host stays busy, because
+its times are in the commit with the lease. The result then takes a new permit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from math import ceil
+from typing import Any
+
+from lycosa.calls import (
+    CallRefusal,
+    GiveResults,
+    LeasedUrl,
+    LeaseUrls,
+    OutsideResult,
+    ResultsTaken,
+    ResultTaken,
+    ResultVerdict,
+    UrlsLeased,
+)
+from lycosa.frontier.crawl_clock import CrawlClock
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.outside_leases import TOLERANCE_S, LeaseRow, outside_entry
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.taking_hosts import claim_host
+from lycosa.model.fetched import Fetched
+from lycosa.schedule.steps import PageAnswered
+from lycosa.urls.identity import hash8
+from lycosa.worker.leasing import robots_words
+from lycosa.worker.outside_answers import UnreadableResult, read_result
+from lycosa.worker.page_turns import PageTurns
+from lycosa.worker.parser_queue import ParserQueue
+from lycosa.worker.permits import Permits
+from lycosa.worker.request_sender import Slot
+from lycosa.worker.stages import Stages
+from lycosa.worker.visit import Visit
+
+MOST_LENT, LONGEST_LEASE_S = 100, 3600.0
+"""Bounds of a call: URLs, and seconds for which they are lent."""
+
+MOST_LEASES = 10_000
+"""Open leases of one worker; each takes about a kilobyte of memory."""
+
+_GATHER_S = 1.0  # for which a call waits until as many URLs as it wants are lent
+_WAIT_S = 0.1
+_REMEMBERED = 10_000  # leases that were settled, so that a repeated result is told so
+_MOST_HOLDER = 200  # characters
+_ID = re.compile(r"(\d{1,9})-([0-9a-f]{32})-(\d{1,15})-[0-9a-f]{8}")
+
+FollowVisit = Callable[[Visit, PageAnswered], Coroutine[Any, Any, None]]
+"""Takes a visit from the answer for its page to its end."""
+
+BeginVisit = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Runs a visit as one of the worker's own."""
+
+
+class _Demand:
+    """One call for URLs that waits for visits to lend them."""
+
+    def __init__(self, call: LeaseUrls) -> None:
+        self.call = call
+        self.urls: list[LeasedUrl] = []
+        self.is_full = asyncio.Event()
+
+
+class OutsideDesk:
+    """One per worker. ``begin`` runs a visit as the worker runs its own."""
+
+    def __init__(
+        self,
+        stages: Stages,
+        pages: PageTurns,
+        parsing: ParserQueue,
+        permits: Permits,
+        clock: CrawlClock,
+        follow: FollowVisit,
+    ) -> None:
+        self._stages, self._pages, self._parsing = stages, pages, parsing
+        self._permits, self._clock, self._follow = permits, clock, follow
+        self.begin: BeginVisit = asyncio.ensure_future
+        self.demands: dict[int, list[_Demand]] = {}
+        """Calls that wait for URLs, by partition."""
+        self._held: dict[str, tuple[Slot | None, asyncio.TimerHandle]] = {}
+        self._storing: dict[str, asyncio.Task[None]] = {}
+        self._settled: dict[str, None] = {}
+        self._freeing: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<OutsideDesk open={self.open_leases} storing={len(self._storing)}>"
+
+    @property
+    def open_leases(self) -> int:
+        """Number of URLs that outside fetchers hold."""
+        return sum(len(each.outside) for each in self._stages.frontier.partitions.values())
+
+    # -- lending
+
+    async def lease_urls(self, partition: Partition, call: LeaseUrls) -> UrlsLeased | CallRefusal:
+        """Lend URLs, each of another host; waits about a second for hosts whose turn comes."""
+        problem = _problem_of(call)
+        if problem:
+            return CallRefusal(problem)
+        if known := self._lent_before(partition, call):
+            return UrlsLeased(known)
+        frontier = self._stages.frontier
+        if self.open_leases >= MOST_LEASES:
+            return CallRefusal(f"{MOST_LEASES} leases are open: return results first")
+        demand = _Demand(call)
+        self.demands.setdefault(partition.number, []).append(demand)
+        try:
+            async with asyncio.timeout(_GATHER_S):
+                await demand.is_full.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._withdraw(partition.number, demand)
+        ready = frontier.next_time()
+        next_in_s = max(ready - self._clock.monotonic(), 0.0) if ready is not None else -1.0
+        return UrlsLeased(demand.urls, -1.0 if demand.urls else next_in_s)
+
+    def lend(self, visit: Visit) -> bool:
+        """Lend the URL of a visit that is about to request it, if a call waits for one."""
+        host, partition, lease = visit.host, visit.partition, visit.lease
+        waiting = self.demands.get(partition.number)
+        if not waiting or visit.slot is None or visit.decision is None:
+            return False
+        demand = waiting[0]
+        call, begun = demand.call, self._clock.time()
+        expires = begun + call.lease_s
+        busy_until = self._stages.pacing.lend(host, call.lease_s + TOLERANCE_S)
+        url = host.host8 + lease.entry.url8
+        unique = hash8(f"{call.call} {call.holder} {lease.url} {expires}").hex()[:8]
+        row = LeaseRow(
+            f"{partition.number}-{url.hex()}-{int(expires * 1000)}-{unique}",
+            call.holder,
+            call.call,
+            lease.url,
+            begun,
+            expires,
+            ceil(expires + TOLERANCE_S),
+            busy_until,
+            visit.slot.address,
+            visit.decision,
+        )
+        demand.urls.append(self._told(row, lease))
+        slot = visit.lend(row)
+        timer = asyncio.get_running_loop().call_later(
+            call.lease_s + TOLERANCE_S, self._expire, row.lease
+        )
+        self._held[row.lease] = slot, timer
+        partition.visits.mark_changed(host)
+        if len(demand.urls) >= call.most:
+            self._withdraw(partition.number, demand)
+            demand.is_full.set()
+        return True
+
+    def _lent_before(self, partition: Partition, call: LeaseUrls) -> list[LeasedUrl]:
+        """What the same call was lent when it came first."""
+        found = []
+        for row in partition.outside.rows():
+            if (row.call, row.holder) == (call.call, call.holder) and self._is_open(row):
+                url = _url_of(row.lease)
+                host = partition.visits.find_host(url[:8])
+                record = partition.find_record(url[:8], url[8:])
+                if host is not None and record is not None:
+                    found.append(self._told(row, Lease(host, outside_entry(url[8:]), record)))
+        return found
+
+    def _told(self, row: LeaseRow, lease: Lease) -> LeasedUrl:
+        request = self._pages.request_of(lease, row.address)
+        return LeasedUrl(
+            row.lease,
+            row.url,
+            lease.host.name,
+            row.address,
+            robots_words(row.decision),
+            round(row.busy_until - row.expires - TOLERANCE_S, 3),
+            self._clock.wall() + row.expires - self._clock.time(),
+            request.etag,
+            request.last_modified,
+        )
+
+    def _withdraw(self, partition: int, demand: _Demand) -> None:
+        waiting = self.demands.get(partition, [])
+        if demand in waiting:
+            waiting.remove(demand)
+        if not waiting:
+            self.demands.pop(partition, None)
+
+    def _is_open(self, row: LeaseRow) -> bool:
+        return self._clock.time() <= row.expires + TOLERANCE_S
+
+    # -- results
+
+    async def give_results(
+        self, partition: Partition, call: GiveResults
+    ) -> ResultsTaken | CallRefusal:
+        """Store results, one after the other, as answers of the hosts."""
+        if len(call.results) > MOST_LENT:
+            return CallRefusal(f"{len(call.results)} results: a call may have {MOST_LENT}")
+        verdicts = []
+        for result in call.results:
+            verdict, reason = await self._take(partition, call.holder, result)
+            verdicts.append(ResultTaken(result.lease, verdict, reason))
+        return ResultsTaken(verdicts)
+
+    async def _take(
+        self, partition: Partition, holder: str, result: OutsideResult
+    ) -> tuple[ResultVerdict, str]:
+        while not self._parsing.may_start:
+            await self._clock.sleep(_WAIT_S)
+        found = _ID.fullmatch(result.lease)
+        if found is None or int(found[1]) != partition.number:
+            return ResultVerdict.UNKNOWN, "this is not the id of a lease of this partition"
+        row = partition.outside.find(_url_of(result.lease))
+        if row is None or row.lease != result.lease:
+            return self._verdict_of_closed(result.lease, int(found[3]) / 1000)
+        if row.holder != holder:
+            return ResultVerdict.UNKNOWN, "another fetcher holds this lease"
+        if (storing := self._storing.get(row.lease)) is None:
+            if not self._is_open(row):
+                return ResultVerdict.LATE, "the lease has expired, and the URL is queued again"
+            try:
+                fetched = read_result(result, row, self._stages.sender.limits, self._clock.wall())
+            except UnreadableResult as error:
+                return ResultVerdict.REFUSED, str(error)
+            started = self._start_storing(partition, row, fetched, result.retry_after_s)
+            if isinstance(started, str):
+                return ResultVerdict.REFUSED, started
+            storing = started
+        await asyncio.wait([storing])
+        if storing.cancelled() or storing.exception() is not None:
+            return ResultVerdict.UNKNOWN, "the worker stopped: call again"
+        return ResultVerdict.TAKEN, ""
+
+    def _verdict_of_closed(self, lease: str, expires: float) -> tuple[ResultVerdict, str]:
+        """The verdict on a result whose lease has no row any more.
+
+        Before its end only a result removes the row. So this one is a repetition.
+        """
+        if lease in self._settled or self._clock.time() <= expires + TOLERANCE_S:
+            return ResultVerdict.TAKEN, "it was taken before"
+        return ResultVerdict.LATE, "the lease has expired, or its result was taken before"
+
+    def _start_storing(
+        self, partition: Partition, row: LeaseRow, fetched: Fetched, retry_after_s: float
+    ) -> asyncio.Task[None] | str:
+        """Begin the visit that stores the answer, or say why it cannot begin now."""
+        url = _url_of(row.lease)
+        host, record = partition.visits.find_host(url[:8]), partition.find_record(url[:8], url[8:])
+        assert host is not None and record is not None, row
+        slot, timer = self._held.get(row.lease, (None, None))
+        if timer is None and not self._permits.take_permit():
+            return "the crawl may make no further capture now: call again later"
+        if not claim_host(self._stages.frontier, host):
+            if timer is None:
+                self._permits.return_permit()
+            return "the host is in a visit: call again"
+        # Nothing awaits since the lease was found, so it is still open.
+        if timer is not None:
+            timer.cancel()
+            del self._held[row.lease]
+        visit = Visit(host, self._stages.frontier, self._permits)
+        visit.take_back(Lease(host, outside_entry(url[8:]), record), has_permit=True)
+        visit.slot, visit.decision, visit.is_secure = slot, row.decision, record.secure
+        visit.request = self._pages.request_of(visit.lease, row.address)
+        task = self.begin(self._store(visit, row, fetched, retry_after_s))
+        self._storing[row.lease] = task
+        task.add_done_callback(lambda _: self._storing.pop(row.lease, None))
+        return task
+
+    async def _store(
+        self, visit: Visit, row: LeaseRow, fetched: Fetched, retry_after_s: float
+    ) -> None:
+        async with visit:
+            pacing = self._stages.pacing
+            pacing.take_back(visit.host, row.busy_until)
+            with pacing.rest_of(visit.host) as rest:
+                rest(fetched, self._clock.monotonic(), self._clock.wall(), False)
+                if retry_after_s >= 0:
+                    rest.heed_retry_after(retry_after_s)
+            answered = self._pages.note_answer(visit, fetched, rest.is_asked)
+            await self._follow(visit, answered)
+        self._settled[row.lease] = None
+        if len(self._settled) > _REMEMBERED:
+            del self._settled[next(iter(self._settled))]
+
+    # -- the end of leases
+
+    def _expire(self, lease: str) -> None:
+        """Free what the lease kept; its row ends when its URL is due."""
+        slot, _ = self._held.pop(lease)
+        self._permits.return_permit()
+        if slot is not None:
+            task = asyncio.get_running_loop().create_task(slot.give_back())
+            self._freeing.add(task)
+            task.add_done_callback(self._freeing.discard)
+
+    async def close(self) -> None:
+        """Free what leases keep, at the end of the run. The leases remain in the table."""
+        for lease, (_, timer) in list(self._held.items()):
+            timer.cancel()
+            self._expire(lease)
+        await asyncio.gather(*self._freeing, return_exceptions=True)
+
+
+def _url_of(lease: str) -> bytes:
+    """The host8 and url8 in the id of a lease."""
+    return bytes.fromhex(lease.split("-")[1])
+
+
+def _problem_of(call: LeaseUrls) -> str:
+    """Why a call cannot be carried out, in words; empty when it can."""
+    if not 1 <= call.most <= MOST_LENT:
+        return f"{call.most} URLs: ask for 1 to {MOST_LENT}"
+    if not 1.0 <= call.lease_s <= LONGEST_LEASE_S:
+        return f"a lease of {call.lease_s:g} s: give 1 to {LONGEST_LEASE_S:g} s"
+    if not 1 <= len(call.holder) <= _MOST_HOLDER or not call.holder.isprintable():
+        return f"the fetcher needs a printable name of at most {_MOST_HOLDER} characters"
+    if not 1 <= len(call.call) <= _MOST_HOLDER:
+        return f"the call needs an id of at most {_MOST_HOLDER} characters"
+    return ""
