@@ -27,7 +27,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from lycosa.calls import CallRefusal, CallReply, ContentFound, ContentQuery, StateQuestion
+from lycosa.calls import (
+    ActionsQuery,
+    CallRefusal,
+    CallReply,
+    ContentFound,
+    ContentQuery,
+    DeadLettersQuery,
+    HostsQuery,
+    StateQuestion,
+)
 from lycosa.kv.port import TableError
 from lycosa.model.parsed import Document, Link
 from lycosa.ports import Parser
@@ -45,6 +54,7 @@ SHARE = 0.03
 _MOST_SAVED_S = 1.5  # processor time that may be used at once after a rest
 _TURN_S = 0.001
 _BUDGET_S = 0.1
+_LIST_BUDGET_S = 0.03  # of a question that is asked of all partitions
 _PART_S = 0.01  # of reading hosts for orders, between questions
 _TEND_S = 0.5  # between two parts while hosts are to be read
 _TEXT_IDLE_S = 60.0  # after this the parse child for texts is ended
@@ -186,9 +196,9 @@ class StateReader:
             self._answers = StateAnswers(self._source.saved_settings, is_tended=True)
         view = self._source.open_view(partition)
         try:
-            return self._answers.answer(
-                view, partition, _undecoded(question), TimeBudget(_BUDGET_S)
-            )
+            is_of_all = isinstance(question, HostsQuery | DeadLettersQuery | ActionsQuery)
+            budget = TimeBudget(_LIST_BUDGET_S if is_of_all else _BUDGET_S)
+            return self._answers.answer(view, partition, _undecoded(question), budget)
         finally:
             view.close()
 
