@@ -29,7 +29,7 @@ DelayAfter = Callable[[Fetched, float, float, bool], float]
 Its arguments are the answer, the end (monotonic, then wall time) and whether it was for robots.txt.
 """
 
-AttemptListener = Callable[[FetchRequest, Fetched, float], None]
+AttemptListener = Callable[[FetchRequest, Fetched, float], object]
 """Gets a request, its answer, and the delay of its host in seconds."""
 
 _CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
