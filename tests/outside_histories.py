@@ -204,7 +204,7 @@ def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
         return Pacing, "lend", lambda self, host, seconds: self._clock.time()
     if plant == "told":
 
-        async def at_once(self: Worker) -> None:
+        async def at_once(self: Worker, is_called: bool = False) -> None:
             return None
 
         return Worker, "next_commit", at_once
