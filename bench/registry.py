@@ -1,11 +1,12 @@
-"""What a registry in PostgreSQL costs: ``python -m bench.registry [--urls 1000000] [--dsn DSN]``.
+"""What a registry costs: ``python -m bench.registry [--database cassandra] [--urls 1000000]``.
 
 A crawl folder is made: URLs on hosts of 100 URLs each in 16 partitions, half of them fetched. Its
 state is read whole into an empty schema; then commits are appended to its log as one worker makes
 them (200 fetched pages and 2,000 new URLs each, every 2 s of crawl time) and followed. Printed are
 rows a second and CPU time of projector and server for a row. Last, commits are appended at a fixed
 pace while the projector runs, and its lag is measured: from the moment of the append until the
-transaction is committed. Without ``--dsn`` a server is started (``script/services``).
+transaction is committed. The server is started (``script/services``)
+unless ``--dsn`` names one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ from lycosa.kv.records import UrlRecord, encode_record, encode_url, host_key, ur
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
-from lycosa.project import FolderSource, PostgresPlace, ProjectionReport, Projector, Registry
+from lycosa.project import (
+    CassandraPlace,
+    FolderSource,
+    PostgresPlace,
+    ProjectionReport,
+    Projector,
+    Registry,
+)
+from lycosa.project.cassandra_connection import CassandraConnection, parsed_address
+from lycosa.project.tables import RegistryPlace
 from lycosa.urls.identity import hash8
 
 ROOT = Path(__file__).parents[1]
@@ -135,21 +145,35 @@ def _host(number: int) -> tuple[bytes, bytes]:
 
 
 @contextmanager
-def server(dsn: str) -> Iterator[tuple[str, int]]:
-    """The database, and the pid of its server if it was started here."""
+def server(database: str, dsn: str) -> Iterator[tuple[str, int, Path]]:
+    """The database, the pid of its server if it was started here, and the folder of its data."""
     if dsn:
-        yield dsn, 0
+        yield dsn, 0, Path()
         return
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         services = ROOT / "script" / "services"
         run = subprocess.run(
-            [services, "start", "postgres", folder], stdout=subprocess.PIPE, text=True, check=True
+            [services, "start", database, folder], stdout=subprocess.PIPE, text=True, check=True
         )
         values = dict(line.split("=", 1) for line in run.stdout.split())
+        place, pid = values[database.upper()], int(values[f"{database.upper()}_PID"])
         try:
-            yield values["POSTGRES"], int(values["POSTGRES_PID"])
+            yield f"cassandra://{place}" if database == "cassandra" else place, pid, Path(folder)
         finally:
-            subprocess.run([services, "stop", "postgres", folder], check=True)
+            subprocess.run([services, "stop", database, folder], check=True)
+
+
+def place_of(database: str, dsn: str) -> RegistryPlace:
+    """Where the registry is filled; a keyspace is created with one copy."""
+    if database == "postgres":
+        return PostgresPlace(dsn, "bench")
+    connection = CassandraConnection(parsed_address(dsn))
+    connection.run(
+        "CREATE KEYSPACE IF NOT EXISTS bench WITH replication ="
+        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
+    connection.close()
+    return CassandraPlace(dsn, "bench")
 
 
 def cpu_s(pid: int) -> float:
@@ -225,22 +249,32 @@ def main() -> None:
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--rates", default="0.5,2,5")
+    parser.add_argument("--database", choices=("postgres", "cassandra"), default="postgres")
     parser.add_argument("--dsn", default="")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder, server(asked.dsn) as place:
-        dsn, pid = place
+    with (
+        tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder,
+        server(asked.database, asked.dsn) as (dsn, pid, data),
+    ):
         crawl = MadeCrawl(Path(folder) / "crawl", asked.urls)
         crawl.append()
         source = FolderSource(crawl.folder)
-        registry = Registry(PostgresPlace(dsn, "bench"), source.origin)
+        registry = Registry(place_of(asked.database, dsn), source.origin)
         projector = Projector(source, registry, lambda report: None, lambda seconds: True)
-        print("read whole, with indexes:", measured(pid, projector, lambda: projector.follow(True)))
+        print(
+            "read whole, then completed:", measured(pid, projector, lambda: projector.follow(True))
+        )
         for _ in range(asked.commits):
             crawl.append()
         print("followed:", measured(pid, projector, lambda: projector.follow(True)))
         for rate in map(float, asked.rates.split(",")):
             print(lags(crawl, registry, source, rate, int(20 * min(rate, 2))))
         registry.close()
+        if pid:
+            tables = [(path.stat().st_size, path.parent.name) for path in data.rglob("*-Data.db")]
+            for name in sorted({name.partition("-")[0] for _, name in tables}):
+                total = sum(size for size, table in tables if table.partition("-")[0] == name)
+                print(f"{name}: {total / 1e6:.1f} MB in files")
 
 
 if __name__ == "__main__":

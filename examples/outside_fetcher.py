@@ -17,8 +17,8 @@ import httpx
 
 AGENT = {"user-agent": "lycosa/outside-fetcher"}  # robots.txt was judged for the name before the /
 TOKEN = {"authorization": f"Bearer {os.environ.get('LYCOSA_TOKEN', 'none')}"}
-WANTED = {"worker_id": f"example-{os.getpid()}", "batch_size": 20, "timeout_ms": 5000}
-LEASE_S, MOST_BYTES, IDLE_S = 30, 5_000_000, float(os.environ.get("IDLE_S", "60"))
+WANTED = {"worker_id": f"example-{os.getpid()}", "batch_size": 20, "lease_s": 30}
+MOST_BYTES, IDLE_S = 5_000_000, float(os.environ.get("IDLE_S", "60"))
 
 
 async def fetch(web: httpx.AsyncClient, lease: dict) -> dict:
@@ -40,27 +40,21 @@ async def fetch(web: httpx.AsyncClient, lease: dict) -> dict:
     return result | {"ended": time.time()}
 
 
-async def run(api: httpx.AsyncClient, web: httpx.AsyncClient) -> None:
-    last = time.monotonic()
-    while time.monotonic() - last < IDLE_S:
-        try:
-            leased = await api.get("/frontier/next", params=WANTED | {"lease_s": LEASE_S})
-            work = [fetch(web, lease) for lease in leased.raise_for_status().json()["urls"]]
-            if results := await asyncio.gather(*work):
-                given = {"worker_id": WANTED["worker_id"], "results": results}
-                (await api.post("/frontier/results", json=given)).raise_for_status()
-                last = time.monotonic()
-        except httpx.HTTPError as error:  # for example: the interface is being started again
-            print(f"{error!r}; trying again", flush=True)
-            await asyncio.sleep(1)
-
-
 async def main(url: str) -> None:
-    async with (
-        httpx.AsyncClient(base_url=f"{url.rstrip('/')}/api/v1", headers=TOKEN, timeout=60) as api,
-        httpx.AsyncClient(timeout=20) as web,
-    ):
-        await run(api, web)
+    last = time.monotonic()
+    begin = {"base_url": f"{url.rstrip('/')}/api/v1", "headers": TOKEN, "timeout": 60}
+    async with httpx.AsyncClient(**begin) as api, httpx.AsyncClient(timeout=20) as web:
+        while time.monotonic() - last < IDLE_S:
+            try:
+                leased = await api.get("/frontier/next", params=WANTED)
+                work = [fetch(web, lease) for lease in leased.raise_for_status().json()["urls"]]
+                if results := await asyncio.gather(*work):
+                    given = {"worker_id": WANTED["worker_id"], "results": results}
+                    (await api.post("/frontier/results", json=given)).raise_for_status()
+                    last = time.monotonic()
+            except httpx.HTTPError as error:  # for example: the interface is being started again
+                print(f"{error!r}; trying again", flush=True)
+                await asyncio.sleep(1)
 
 
 asyncio.run(main(sys.argv[1]))

@@ -1,6 +1,6 @@
 """Chromium for tests, and axe-core, which finds obstacles in a page; ``script/services`` gets both.
 
-With ``LYCOSA_PICTURES=DIR`` the tests also save pictures of the pages, for the documents.
+With ``SAVE_PICTURES=DIR`` the tests also save pictures of the pages, for the documents.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CACHE = os.environ.get("SERVICES_CACHE") or (
     Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lycosa-services"
 )
 AXE = Path(_CACHE) / "axe-core-4.14.1" / "axe.min.js"
-PICTURES = os.environ.get("LYCOSA_PICTURES", "")
+PICTURES = os.environ.get("SAVE_PICTURES", "")
 
 
 def chromium() -> str:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from api_crawl import LOOPBACK, ApiCrawl
+from api_crawl import ApiCrawl, served_folder
 from browser_pages import obstacles, opened_browser, save_picture
 from watched_site import HOST, WatchedSite, watched_site
 
@@ -69,32 +69,26 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    folder = tmp_path_factory.mktemp("watched")
+    folder = tmp_path_factory.mktemp("watched") / "crawl"
+    settings = [each for value in _SETTINGS for each in ("--set", value)]
     with opened_browser() as browser, watched_site() as (site, port):
         seeds = [f"http://{HOST}:{port}/", f"http://other.example:{port}/"]
-        crawl = ApiCrawl(
-            [
-                *("serve", str(folder / "crawl"), *LOOPBACK, "--api", "127.0.0.1:0"),
-                *(each for seed in seeds for each in ("--seed", seed)),
-                *(each for value in _SETTINGS for each in ("--set", value)),
-            ]
-        )
-        try:
-            crawl.await_ready()
-            with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
-                page = context.new_page()
-                page.set_default_timeout(20_000)
-                found = Watched(crawl, site, port, page)
-                found.watch(context)
-                yield found
-        finally:
-            crawl.kill()
+        with (
+            served_folder(folder, seeds, *settings) as crawl,
+            browser.new_context(viewport={"width": 1280, "height": 800}) as context,
+        ):
+            page = context.new_page()
+            page.set_default_timeout(20_000)
+            found = Watched(crawl, site, port, page)
+            found.watch(context)
+            yield found
     assert found.outside == []
     assert found.troubles == []
 
 
 def test_a_host_is_found_by_a_part_of_its_name(watched: Watched) -> None:
     watched.site.await_request("/missing")
+    watched.crawl.await_answer("/api/v1/hosts", lambda answer: watched.host in answer.text)
     page = watched.show("/hosts")
     expect(page.get_by_role("link", name=watched.host)).to_be_visible()
     page.get_by_label("Part of the name").fill("nothing-like-it")

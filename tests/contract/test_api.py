@@ -319,6 +319,22 @@ async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
 # -- its process
 
 
+def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
+    """A stopped crawl answers questions from its folder, and is begun again."""
+    post = f"{crawl.url}/api/v1/crawl"
+    assert httpx.post(f"{post}/stop", timeout=30).json() == {"state": "stopping"}
+    crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "stopped")
+    known = crawl.await_answer(f"/api/v1/urls/{url}", lambda answer: answer.status_code == 200)
+    assert known.json()["url"] == url
+    rows = httpx.get(f"{crawl.url}/api/v1/hosts", timeout=30).json()["rows"]
+    assert rows[0]["host"] in url
+    given = {"urls": [{"url": f"{url}x"}]}
+    verdicts = httpx.post(f"{crawl.url}/api/v1/frontier/urls", json=given, timeout=30).json()
+    assert verdicts["unknown"] == 1
+    assert httpx.post(f"{post}/resume", timeout=60).status_code == 200
+    crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "running")
+
+
 def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(hosts=3, pages=100))
     with served(web) as port, served_folder(tmp_path / "c", [web.seed_url(0, port)]) as crawl:
@@ -329,6 +345,7 @@ def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:
         second = crawl.api_pid()
         assert second not in (0, first)
         assert any("died by signal 9" in line for line in crawl.lines)
+        _stop_and_resume(crawl, web.seed_url(0, port))
         crawl.process.kill()
         crawl.process.wait(PATIENCE_S)
         pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S

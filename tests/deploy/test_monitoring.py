@@ -68,6 +68,7 @@ def test_the_dashboard_shows_every_metric_of_a_crawl() -> None:
         "lycosa_requests_total",  # responses by class
         "lycosa_received_bytes_per_second",  # the rate of the counter
         "lycosa_captures_limit",
+        "lycosa_urls_discovered_total",  # its rate
         "lycosa_next_ready_seconds",
         "lycosa_url_seen_lookups_total",
         "lycosa_url_seen_false_positives_total",  # the ratio
@@ -183,3 +184,5 @@ def test_a_real_prometheus_answers_every_query_about_a_real_crawl(tmp_path: Path
                 assert 0 < rate < 1000 and math.isfinite(rate)
         finally:
             crawl.stop()
+            assert crawl.process.stderr is not None
+            crawl.process.stderr.close()

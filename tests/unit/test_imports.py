@@ -29,7 +29,7 @@ LAYERS = [
     TOOLS,
     STAGES,
     ["folder"],
-    ["shard", "cluster", "calls", "reshard"],
+    ["shard", "cluster", "calls", "reshard", "redis"],
     ["worker", "inspect", "project"],
     ["processes", "serve", "simulate"],
     ["api"],
@@ -237,6 +237,7 @@ _ALWAYS_HEAVY = {
     "tomllib",
     "confluent_kafka",
     "psycopg",
+    "redis",
 }
 _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli", "isal.igzip_lib"}
 

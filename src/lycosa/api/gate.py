@@ -62,7 +62,7 @@ class Gate:
     """The application ``inner`` behind the checks."""
 
     def __init__(self, inner: Application, rules: GateRules, tokens: Tokens) -> None:
-        self._inner, self._rules, self._tokens = inner, rules, tokens
+        self.inner, self._rules, self._tokens = inner, rules, tokens
         limits = rules.limits
         self._quota = RequestQuota(limits.rate, limits.rate * limits.burst_s)
         self._logins = RequestQuota(_LOGIN_RATE, _LOGIN_BURST)
@@ -73,7 +73,7 @@ class Gate:
 
     async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._inner(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
         has_begun = False
 
@@ -109,7 +109,7 @@ class Gate:
             raise Problem(403, f"the token {client.name!r} may read and not change anything")
         scope.setdefault("state", {})["client"] = client
         if scope["method"] in _SAFE:
-            await self._inner(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
         _check_form(path, headers)
         await self._with_body(scope, headers, receive, send)
@@ -184,7 +184,7 @@ class Gate:
                 is_given = True
                 return {"type": "http.request", "body": body, "more_body": False}
 
-            await self._inner(scope, replayed, send)
+            await self.inner(scope, replayed, send)
 
 
 _CLOSE = {"connection": "close"}

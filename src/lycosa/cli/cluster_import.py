@@ -152,6 +152,7 @@ def _print(given: ClusterFile, report: ImportReport) -> None:
             f" {human_count(report.captures)} captures,"
             f" {counted(report.segments, 'segment')} sent, in {human_duration(report.seconds)}"
         )
+    emit(f"topics of its state: {given.name}.{report.manifest.generation}.*")
     for note in report.notes:
         emit(f"note: {note}")
     if shards != given.shards:

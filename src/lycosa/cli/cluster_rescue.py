@@ -222,7 +222,7 @@ def _shard_values(found: RescuedShard) -> dict[str, Any]:
         "first": human_time(found.first_us / 1e6) or None,
         "last": human_time(found.last_us / 1e6) or None,
         "links": entered.links,
-        "links_since": found.view.value,
+        "links_since": _since(found),
         "captures_known": found.known,
         "parsed_again": entered.parsed,
         "not_parsed": entered.unparsed,
@@ -267,9 +267,16 @@ def _row(found: RescuedShard) -> tuple[object, ...]:
         human_time(found.first_us / 1e6),
         human_time(found.last_us / 1e6),
         entered.links,
-        found.view.value,
+        _since(found),
         entered.robots,
     )
+
+
+def _since(found: RescuedShard) -> str:
+    """From where on links were handed in again."""
+    from lycosa.processes.rescue_survey import PointOfView
+
+    return (found.view if found.snapshot else PointOfView.NOTHING).value
 
 
 def _remarks(found: RescuedShard) -> Iterator[str]:
@@ -288,4 +295,7 @@ def _remarks(found: RescuedShard) -> Iterator[str]:
             " later captures in them, are requested again"
         )
     if found.entered.unparsed:
-        yield f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again"
+        yield (
+            f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again; the next"
+            " owner tries it"
+        )

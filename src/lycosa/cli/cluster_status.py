@@ -27,6 +27,7 @@ from lycosa.cli.output import (
 if TYPE_CHECKING:
     from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.politeness.address_pool import PoolUse
 
 SEARCH_S = 10.0
 """How long a command looks for a coordinator."""
@@ -104,6 +105,20 @@ def shards_line(found: ClusterStatus) -> str:
     return f"{counted(len(found.shards), 'shard')}: {parts}"
 
 
+def pool_line(use: PoolUse | None) -> str:
+    """How Redis is used for the limits of IP addresses; empty where it is not configured."""
+    if use is None:
+        return ""
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(use.since))
+    meaning = {
+        "shared": "used: all machines share the limits of IP addresses",
+        "divided": "answers, but each machine uses its part of the limits",
+        "away": "away: each machine uses its part of the limits",
+    }
+    why = f"; {use.why}" if use.why else ""
+    return f"{meaning[use.state.value]}, since {since}{why}"
+
+
 def print_status(found: ClusterStatus) -> None:
     """Print the status for a person."""
     emit_pairs(
@@ -118,6 +133,7 @@ def print_status(found: ClusterStatus) -> None:
                 "requests",
                 f"{found.open_requests} of callers are not answered" if found.open_requests else "",
             ),
+            ("redis", pool_line(found.progress.pool)),
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
         ]
     )

@@ -57,6 +57,7 @@ class Display:
 
     def __enter__(self) -> Display:
         first, *others = self._opening
+        self._log.note(LogLevel.INFO, "crawl_started", first)
         self._say(first)
         for text in others:
             self.show_line(text)
@@ -74,6 +75,7 @@ class Display:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+        self._log.note(LogLevel.INFO, "crawl_ended", repr(error) if error is not None else "")
 
     def show_line(self, text: str) -> None:
         """Print a line that stays."""

@@ -20,11 +20,19 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options ``--log-file``, ``--log-format``, ``--log-level`` and ``--log-rotate``.
+    """Add ``--log-file``, ``--log-format``, ``--log-level``, ``--log-rotate`` and ``--traces``.
 
     The function does not get them: they are in effect before it is called.
     """
     for add in (
+        click.option(
+            "--traces",
+            metavar="SHARE",
+            type=click.FloatRange(0, 1),
+            callback=_take_traces,
+            expose_value=False,
+            help="Send OpenTelemetry spans of the fetches of this share of the hosts [0].",
+        ),
         click.option(
             "--log-rotate",
             metavar="SIZE[xN]",
@@ -99,6 +107,24 @@ def _take(context: click.Context, parameter: click.Parameter, value: str | None)
     context.meta[VARIABLE] = mine
     os.environ[VARIABLE] = msgspec.json.encode(mine).decode()
     assert log_target(os.environ) == mine
+
+
+def _take_traces(context: click.Context, _: click.Parameter, share: float | None) -> None:
+    """Put the share into the environment, when everything for traces is there."""
+    if not share or context.resilient_parsing:
+        return
+    from importlib.util import find_spec
+
+    if find_spec("opentelemetry") is None:
+        raise click.UsageError("--traces needs OpenTelemetry: pip install 'lycosa[traces]'")
+    endpoints = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    if not any(os.environ.get(name) for name in endpoints):
+        raise click.UsageError(
+            f"--traces: set {endpoints[1]} to the collector, for example http://127.0.0.1:4318"
+        )
+    from lycosa.logs.log import TRACES_VARIABLE
+
+    os.environ[TRACES_VARIABLE] = str(share)
 
 
 def _check_file(path: str) -> None:

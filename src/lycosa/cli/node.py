@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.cluster_parts import CLUSTER_FILE, health_option, object_store, reachable_cluster
+from lycosa.cli.cluster_parts import (
+    CLUSTER_FILE,
+    check_redis_client,
+    health_option,
+    object_store,
+    reachable_cluster,
+)
 from lycosa.cli.log_options import log_options, program_log
 from lycosa.cli.output import ExitCode, Unbroken, clean
 from lycosa.inspect.printable import json_text
@@ -147,6 +153,7 @@ def run(
 
     listen, most_shards = bounds
     given = reachable_cluster(file)
+    check_redis_client(given)
     listen = listen or _own_address(given.coordinators)
     credentials = credentials_of(given)
     for warning in given.warnings():

@@ -34,6 +34,8 @@ from lycosa.logs.records import (
 
 VARIABLE = "LYCOSA_LOG"
 """The environment variable with the ``LogTarget`` as JSON."""
+TRACES_VARIABLE = "LYCOSA_TRACES"
+"""The environment variable with the share of the hosts whose fetches are traced."""
 _GATHER_S = 0.2
 _MOST_QUEUED = 50_000
 _SUMMARY_S = 5.0  # between two looks for bursts that are over
@@ -217,6 +219,14 @@ class EventLog:
                 count=count,
             )
         )
+
+
+def traced_share(environment: Mapping[str, str]) -> float:
+    """The share of the hosts whose fetches are traced; 0 without the variable."""
+    try:
+        return float(environment.get(TRACES_VARIABLE, "") or 0.0)
+    except ValueError:
+        return 0.0
 
 
 def opened_log(process: str) -> EventLog:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import lru_cache
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import msgspec
@@ -158,8 +159,6 @@ def _shown_second(second: int) -> str:
 def log_schema(kind: str) -> Mapping[str, Any]:
     """The JSON Schema of the records of a fetch (``fetch``) or of other events (``event``)."""
     record = FetchRecord if kind == "fetch" else EventRecord
-    return {
-        "$schema": _DIALECT,
-        "title": f"a record of the log: {kind}",
-        **msgspec.json.schema(record),
-    }
+    found = msgspec.json.schema(record)
+    found["$defs"][record.__name__]["description"] = cleandoc(record.__doc__ or "")
+    return {"$schema": _DIALECT, "title": f"a record of the log: {kind}", **found}

@@ -206,6 +206,7 @@ class ClusterNode:
         progress = self._workers.total()
         self._workers.tell_memory(progress)
         self._workers.tell_stalled(progress)
+        self._workers.tell_pool(progress)
 
     def _show_connection(self, text: str) -> None:
         if not self.plan.is_leaving:

@@ -25,17 +25,19 @@ from lycosa.config.sections import Config
 from lycosa.folder.bucket import (
     MACHINE_SETTINGS,
     CrawlFrozen,
+    NoStoredCrawl,
     newest_manifest,
     read_crawl,
     reserve_place,
 )
+from lycosa.folder.imported import note_import
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import MANIFEST_FORMAT, EarlierOwners, Manifest, load_manifest
 from lycosa.folder.names import suffix_list, table_folder
 from lycosa.folder.upload import PlaceTaken
 from lycosa.frontier.alike_pages import find_alike
 from lycosa.frontier.counters import Counters
-from lycosa.kafka import KafkaControl, crawl_topics
+from lycosa.kafka import KafkaControl, crawl_topics, missing_topics
 from lycosa.kafka.generations import close_log
 from lycosa.kv.port import KeyValue
 from lycosa.objects.errors import ObjectMissing
@@ -93,7 +95,9 @@ def import_folder(folder: Path, places: ClusterPlaces) -> ImportReport:
     crawl = load_manifest(folder).crawl
     with CrawlLock(folder).acquire(time.time()):
         if (there := _imported(places, crawl)) is not None:
+            note_import(folder, places.given.name, places.given.objects, time.time())
             return ImportReport(there, is_new=False)
+        missing_topics(places.client, crawl_topics(places.given))  # whether Kafka answers
         work = places.work / "gathered"
         count = load_manifest(folder).identity.partitions
         state = gather_folder(
@@ -111,6 +115,7 @@ def import_folder(folder: Path, places: ClusterPlaces) -> ImportReport:
         made = NewGeneration(places, _next_manifest(state, config, generation, before), config)
         counters = _write(made, state, places)
         made.put_in_force(1, [])
+        note_import(folder, places.given.name, places.given.objects, time.time())
     made.delete_others()
     return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
 
@@ -122,7 +127,12 @@ def import_shards(places: ClusterPlaces, shards: int) -> ImportReport:
     ``TopicsUnfit``, and the errors of the services and of files.
     """
     began = time.monotonic()
-    manifest, number = newest_manifest(places.objects)
+    try:
+        manifest, number = newest_manifest(places.objects)
+    except ObjectMissing as error:
+        raise NoStoredCrawl(
+            f"{places.given.objects} has no crawl that could be divided; check objects.url"
+        ) from error
     before = manifest.identity.partitions
     given = msgspec.structs.replace(places.given, shards=before)
     read_crawl(places.objects, given)

@@ -42,7 +42,7 @@ from lycosa.processes.rescue_survey import (
     point_of_view,
     survey_shard,
 )
-from lycosa.processes.rescued_shard import CommonRemains, RescuedShard, ShardRescue
+from lycosa.processes.rescued_shard import OtherShards, RescuedShard, ShardRescue
 from lycosa.shard.object_snapshots import snapshot_key, stored_marks
 from lycosa.store.lost_parts import LostPart, fill_lost_parts, find_lost_parts
 from lycosa.system.wire import UNREADABLE
@@ -187,7 +187,7 @@ class Rescue:
 
         view, _ = point_of_view(self._place, shard, remains)
         lost = {each.digest: each.record_id for left in remains.values() for each in left.lost}
-        common = CommonRemains(places, lost)
+        common = OtherShards(places, lost)
         rescue = ShardRescue(self._place, remains[shard], view, common, state.marks[shard], show)
         made = await rescue.run(is_dry)
         return msgspec.structs.replace(made, lost_parts=len(state.lost.get(shard, [])))

@@ -86,7 +86,7 @@ class RescuedShard(msgspec.Struct, frozen=True):
     lost: int = 0
 
 
-class CommonRemains(msgspec.Struct, frozen=True):
+class OtherShards(msgspec.Struct, frozen=True):
     """What a shard must know of all others.
 
     ``places`` are the URLs whose places are in scope. ``lost`` are captures that are in no segment
@@ -105,7 +105,7 @@ class ShardRescue:
         place: RescuePlace,
         remains: LeftShard,
         view: PointOfView,
-        common: CommonRemains,
+        common: OtherShards,
         mark: Mark,
         on_rows: Callable[[int], None] = lambda number: None,
     ) -> None:

@@ -18,7 +18,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 
 import msgspec
@@ -36,7 +36,7 @@ from lycosa.cluster.worker_messages import (
     encode_worker_message,
 )
 from lycosa.kv.rocks import SharedCache, opener_within
-from lycosa.logs.log import EventLog, opened_log
+from lycosa.logs.log import EventLog, opened_log, traced_share
 from lycosa.logs.records import LogLevel
 from lycosa.model.end import End
 from lycosa.model.page import Page
@@ -60,6 +60,7 @@ from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real_ports
+from lycosa.worker.request_sender import AttemptListener
 
 _PROGRESS_S = 0.5
 _TRIM_REPORTS = 20  # reports after which free memory is returned to the system
@@ -74,6 +75,7 @@ class WorkerProcess:
         self._stream = stream
         self._telling: set[asyncio.Task[None]] = set()
         self._log = EventLog(None, "worker")
+        self._at_end = ExitStack()  # log and traces, which block for a moment
 
     async def run(self) -> None:
         """Run until the job is done or the supervisor is gone."""
@@ -82,6 +84,7 @@ class WorkerProcess:
             return
         job = decode_job(first)
         self._log = opened_log(f"{'worker' if job.cluster is None else 'shard'} {job.number}")
+        self._at_end.callback(self._log.close)
         self._log.note(LogLevel.INFO, "worker_started", values={"pid": os.getpid()})
         try:
             await self._work(job)
@@ -94,7 +97,7 @@ class WorkerProcess:
             with suppress(ConnectionError):
                 await self._stream.send(encode_worker_message(failed))
         finally:
-            self._log.close()
+            self._at_end.close()
 
     async def _work(self, job: WorkerJob) -> None:
         assert job.plan is not None, "a worker process needs a memory plan"
@@ -116,7 +119,7 @@ class WorkerProcess:
         """Run the worker over its open shard to its end."""
         job, ports = place.job, place.ports
         assert job.plan is not None
-        self._ports = ports
+        self._ports, self._pool_use = ports, place.pool_use
 
         # The link to the coordinator needs the worker, and the worker asks for permits by the link,
         # so one of them gets the other later.
@@ -152,10 +155,19 @@ class WorkerProcess:
             meter.stop()
 
     def _watch_fetches(self, assembled: Assembled) -> None:
-        """EventLog each attempt, if there is a log."""
-        log = self._log
+        """Log each attempt, if there is a log, and trace those of some hosts."""
+        log, listeners = self._log, list[AttemptListener]()
         if log.writes(LogLevel.WARNING):
-            assembled.sender.on_ended = FetchLog(log).note_attempt
+            listeners.append(FetchLog(log).note_attempt)
+        if share := traced_share(os.environ):
+            # an optional extra
+            from lycosa.worker.traces import FetchTraces
+
+            traces = FetchTraces(share, log)
+            self._at_end.callback(traces.close)
+            listeners.append(traces.note_attempt)
+        if listeners:
+            assembled.sender.on_ended = lambda *attempt: [each(*attempt) for each in listeners]
         assembled.meter.watch(
             lambda: assembled.meter.set("lycosa_log_records_suppressed_total", log.suppressed)
         )
@@ -202,7 +214,9 @@ class WorkerProcess:
             for each in duties.report():
                 await self._stream.send(encode_worker_message(each))
             progress = msgspec.structs.replace(
-                report.make_report(), relief=self._reliever.relief.meaning
+                report.make_report(),
+                relief=self._reliever.relief.meaning,
+                pool=self._pool_use(),
             )
             waited_for = self._log_waits(waited_for, progress.waits_for)
             deaths = self._log_parser(deaths, progress.parser)

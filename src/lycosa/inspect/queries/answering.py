@@ -141,7 +141,7 @@ class StateAnswers:
         ]
 
     def _is_stale(self, orders: HostOrders) -> bool:
-        """Whether to read its hosts again: all partitions together for at most 0.5 % of the time."""
+        """Whether to read its hosts again; all partitions together for at most 0.5 % of a core."""
         work_s = sum(each.work_s for each in self._orders.values())
         return orders.is_older(self._now(), max(_LEAST_AGE_S, _WORK_AGE * work_s))
 
