@@ -46,9 +46,9 @@ class RegistryStep:
     """Rows, and the positions that they reach.
 
     ``deleted`` are URLs and hosts without a record. ``recovered`` are URLs that were dead letters
-    in an earlier commit of the step, or before its state, and are in another state now. ``is_whole``:
-    the rows are those of a state that is read whole, in which the rows of all URLs of a host follow,
-    so a changed status of the host need not be carried to them.
+    in an earlier commit of the step, or before its state, and are in another state now.
+    ``is_whole``: the rows are those of a state that is read whole. The rows of all URLs of a host
+    follow, so a changed status of the host need not be carried to them.
     """
 
     hosts: Iterable[Row] = ()
