@@ -8,15 +8,14 @@ it.
 a worker takes them as the links of pages, through intake, URL-seen, partitions and commits.
 ``measure`` serves that web, crawls it with the folder's two workers and the HTTP interface, and
 alternates windows without and with requests: every page and endpoint in turn, ``--rate`` a second.
-It prints the percentiles of each address in the windows with requests, and captures a second, and a
-second of the workers' processor time, of both kinds of windows. Other work on the machine changes
+It prints the percentiles of each address in the windows with requests, and how many requests to the
+web ended in a second, and in a second of the workers' processor time, in both kinds of windows. Other work on the machine changes
 the first of the two rates, but hardly the second.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -43,7 +42,7 @@ from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.real_ports import real_ports
 
-_PORT, _API = 18090, 18471
+_PORT, _API = 18090, 18476
 _PAGE_LINKS, _COMMIT_LINKS = 200, 10_000
 _CONFIG = Config(
     scope=ScopeSection(rule=ScopeRule.ANY), budgets=BudgetSection(discovery_per_page=0)
@@ -155,7 +154,7 @@ class Measurement:
         deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             try:
-                if self._captures() > 1000:
+                if self._fetched() > 1000:
                     break
             except (OSError, ValueError):
                 pass
@@ -165,7 +164,7 @@ class Measurement:
     def run_window(self, seconds: float, rate: float) -> None:
         """One window; with ``rate`` 0 it has no requests."""
         workers = self._workers()
-        captures, began, cpu = self._captures(), time.monotonic(), _cpu_s(workers)
+        fetched, began, cpu = self._fetched(), time.monotonic(), _cpu_s(workers)
         due = began
         addresses = list(self.addresses())
         while (now := time.monotonic()) < began + seconds:
@@ -174,12 +173,12 @@ class Measurement:
                 name, path = addresses[len(self.times["all"]) % len(addresses)]
                 self._request(name, path)
             time.sleep(max(min(due, began + seconds) - time.monotonic(), 0.0) if due > now else 0.0)
-        captured, lasted = self._captures() - captures, time.monotonic() - began
+        ended, lasted = self._fetched() - fetched, time.monotonic() - began
         used = _cpu_s(workers) - cpu
-        self.windows[rate > 0].append((captured / lasted, captured / max(used, 0.001)))
+        self.windows[rate > 0].append((ended / lasted, ended / max(used, 0.001)))
         kind = "with" if rate else "without"
         print(
-            f"{kind} requests: {captured / lasted:.1f} captures/s, {captured / used:.1f} a CPU second",
+            f"{kind} requests: {ended / lasted:.1f} requests/s, {ended / used:.1f} a CPU second",
             flush=True,
         )
 
@@ -234,9 +233,13 @@ class Measurement:
         for each in (name, "all"):
             self.times[each].append(spent)
 
-    def _captures(self) -> int:
-        with urllib.request.urlopen(f"http://127.0.0.1:{_API}/api/v1/stats", timeout=30) as answer:
-            return int(json.load(answer)["captures"])
+    def _fetched(self) -> int:
+        """Requests that have ended; of hosts that are new, most are for robots.txt."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{_API}/metrics", timeout=30) as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith('lycosa_fetch_seconds_count{phase="total"}'):
+                    return int(float(line.rpartition(" ")[2]))
+        return 0
 
     def _workers(self) -> list[int]:
         found = []
@@ -268,7 +271,7 @@ def report(found: Measurement) -> None:
             f"{name:32} {len(times):8} {median(times) * 1000:8.0f} {p95 * 1000:8.0f}"
             f" {max(times) * 1000:8.0f}"
         )
-    for at, what in enumerate(("captures a second", "captures a CPU second of the workers")):
+    for at, what in enumerate(("requests a second", "requests a CPU second of the workers")):
         without, with_ = (median(w[at] for w in found.windows[kind]) for kind in (False, True))
         print(
             f"{what}: {without:.1f} without, {with_:.1f} with requests: {1 - with_ / without:+.1%} lost"

@@ -1,7 +1,7 @@
-"""Writes the JSON Schemas of the feeds into ``schemas/``: ``python docs/schemas.py``.
+"""Writes the JSON Schemas of feeds and log into ``schemas/``: ``python docs/schemas.py``.
 
-They are generated from the structs of ``lycosa.store.feed_rows``. A test compares the files with
-what this script would write.
+They are generated from the structs of ``lycosa.store.feed_rows`` and ``lycosa.logs.records``. A
+test compares the files with what this script would write.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from lycosa.logs.records import log_schema
 from lycosa.store.feed_rows import FEEDS, feed_schema
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -16,7 +17,9 @@ FOLDER = Path(__file__).parent / "schemas"
 
 def schema_files() -> dict[str, str]:
     """The text of each file by its name."""
-    return {f"{feed}.json": json.dumps(feed_schema(feed), indent=2) + "\n" for feed in FEEDS}
+    schemas = {feed: feed_schema(feed) for feed in FEEDS}
+    schemas |= {f"log-{kind}": log_schema(kind) for kind in ("fetch", "event")}
+    return {f"{name}.json": json.dumps(each, indent=2) + "\n" for name, each in schemas.items()}
 
 
 if __name__ == "__main__":

@@ -16,13 +16,16 @@ from pathlib import Path
 import httpx
 
 PATIENCE_S = 60.0
-_URL = re.compile(r"at (https?://\S+)")
+_URL = re.compile(r"(?:page are|served) at (https?://\S+)")
 
 
 class ApiCrawl:
     """A running program; ``url`` is where its interface is, ``lines`` what it has said."""
 
-    def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], environment: dict[str, str] | None = None
+    ) -> None:
+        self.folder = folder.parent
         self.lines: list[str] = []
         self.url = ""
         self._found = threading.Event()
@@ -43,10 +46,9 @@ class ApiCrawl:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line.rstrip())
-            if not self.url and (found := _URL.search(line)) and "served" in line + "page":
-                if "api" in line.lower() or "served at" in line:
-                    self.url = found[1].rstrip("/")
-                    self._found.set()
+            if not self.url and (found := _URL.search(line)):
+                self.url = found[1].rstrip("/")
+                self._found.set()
         self._found.set()
 
     def await_ready(self) -> None:
@@ -96,6 +98,8 @@ class ApiCrawl:
             self.process.kill()
         self.process.wait(PATIENCE_S)
         self._reading.join(PATIENCE_S)
+        if self.process.stderr is not None:
+            self.process.stderr.close()
 
 
 LOOPBACK = (
@@ -117,7 +121,9 @@ def served_folder(
     """``lycosa serve`` of a folder on the synthetic web."""
     given = [each for seed in seeds for each in ("--seed", seed)]
     crawl = ApiCrawl(
-        ["serve", str(folder), *given, *LOOPBACK, "--api", "127.0.0.1:0", *arguments], environment
+        folder,
+        ["serve", str(folder), *given, *LOOPBACK, "--api", "127.0.0.1:0", *arguments],
+        environment,
     )
     try:
         crawl.await_ready()

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,13 +49,20 @@ SETTINGS = {
 class Program:
     """One running command, with the lines that it has printed."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        command: Sequence[str] = LYCOSA,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.arguments = arguments
         self.lines: list[str] = []
         self._news: queue.Queue[str | None] = queue.Queue()
         self.process = subprocess.Popen(
-            [*LYCOSA, *arguments],
+            [*command, *arguments],
             cwd=folder,
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -164,8 +171,13 @@ class RealCluster:
             f'[coordinator]\naddresses = ["127.0.0.1:{self._port}"]\n{self._toml[1]}\n'
         )
 
-    def run(self, *arguments: str) -> Program:
-        program = Program(self.folder, *arguments)
+    def run(
+        self,
+        *arguments: str,
+        command: Sequence[str] = LYCOSA,
+        environment: Mapping[str, str] | None = None,
+    ) -> Program:
+        program = Program(self.folder, *arguments, command=command, environment=environment)
         self.programs.append(program)
         return program
 
@@ -176,6 +188,17 @@ class RealCluster:
 
     def node(self, name: str, *options: str) -> Program:
         program = self.run("node", "--cluster", "cluster.toml", "--name", name, *options)
+        program.await_line(f"node of {self.name}")
+        return program
+
+    def machine(self, name: str) -> Program:
+        """A node with an address table of its own, as one on a machine of its own."""
+        runtime = self.folder / f"runtime-{name}"
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        program = self.run(
+            *("node", "--cluster", "cluster.toml", "--name", name),
+            environment={"LYCOSA_RUNTIME_DIR": str(runtime)},
+        )
         program.await_line(f"node of {self.name}")
         return program
 

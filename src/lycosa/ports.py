@@ -8,7 +8,7 @@ history.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.model.parsed import Document, Parsed, ParserHealth
@@ -47,6 +47,18 @@ class Fetcher(Protocol):
     async def close(self) -> None: ...
 
 
+class SlotNote(NamedTuple):
+    """What holds for a slot of an address.
+
+    Its request must start within ``late_s`` after the slot was taken, or take another slot.
+    ``text`` is for the attempt log: by which limits the slot was given, where that is not always
+    the same.
+    """
+
+    late_s: float
+    text: str = ""
+
+
 class Addresses(Protocol):
     """The rate limit of addresses, shared by all workers that use the same slots.
 
@@ -55,13 +67,18 @@ class Addresses(Protocol):
     is taken. Otherwise it returns the seconds after which to ask again, and takes nothing; a
     cancelled call takes nothing either. ``record_start`` notes that the request left at ``at`` and
     its answer began at ``answered``: the next start counts from there. ``release_slot`` notes that
-    the request has ended. Both raise ``KeyError`` when no slot of the address is held. ``close``
+    the request has ended. Both raise ``KeyError`` when no slot of the address is held.
+    ``describe_slot`` says what holds for a slot if its request starts at ``at``. ``holder`` is the
+    request among several of this worker to one address, and holds one slot at a time. ``close``
     releases all slots without waiting.
     """
 
-    async def take_slot(self, address: str, now: float) -> float: ...
-    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None: ...
-    async def release_slot(self, address: str, now: float) -> None: ...
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float: ...
+    async def record_start(
+        self, address: str, at: float, answered: float = 0.0, holder: object = None
+    ) -> None: ...
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None: ...
+    def describe_slot(self, address: str, at: float, holder: object = None) -> SlotNote: ...
     def close(self) -> None: ...
 
 

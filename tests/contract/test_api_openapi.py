@@ -17,6 +17,7 @@ from api_crawl import ApiCrawl, served_folder
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 
+pytestmark = pytest.mark.long
 _CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -27,12 +28,23 @@ _CHECKS = (
     "negative_data_rejection",
 )
 
+# A body can be too large before it is too long, and a long poll must not be one here.
+_SETTINGS = """
+[parameters]
+timeout_ms = 50
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429]
+"""
+
 
 def _examined(crawl: ApiCrawl, phases: str, examples: int, timeout_s: float) -> None:
     # a crawl that is stopped answers 503 as documented, which the check calls a server error
+    settings = Path(crawl.folder) / "schemathesis.toml"
+    settings.write_text(_SETTINGS)
     run = subprocess.run(
         [
             str(Path(sys.executable).parent / "schemathesis"),
+            *("--config-file", str(settings)),
             "run",
             f"{crawl.url}/api/v1/openapi.json",
             *("--phases", phases),
@@ -49,7 +61,8 @@ def _examined(crawl: ApiCrawl, phases: str, examples: int, timeout_s: float) -> 
         cwd="/",
         env={**os.environ, "NO_COLOR": "1"},
     )
-    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
+    said = "\n".join(line[:300] for line in run.stdout.splitlines())
+    assert run.returncode == 0, said[-6000:] + run.stderr[-2000:]
 
 
 @pytest.fixture
@@ -63,12 +76,11 @@ def crawl(tmp_path: Path):
 
 
 def test_every_answer_is_a_documented_one(crawl: ApiCrawl) -> None:
-    _examined(crawl, "coverage", 1, 120)
+    _examined(crawl, "fuzzing", 2, 120)
     assert crawl.process.poll() is None
     assert httpx.get(f"{crawl.url}/api/v1/stats").json()["state"] == "running"
 
 
-@pytest.mark.long
 def test_no_generated_request_is_answered_otherwise(crawl: ApiCrawl) -> None:
     _examined(crawl, "examples,coverage,fuzzing", 100, 900)
     crawl.process.send_signal(signal.SIGTERM)

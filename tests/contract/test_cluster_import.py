@@ -110,6 +110,8 @@ def test_a_crawl_of_a_folder_comes_to_shards_as_it_was(
         after = result(tmp_path, "status", "--cluster", "cluster.toml")
         for name in ("discovered", "captures", "pages", "requests", "body_bytes"):
             assert after[name] == before[name], name
+        refused = begin_crawl(cluster, port)
+        assert refused.wait() == 2 and "was imported into the cluster crawl" in str(refused)
         assert len(log) == requests
 
 

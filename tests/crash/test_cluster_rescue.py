@@ -32,13 +32,16 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
-from lycosa.kafka import Topics, missing_topics
+from lycosa.kafka import Topics, make_topics
+from lycosa.objects.opening import open_store
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
+from s3_server import BUCKET, CREDENTIALS, S3Server, needs_s3
 from serving import served_with_log
 
 pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=16, pages=70, seed=5, latency_s=0.0, page_bytes=2000)
+SMALL = WebPlan(hosts=12, pages=10, seed=5, latency_s=0.0, page_bytes=2000)
 SHARDS = 3
 QUICK = {**SETTINGS, "store.commit_s": "0.5", "store.segment_age_s": "4"}
 
@@ -109,15 +112,18 @@ def audited(cluster: RealCluster) -> dict[str, Any]:
     return report
 
 
+def topics_of(broker: Broker, cluster: RealCluster) -> list[str]:
+    found = broker.client.admin().list_topics(timeout=PATIENCE_S).topics
+    return [name for name in found if name.startswith(f"{cluster.name}.")]
+
+
 def lose_topics(broker: Broker, cluster: RealCluster) -> None:
-    topics = Topics(cluster.name, SHARDS, 1, 1)
-    missing = missing_topics(broker.client, topics)
-    names = [plan.name for plan in topics.plans() if plan.name not in missing]
     admin = broker.client.admin()
+    names = topics_of(broker, cluster)
     for future in admin.delete_topics(names).values() if names else ():
         future.result(PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S
-    while len(missing_topics(broker.client, topics)) < len(topics.plans()):
+    while topics_of(broker, cluster):
         assert time.monotonic() < deadline
 
 
@@ -161,15 +167,19 @@ def test_a_rescue_that_is_killed_is_repeated_and_ends_the_same(cluster: RealClus
     audited(cluster)
 
 
-def test_a_shard_without_snapshots_is_made_from_its_captures(cluster: RealCluster) -> None:
+def test_a_shard_without_snapshots_is_made_from_its_captures(
+    cluster: RealCluster, kafka: Broker
+) -> None:
     shutil.rmtree(cluster.folder / "objects" / "snapshots" / "00002")
+    code, _, notes = called(cluster, "cluster", "init", "cluster.toml")
+    assert code == 2 and "has commits, but topic" in notes and "cluster rescue" in notes
     # topics that were made again, and of which nothing was used, are not in the way
-    assert cluster.run("cluster", "init", "cluster.toml").wait() == 0
+    make_topics(kafka.client, Topics(cluster.name, SHARDS, 1, 1))
     report = rescued(cluster)
     assert [shard["snapshot"] is None for shard in report["shards"]] == [False, False, True]
     # the others cannot know which of their parcels it had taken
     views = [shard["links_since"] for shard in report["shards"]]
-    assert views[2] == "its snapshot" and "its snapshot" not in views[:2]
+    assert views[2] == "the beginning" and "its snapshot" not in views[:2]
     audited(cluster)
 
 
@@ -177,12 +187,47 @@ def test_the_snapshot_before_is_used_if_a_file_of_the_newest_is_lost(cluster: Re
     objects = cluster.folder / "objects"
     *older, newest = sorted((objects / "snapshots" / "00000").iterdir())
     kept = {file["sha256"] for path in older for file in json.loads(path.read_text())["files"]}
-    lost = next(f for f in json.loads(newest.read_text())["files"] if f["sha256"] not in kept)
+    files = [file for file in json.loads(newest.read_text())["files"] if file["bytes"]]
+    lost = next(file for file in files if file["sha256"] not in kept)
     (objects / "files" / "00000" / lost["sha256"]).unlink()
     shard = rescued(cluster)["shards"][0]
     assert [shard["snapshot"] or [0, 0]] < [shard["newest_snapshot"]]
     assert (shard["snapshot"] is None) == (not older)
     audited(cluster)
+
+
+def test_captures_in_lost_parts_are_all_that_is_requested_again(cluster: RealCluster) -> None:
+    parts = sorted((cluster.folder / "objects" / "parts" / "00002").glob("*/*"))
+    newest = [path for path in parts if path.parent == parts[-1].parent]
+    assert len(newest) > 3
+    before = rescued(cluster, "--dry-run")["shards"][2]
+    newest[1].unlink()
+    found = rescued(cluster)["shards"][2]
+    assert found["lost_parts"] == 1 and before["lost_parts"] == 0
+    assert 0 < before["captures"] - found["captures"] < before["captures"] / 2
+    audited(cluster)
+
+
+@needs_s3
+def test_a_copy_of_the_bucket_is_rescued(
+    lost: Lost, cluster: RealCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = rescued(cluster, "--dry-run")
+    with S3Server(tmp_path) as s3:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": s3.endpoint}.items():
+            monkeypatch.setenv(name, value)
+        store = open_store(f"s3://{BUCKET}/copy")
+        for path in lost.objects.rglob("*"):
+            if path.is_file():
+                store.put(path.relative_to(lost.objects).as_posix(), path)
+        file, text = cluster.file, cluster.file.read_text()
+        try:
+            url = f"file://{cluster.folder}/objects"
+            file.write_text(text.replace(url, f"s3://{BUCKET}/copy"))
+            assert figures(rescued(cluster)) == figures(planned)
+            audited(cluster)
+        finally:
+            file.write_text(text)
 
 
 def test_a_crawl_without_its_topics_continues_where_its_captures_end(
@@ -211,3 +256,39 @@ def test_a_crawl_without_its_topics_continues_where_its_captures_end(
     assert found > 250 and len(twice) < 80
     for program in (*nodes, serving):
         program.end()
+
+
+def test_shards_of_an_import_are_rescued_from_captures_of_earlier_workers(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    log = WatchedLog()
+    with (
+        served_with_log(SyntheticWeb(SMALL), log=log) as (port, _),
+        real_cluster(tmp_path, kafka, QUICK, 2, is_made=False) as cluster,
+    ):
+        pairs = [part for each in QUICK.items() for part in ("--set", "=".join(each))]
+        crawl = ("crawl", seed_at(port), "--dir", "one", "--set", "workers=3", *pairs)
+        assert cluster.run(*crawl, "--max-pages", "60").wait() == 3
+        assert cluster.run("cluster", "import", "cluster.toml", "one").wait() == 0
+        assert cluster.run("cluster", "import", "cluster.toml", "--shards", "4").wait() == 0
+        file = tmp_path / "cluster.toml"
+        file.write_text(file.read_text().replace("shards = 2", "shards = 4"))
+        lose_topics(kafka, cluster)
+        generation = max((tmp_path / "objects" / "generations").iterdir())
+        assert all(shard["captures"] == 0 for shard in rescued(cluster, "--dry-run")["shards"])
+        shutil.rmtree(generation / "snapshots")
+        report = rescued(cluster)
+        assert sum(shard["captures"] for shard in report["shards"]) == 60
+        audited(cluster)
+        requests = len(log)
+        cluster.serve()
+        cluster.node("a")
+        assert (
+            cluster.run("cluster", "init", "cluster.toml", "--set", "limits.max_pages=0").wait()
+            == 0
+        )
+        assert cluster.crawl(seed_at(port)).wait() == 0
+        assert len(log) > requests
+        expected = crawled_by_one_machine(SMALL, tmp_path / "whole")
+        assert pages_of(log) == expected.pages
+        audited(cluster)

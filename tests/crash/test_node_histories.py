@@ -10,6 +10,7 @@ from nodes.changes import ChangesHistory
 from nodes.doors import DoorsHistory
 from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 from nodes.plants import PLANTS
+from nodes.pools import PoolHistory
 from nodes.stops import StopsHistory
 
 
@@ -38,6 +39,13 @@ def test_changed_settings_reach_every_owner_and_are_never_forgotten(
 @pytest.mark.parametrize("seed", range(4))
 def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, kind=StopsHistory)
+    assert lived.takeovers > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_machines_that_share_addresses_overload_none(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=PoolHistory)
     assert lived.takeovers > 0
 
 

@@ -98,12 +98,13 @@ class _Waiting:
         self.table = AddressTable(None, CONFIG.politeness)
         self._inner = MachineAddresses(self.table)
         self.record_start, self.close = self._inner.record_start, self._inner.close
+        self.describe_slot = self._inner.describe_slot
 
-    async def take_slot(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float:
         await asyncio.sleep(0)
         return await self._inner.take_slot(address, now)
 
-    async def release_slot(self, address: str, now: float) -> None:
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None:
         await self._inner.release_slot(address, now)
         await asyncio.sleep(0)
 

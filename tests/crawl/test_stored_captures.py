@@ -29,7 +29,7 @@ from lycosa.processes.session import Session
 from lycosa.store.rows import JournalRow
 from lycosa.store.segment_files import SegmentFiles
 from lycosa.synthetic import Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
-from lycosa.urls.identity import hash8
+from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Ports, assemble
 from lycosa.worker.reparser import Reparser
 from lycosa.worker.stored_captures import EnteredCaptures, StoredCaptures
@@ -64,7 +64,10 @@ SITE: dict[str, Response | Sequence[Response]] = {
 class Entered:
     """A folder into which the captures of another one were entered."""
 
-    def __init__(self, source: Path, config: Config = ONE, halves: int = 1) -> None:
+    def __init__(
+        self, source: Path, config: Config = ONE, halves: int = 1, forget: str = ""
+    ) -> None:
+        self.forget = forget
         self.folder = source.with_name("entered")
         self.folder.mkdir()
         suffix_list(self.folder).write_text(suffix_list(source).read_text())
@@ -112,6 +115,10 @@ class Entered:
                 await assembled.worker.committer.commit()
                 after = counters_of(partition.table)  # type: ignore[arg-type]
                 assert before == after
+                if self.forget:
+                    url = hash8(host_of(self.forget)), hash8(self.forget)
+                    captures.forget_urls([url])
+                    await assembled.worker.committer.commit()
                 await asyncio.sleep(0)
                 return captures.entered
             finally:
@@ -184,3 +191,11 @@ def test_counters_content_and_robots_are_those_of_the_crawl(tmp_path: Path) -> N
     for host, next_at in found["next_at"].items():
         last = max(row.date_us / 1e6 for row in entered.rows if row.host == host)
         assert next_at >= last + longest
+
+
+@pytest.mark.parametrize("path", ["b", "moved", "gone"])
+def test_a_url_whose_captures_are_lost_is_queued_as_new(tmp_path: Path, path: str) -> None:
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], ONE)
+    entered = Entered(tmp_path / "c", forget=f"{HOST}{path}")
+    state, _, _, _, history, *_ = state_in(entered.folder)[f"{HOST}{path}"]
+    assert (state, history) == (UrlState.QUEUED, None)

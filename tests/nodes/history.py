@@ -172,8 +172,10 @@ class NodesHistory:
         if self._turns > MOST_TURNS * self._shards:
             raise Crash("a place where it goes on for ever")
 
+    WORLD: type[World] = World
+
     async def _main(self) -> Lived:
-        self.world = World(
+        self.world = self.WORLD(
             self._folder,
             self.seed,
             self._shards,

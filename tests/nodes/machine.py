@@ -344,6 +344,7 @@ class Process:
             task.result()
         end = working.result()
         await assembled.delivery.close()
+        await world.leave_pool(self)
         assembled.close()
         return Ended(end.value, progress_with(commits=assembled.worker.committer.commits))
 
@@ -445,7 +446,7 @@ class Process:
             ),
             lambda folder: MemoryKeyValue(),
             lambda point: None,
-            addresses=lambda job: self.machine.addresses.join(world.node_politeness),
+            addresses=lambda job: world.addresses_of(self, clock),
             lease=lease,
             exchange=ExchangeEnds(
                 TopicPost(bad_append(self, self._chance, world.topics.append_parcel)),

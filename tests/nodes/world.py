@@ -26,6 +26,7 @@ from lycosa.exchange import InProcessExchange, MemoryTopics, Parcel
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import suffix_list
 from lycosa.model.partition_key import PartitionKey
+from lycosa.ports import Addresses, Clock
 from lycosa.shard.opening import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock
@@ -139,6 +140,13 @@ class World:
             address_delay_s=section.address_delay_s * self._nodes,
             address_slots=max(section.address_slots // self._nodes, 1),
         )
+
+    def addresses_of(self, process: Process, clock: Clock) -> Addresses:
+        """The slots of addresses of a process: those of its machine."""
+        return process.machine.addresses.join(self.node_politeness)
+
+    async def leave_pool(self, process: Process) -> None:
+        """A process ends in order."""
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)

@@ -57,6 +57,10 @@ PROOFS = {
         "a crawl on three nodes over Kafka and object storage, through forty faults, ends like an"
         " undisturbed one"
     ),
+    "import": (
+        "the crawl of a folder is imported into shards of a cluster, and then into twice as many,"
+        " by programs that are killed again and again; it ends like an undisturbed one"
+    ),
     "parser": (
         "parse children are killed and no process can be started: every page is found, and every"
         " failure is reported"
@@ -84,6 +88,9 @@ PROOFS = {
     ),
     "bad_input": "one clear line and a documented exit code for every wrong input",
 }
+
+_MODULES = {"import": "importing"}
+"""Of proofs whose name no module can have."""
 
 NUMBERS = {
     "seeds": (
@@ -144,10 +151,14 @@ def main() -> int:
 def _numbers_of(name: str) -> set[str]:
     if name == "all":
         return set()
-    return set(inspect.signature(importlib.import_module(f"proofs.{name}").prove).parameters) & {
+    return set(inspect.signature(_module(name).prove).parameters) & {
         *NUMBERS,
         "database",
     }
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"proofs.{_MODULES.get(name, name)}")
 
 
 def _run(name: str, short: bool, keep: Path | None, numbers: dict[str, Any]) -> bool:
@@ -167,7 +178,7 @@ def _run(name: str, short: bool, keep: Path | None, numbers: dict[str, Any]) -> 
 
 
 def _prove(name: str, work: Path, short: bool, numbers: dict[str, Any]) -> bool:
-    proof = importlib.import_module(f"proofs.{name}")
+    proof = _module(name)
     try:
         lines: list[str] = proof.prove(work, short, **numbers)
     except AssertionError as error:

@@ -70,7 +70,7 @@ def read_requests(log: Path) -> list[LoggedRequest]:
     return found
 
 
-def judge_politeness(seen: Iterable[Seen]) -> tuple[str, list[str]]:
+def judge_politeness(seen: Iterable[Seen], slots: int = ADDRESS_SLOTS) -> tuple[str, list[str]]:
     """By the servers' own logs. Gives a line for the report and what is wrong."""
     hosts: dict[str, list[Seen]] = {}
     addresses: dict[str, list[Seen]] = {}
@@ -89,8 +89,8 @@ def judge_politeness(seen: Iterable[Seen]) -> tuple[str, list[str]]:
                     f" of {earlier.target}, which had begun at {earlier.start:.3f}"
                 )
     most = max((_most_at_once(each) for each in addresses.values()), default=0)
-    if most > ADDRESS_SLOTS:
-        wrong.append(f"{most} requests were open at an address, which has {ADDRESS_SLOTS} slots")
+    if most > slots:
+        wrong.append(f"{most} requests were open at an address, which has {slots} slots")
     return (
         f"{sum(map(len, hosts.values()))} requests to {len(hosts)} hosts at {len(addresses)}"
         f" addresses; least pause of a host {least:.4f} s ({near} shorter than the delay, by less than"

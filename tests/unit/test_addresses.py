@@ -411,3 +411,30 @@ def test_a_start_at_the_first_moment_of_the_clock_counts() -> None:
     table.record_start("198.18.0.1", 0.0)
     assert table.take_slot("198.18.0.1", 0.0) == pytest.approx(SECTION.address_delay_s)
     table.close()
+
+
+def test_a_table_has_an_identity_of_its_own_that_stays(tmp_path: Path) -> None:
+    path, other = tmp_path / "one", tmp_path / "other"
+    found = []
+    for each in (path, path, other):
+        table = AddressTable(each, SECTION, 64)
+        found.append(table.identity)
+        table.close()
+    assert found[0] == found[1] != found[2]
+    assert all(found)
+    path.unlink()  # as in another container, where a file has the same path
+    table = AddressTable(path, SECTION, 64)
+    assert table.identity != found[0]
+    table.close()
+
+
+def test_a_table_that_was_made_before_there_were_identities_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    AddressTable(path, SECTION, 64).close()
+    data = bytearray(path.read_bytes())
+    data[5 * 8 : 6 * 8] = bytes(8)
+    path.write_bytes(data)
+    first, second = AddressTable(path, SECTION, 64), AddressTable(path, SECTION, 64)
+    assert first.identity == second.identity != 0
+    first.close()
+    second.close()

@@ -21,6 +21,7 @@ from lycosa.attempts import (
     read_attempts,
 )
 from lycosa.model.fetched import FetchKind
+from lycosa.model.pool_time import PoolTime
 from lycosa.reasons import Reason
 
 
@@ -399,3 +400,56 @@ def test_address_use_counts_starts_and_concurrency_over_all_hosts(tmp_path: Path
         for use in address_use(read_attempts(tmp_path))
     }
     assert uses == {"192.0.2.1": (3, 0.5, 2), "192.0.2.9": (1, float("inf"), 1)}
+
+
+def _pooled(
+    address: str, place: str, start: float, seconds: float, slot: str, host: str = "h"
+) -> Attempt:
+    """A request whose machine's clocks show something else than the pool's."""
+    off = 1000.0 if place == "far" else 0.0
+    return Attempt(
+        worker=0, run=place, boot=place, number=1, kind=FetchKind.PAGE, host=host, address=address,
+        url="/", started=start + off, started_wall=start + 3 * off, ended=start + off + seconds,
+        ended_wall=start + 3 * off + seconds, place=place, slot=slot,
+    )  # fmt: skip
+
+
+def test_requests_of_two_machines_are_compared_by_the_clock_of_the_pool() -> None:
+    def slot(how: str, us: int) -> str:
+        return PoolTime(how == "shared", "server", us, 2_000).text()
+
+    a = "192.0.2.1"
+    uses = address_use(
+        [
+            _pooled(a, "near", 1.0, 0.5, slot("divided", 1_000_000)),
+            _pooled(a, "far", 1.2, 0.1, slot("shared", 1_200_000)),
+            _pooled(a, "near", 1.4, 0.1, slot("shared", 1_400_000)),
+            _pooled(a, "far", 1.41, 0.1, ""),
+        ]
+    )
+    found = {
+        (use.server, use.place, use.is_shared): (
+            use.requests,
+            round(use.least_gap_s, 6),
+            use.most_at_once,
+        )
+        for use in uses
+    }
+    assert found == {
+        ("", "near", False): (1, float("inf"), 1),
+        ("", "near", True): (1, 0.4, 2),
+        ("", "far", True): (1, float("inf"), 1),
+        ("", "far", False): (1, 0.21, 1),
+        # the first start was up to 2 ms earlier, so the gap is certainly not less than this
+        ("server", "", True): (2, 0.202, 2),
+    }
+
+
+@pytest.mark.parametrize("slot", ["shared", "shared:s:1", "halved:s:1:2", "shared:s:x:2"])
+def test_a_slot_that_cannot_be_read_is_a_damaged_line(tmp_path: Path, slot: str) -> None:
+    log = AttemptLog(tmp_path, 0, 1.0, 1.0)
+    log.begin_attempt("h", "192.0.2.1", "/", FetchKind.PAGE, 1.0, 1.0, slot)
+    log.close(2.0, 2.0)
+    damaged: list[int] = []
+    assert list(read_attempts(tmp_path, lambda path, line: damaged.append(line))) == []
+    assert damaged == [2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.frontier.host_names import HOST_NAMES, HostNames, indexed_until
+from lycosa.frontier.host_names import HOST_NAME_ROWS, HostNames, indexed_until
 from lycosa.frontier.visit_state import VisitRecord, VisitStates
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
@@ -11,7 +11,7 @@ from lycosa.urls.identity import hash8, reversed_host
 
 
 def index(store: MemoryKeyValue) -> dict[str, bytes]:
-    pairs = store.scan(HOST_NAMES, prefix_end(HOST_NAMES))
+    pairs = store.scan(HOST_NAME_ROWS, prefix_end(HOST_NAME_ROWS))
     return {key[1:].decode(): value for key, value in pairs}
 
 

@@ -107,9 +107,9 @@ def test_loading_what_is_not_a_crawl_says_what_is_missing(tmp_path: Path) -> Non
 
 def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path: Path) -> None:
     made(tmp_path).write_text(
-        json.dumps({"kind": "lycosa-crawl", "format": 2, "everything": "else"})
+        json.dumps({"kind": "lycosa-crawl", "format": 3, "everything": "else"})
     )
-    with pytest.raises(NewerFormat, match="has format 2, this program reads up to 1"):
+    with pytest.raises(NewerFormat, match="has format 3, this program reads up to 2"):
         load_manifest(tmp_path)
 
 

@@ -125,6 +125,8 @@ def test_locks_have_every_dependency_with_hashes_and_name_no_index() -> None:
             *extras["objects"],
             *extras["postgres"],
             *extras["cassandra"],
+            *extras["redis"],
+            *extras["traces"],
         ],
     }.items():
         lock = (ROOT / "requirements" / f"{kind}.txt").read_text("utf-8")

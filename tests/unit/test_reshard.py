@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -22,6 +23,7 @@ from lycosa.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.inspect.audit.captures import CaptureIndex
 from lycosa.inspect.audit.state import StateChecks
 from lycosa.inspect.reader import TableView
+from lycosa.kv import records
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.port import KeyValue
 from lycosa.kv.records import (
@@ -41,6 +43,7 @@ from lycosa.model.dead_letter import LetterAction, LetterDecision
 from lycosa.model.errand import Asker, Errand
 from lycosa.model.near_duplicate import Fingerprint
 from lycosa.reasons import Reason
+from lycosa.reshard import division
 from lycosa.reshard.counting import divided_total, recounted
 from lycosa.reshard.division import Division, OldState
 from lycosa.reshard.from_folder import gather_folder
@@ -304,3 +307,18 @@ def test_waiting_hosts_of_an_address_stay_in_its_line() -> None:
     assert table.get(waiting_key("10.0.0.1", 2, 0)) == hash8("a.test")
     ranges = msgspec.msgpack.decode(table.get(b"w10.0.0.1") or b"")
     assert ranges[2] == [0, 1, 1]
+
+
+def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:
+    table = (records.__doc__ or "").split("====\n")[1]
+    kinds = set(re.findall(r"``([A-Za-z])(?: |``)", table))
+    assert len(kinds) > 25
+    assert kinds <= {prefix.decode() for prefix in division._MOVERS} | set(
+        division._BY_HOST.decode()
+    )
+    # a new one must be recounted, or divided, in ``reshard.counting``
+    assert set(Counters.__struct_fields__) == {
+        *("discovered", "states", "captures", "pages", "requests", "body_bytes", "rule_refusals"),
+        *("reasons", "hosts", "hosts_parked", "hosts_retired", "hosts_asleep", "asked", "asking"),
+        *("hosts_paused", "leased"),
+    }

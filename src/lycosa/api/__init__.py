@@ -1,1 +1,1 @@
-"""The HTTP interface of a crawl: a process of its own, and a caller of coordinator and owners."""
+"""The HTTP interface of a crawl: a separate process, and a caller of coordinator and owners."""

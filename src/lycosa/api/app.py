@@ -28,7 +28,7 @@ from lycosa.api.stored_routes import stored_router
 from lycosa.api.tokens import Tokens
 from lycosa.urls.identity import InvalidUrl
 
-_DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 500, 503)
+_DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
 _ABOUT = """The state of a crawl and its control. See docs/api.md of Lycosa.
 
 Lists have cursors. While the owner of a host or URL is away, an answer is 503 with Retry-After.

@@ -30,8 +30,7 @@ from lycosa.api.problems import Problem
 from lycosa.api.requests import caller_name, polls_of, service_of
 from lycosa.calls import GivenUrl, GivenVerdict, LeasedUrl, OutsideResult, UrlVerdict
 
-POLICY = "refetch."
-"""Live settings with this prefix are the recrawl policy."""
+_POLICY = "refetch."  # live settings with this prefix are the recrawl policy
 _LEASE_S = 120.0
 _LONGEST_POLL_S = 60.0
 
@@ -100,14 +99,14 @@ async def show_frontier(request: Request) -> JsonRow:
 async def policy(request: Request) -> SettingsAnswer:
     """The live settings that decide when a URL is fetched again."""
     values = await service_of(request).settings()
-    return SettingsAnswer(values={k: v for k, v in values.items() if k.startswith(POLICY)})
+    return SettingsAnswer(values={k: v for k, v in values.items() if k.startswith(_POLICY)})
 
 
 @frontier_router.put("/recrawl-policy")
 async def set_policy(request: Request, body: SettingsRequest) -> StateAnswer:
     """Change that policy for URLs that are fetched from now on."""
-    if wrong := [key for key in body.values if not key.startswith(POLICY)]:
-        raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({POLICY}*)")
+    if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
+        raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
     service = service_of(request)
     await service.change_settings(body.values, caller_name(request))
     return StateAnswer(state=crawl_state(await service.status()))

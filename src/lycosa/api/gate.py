@@ -43,7 +43,8 @@ _LOGIN_RATE, _LOGIN_BURST = 0.5, 5.0
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    # "no-referrer" would make browsers send "Origin: null" with the forms of this very page
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
@@ -61,7 +62,7 @@ class Gate:
     """The application ``inner`` behind the checks."""
 
     def __init__(self, inner: Application, rules: GateRules, tokens: Tokens) -> None:
-        self._inner, self._rules, self._tokens = inner, rules, tokens
+        self.inner, self._rules, self._tokens = inner, rules, tokens
         limits = rules.limits
         self._quota = RequestQuota(limits.rate, limits.rate * limits.burst_s)
         self._logins = RequestQuota(_LOGIN_RATE, _LOGIN_BURST)
@@ -72,7 +73,7 @@ class Gate:
 
     async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._inner(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
         has_begun = False
 
@@ -91,6 +92,7 @@ class Gate:
 
     async def _admit(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
+        self._check_size(scope)
         self._check_host(headers)
         peer = self._peer(scope, headers)
         if wait := self._quota.take(peer):
@@ -107,12 +109,20 @@ class Gate:
             raise Problem(403, f"the token {client.name!r} may read and not change anything")
         scope.setdefault("state", {})["client"] = client
         if scope["method"] in _SAFE:
-            await self._inner(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
         _check_form(path, headers)
         await self._with_body(scope, headers, receive, send)
 
     # -- who asks
+
+    def _check_size(self, scope: AsgiMessage) -> None:
+        """A head that arrives in one piece is not limited by the parser."""
+        size = len(scope["raw_path"]) + len(scope["query_string"])
+        size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if size > self._rules.limits.header_bytes:
+            most = self._rules.limits.header_bytes
+            raise Problem(431, f"a head has at most {most:,} bytes", headers=_CLOSE)
 
     def _check_host(self, headers: dict[str, str]) -> None:
         """A name that another site made resolve to this machine is not one of this server's."""
@@ -174,7 +184,7 @@ class Gate:
                 is_given = True
                 return {"type": "http.request", "body": body, "more_body": False}
 
-            await self._inner(scope, replayed, send)
+            await self.inner(scope, replayed, send)
 
 
 _CLOSE = {"connection": "close"}

@@ -26,6 +26,7 @@ from lycosa.calls import (
 _LEASE = re.compile(r"(\d{1,6})[-.:].{1,200}")
 _LOOK_S = 1.0  # an owner that had nothing is asked again after this, or when it said
 _NOTHING_S = 2.0
+_MOST_OF_ONE = 100  # what an owner lends at once
 
 
 class LeaseDesk:
@@ -61,32 +62,37 @@ class LeaseDesk:
     async def _one_round(
         self, holder: str, most: int, lease_s: float
     ) -> tuple[list[LeasedUrl], OwnerSilent | None]:
-        """Ask the owners one after the other until enough is leased."""
-        loop, leased = asyncio.get_running_loop(), list[LeasedUrl]()
-        silent: OwnerSilent | None = None
-        began = loop.time()
-        for step in range(self._partitions):
-            partition = (self._next + step) % self._partitions
-            if loop.time() < self._empty_until.get(partition, 0.0):
-                continue
-            call = LeaseUrls(uuid.uuid4().hex, holder, most - len(leased), lease_s)
+        """Ask owners at the same time, each for its share: an owner waits for hosts that are due.
+
+        When there are more partitions than URLs are wanted, other ones are asked the next time.
+        """
+        loop, silent = asyncio.get_running_loop(), list[OwnerSilent]()
+        order = [(self._next + step) % self._partitions for step in range(self._partitions)]
+        asked = [each for each in order if loop.time() >= self._empty_until.get(each, 0.0)][:most]
+        if not asked:
+            return [], None
+        self._next = (asked[-1] + 1) % self._partitions
+        share, more = divmod(most, len(asked))
+
+        async def ask(number: int, partition: int) -> list[LeasedUrl]:
+            wanted = min(share + (number < more), _MOST_OF_ONE)
+            call = LeaseUrls(uuid.uuid4().hex, holder, wanted, lease_s)
             try:
                 reply = await self._calls.call(partition, call, WRITE_S)
             except OwnerSilent as error:
-                silent = error
-                continue
+                silent.append(error)
+                return []
             if not isinstance(reply, UrlsLeased):
                 raise ServiceRefusal(f"the owner answered with a {type(reply).__name__}")
-            leased += reply.urls
             if reply.urls:
                 self._empty_until.pop(partition, None)
             else:
                 wait = reply.next_in_s if reply.next_in_s >= 0 else _NOTHING_S
                 self._empty_until[partition] = loop.time() + min(wait, _NOTHING_S)
-            if len(leased) >= most or (leased and loop.time() - began > _LOOK_S):
-                self._next = (partition + 1) % self._partitions
-                break
-        return leased, silent
+            return reply.urls
+
+        replies = await asyncio.gather(*(ask(*each) for each in enumerate(asked)))
+        return [url for urls in replies for url in urls], next(iter(silent), None)
 
     async def give_results(self, holder: str, results: list[OutsideResult]) -> list[ResultTaken]:
         """The verdicts, in the order of the results."""

@@ -6,9 +6,11 @@ addresses that the coordinator knows. Both speak the protocol that workers use a
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Protocol
 
+from lycosa.calls import StateQuestion, decode_call, encode_reply
 from lycosa.cluster.messages import ClusterStatus
 from lycosa.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.config.sections import Config
@@ -19,11 +21,14 @@ from lycosa.folder.names import crawl_sites
 from lycosa.network import Credentials, NetworkInquiry, credentials_of
 from lycosa.objects.opening import open_store
 from lycosa.processes.api_job import COORDINATOR_SOCKET, ApiJob
+from lycosa.processes.folder_state import FolderState
 from lycosa.processes.idle_run import settings_of
+from lycosa.processes.state_reader import StateReader
 from lycosa.reasons import Reason
 from lycosa.serve.caller import CoordinatorPlace
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, host_of, partition_of
 
+_SHARE = 0.5  # of a core that questions may use while nothing is crawled
 _LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
 
 
@@ -81,7 +86,10 @@ class ReachedCrawl(Protocol):
 
 
 class FolderCrawl:
-    """A crawl folder on this machine; ``sockets`` is the folder of its sockets."""
+    """A crawl folder on this machine; ``sockets`` is the folder of its sockets.
+
+    While its crawl is stopped, questions are answered from the folder.
+    """
 
     def __init__(self, folder: Path, sockets: Path) -> None:
         manifest = load_manifest(folder)
@@ -96,12 +104,19 @@ class FolderCrawl:
         self._run = -1
         self._exchange: SocketExchange | None = None
         self._old: list[SocketExchange] = []
+        self._reader: StateReader | None = None  # while the crawl does not run
+        self._closing: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
         return f"<FolderCrawl {self.folder} run={self._run}>"
 
     def follow(self, status: ClusterStatus) -> None:
         self._running = [shard.state == "running" for shard in status.shards]
+        if not status.is_over and self._reader is not None:
+            self._closing.append(asyncio.ensure_future(self._reader.close()))
+            self._reader = None
+        elif status.is_over and self._reader is None:
+            self._reader = StateReader(FolderState(self.folder), _SHARE)
         if status.coordinator != self._run:
             self._run = status.coordinator
             if self._exchange is not None:
@@ -112,17 +127,25 @@ class FolderCrawl:
 
     def shard_of(self, partition: int) -> int:
         shard = partition % len(self._running) if self._running else 0
-        return shard if self._running and self._running[shard] else -1
+        is_there = self._reader is not None or (self._running and self._running[shard])
+        return shard if is_there else -1
 
     async def call_owner(self, partition: int, body: bytes) -> bytes:
         for old in self._old:
             await old.close()
         self._old.clear()
-        if self._exchange is None:
-            raise NoAnswer("the crawl does not run")
+        if self._reader is not None:
+            question = decode_call(body)
+            if isinstance(question, StateQuestion):
+                return encode_reply(await self._reader.answer(partition, question))
+        if self._exchange is None or self._reader is not None:
+            raise NoAnswer("the crawl does not run; resume it")
         return await self._exchange.call_owner(partition, body)
 
     async def close(self) -> None:
+        if self._reader is not None:
+            await self._reader.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
         for exchange in [*self._old, *([self._exchange] if self._exchange else [])]:
             await exchange.close()
 

@@ -23,6 +23,7 @@ TITLES = {
     415: ("bad-media-type", "The body is not of a form that is read here"),
     421: ("wrong-host", "The name of this server is another one"),
     422: ("invalid", "A value is not allowed"),
+    431: ("head-too-large", "The head of the request is too large"),
     429: ("too-many", "There are too many requests"),
     500: ("internal", "The server made an error"),
     503: ("not-now", "The crawl cannot answer now"),

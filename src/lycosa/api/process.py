@@ -54,6 +54,8 @@ async def serve_api(job: ApiJob, place: ReachedCrawl, tokens: Tokens, extend: Ex
     try:
         await server._serve([listener])  # without its handlers of signals
     finally:
+        server.close_all()
+        listener.close()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         await place.close()

@@ -152,6 +152,14 @@ class BoundedServer(uvicorn.Server):
             self.servers.append(server)
         self.started = True
 
+    def close_all(self) -> None:
+        """End listening and all connections at once."""
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, BoundedProtocol):
+                connection.transport.abort()
+
 
 def http_server(app: Any, limits: ApiLimits, certificate: str, key: str) -> BoundedServer:
     """The server of the application, with TLS if there is a certificate.

@@ -35,7 +35,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     the latest moment at which it can still have been running, as far as the log shows: the start of
     the worker's next run or of the crawl's next term, otherwise the last line of its run.
     ``delay_s`` is the effective delay decided at its end. ``term`` and ``place`` are those of its
-    file (``AttemptHead``).
+    file (``AttemptHead``). ``slot`` says how the slot of its address was given (``SlotNote``).
     """
 
     worker: int
@@ -57,6 +57,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     delay_s: float = 0.0
     term: int = 0
     place: str = ""
+    slot: str = ""
 
 
 def boot_id() -> str:

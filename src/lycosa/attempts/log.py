@@ -7,8 +7,8 @@ last of its file. Lines are text, with fields separated by tabs and times in who
 
     R  version  boot  run  wall  monotonic  term  place
         head of each file
-    B  number  monotonic  wall  kind  address  host  url
-        a request begins
+    B  number  monotonic  wall  kind  address  host  url  [slot]
+        a request begins; ``slot`` (``PoolTime``) says how its address's slot was given, with Redis
     E  number  monotonic  wall  outcome  status  duration  delay
         the request ended; the host then rests for this delay
     S  monotonic  wall
@@ -103,17 +103,25 @@ class AttemptLog:
         return self._size >= self._keeping.file_bytes or is_old
 
     def begin_attempt(
-        self, host: str, address: str, url: str, kind: FetchKind, monotonic: float, wall: float
+        self,
+        host: str,
+        address: str,
+        url: str,
+        kind: FetchKind,
+        monotonic: float,
+        wall: float,
+        slot: str = "",
     ) -> int:
         """Record that a request is about to be sent; returns the attempt's number.
 
+        ``slot`` is the text of the ``SlotNote`` of the address's slot.
         Raises ``DiskFull`` or ``OSError``; the request must then not be sent.
         """
         number = self._number = self._number + 1
         # int() and f-strings of ints: half the cost of formatting floats
         self._write(
             f"B\t{number}\t{int(monotonic * 1e6)}\t{int(wall * 1e6)}\t{int(kind)}"
-            f"\t{address}\t{_clean(host)}\t{_clean(url)}\n"
+            f"\t{address}\t{_clean(host)}\t{_clean(url)}{slot and chr(9) + slot}\n"
         )
         return number
 

@@ -22,6 +22,7 @@ from lycosa.attempts.files import (
     open_file,
 )
 from lycosa.model.fetched import FetchKind
+from lycosa.model.pool_time import parse_pool_time
 from lycosa.reasons import Reason
 
 OnDamage = Callable[[Path, int], None]
@@ -223,7 +224,7 @@ class _Reader:
         return (head.monotonic if same_boot else self._last[0]), head.wall
 
     def _begin(self, fields: list[str]) -> None:
-        _, number, monotonic, wall, kind, address, host, url = fields
+        _, number, monotonic, wall, kind, address, host, url, *slot = fields
         self._last = started, started_wall = _s(monotonic), _s(wall)
         self._open[int(number)] = Attempt(
             worker=self._worker,
@@ -236,6 +237,7 @@ class _Reader:
             host=host,
             address=address,
             url=url,
+            slot=_checked(slot[0]) if slot else "",
             started=started,
             started_wall=started_wall,
             ended=started,
@@ -332,6 +334,12 @@ def _parse_head(fields: list[str]) -> AttemptHead:
         raise ValueError("not the head of an attempt log")
     place = rest[1].rstrip("\n") if len(rest) > 1 else ""
     return AttemptHead(run, boot, _s(wall), _s(monotonic), int(rest[0]) if rest else 0, place)
+
+
+def _checked(slot: str) -> str:
+    """The field as it is. Raises ``ValueError`` when it cannot be read."""
+    parse_pool_time(slot)
+    return slot
 
 
 def _s(field: str) -> float:

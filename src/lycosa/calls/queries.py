@@ -19,8 +19,9 @@ class HostsQuery(msgspec.Struct, frozen=True, tag=True):
     """Hosts by name or by an order.
 
     ``search`` is a part of the name: with a leading dot, or as a whole registrable domain, it uses
-    the index of reversed names. ``sort`` is ``name``, ``queue``, ``wait`` or ``errors``. ``state``
-    restricts the list (empty = any).
+    the index of reversed names; with a leading asterisk it is a part of a name in any case.
+    ``sort`` is ``name``, ``queue``, ``wait`` or ``errors``. ``state`` restricts the list (empty =
+    any).
     """
 
     search: str = ""

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli import cluster_control, cluster_import, cluster_rescue, cluster_status
+from lycosa.cli import (
+    cluster_control,
+    cluster_import,
+    cluster_rescue,
+    cluster_status,
+    cluster_upgrade,
+)
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     given_cluster,
     kafka_client,
     object_store,
+    redis_findings,
     topics_of,
 )
 from lycosa.cli.output import ExitCode, emit, emit_json, human_bytes
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from lycosa.folder.bucket import CreationReport
     from lycosa.kafka import Finding
     from lycosa.objects.port import ObjectStore
+    from lycosa.redis import RedisFinding
 
 _SHARD_BYTES = 270_000_000  # of memory: a worker with its parse child
 
@@ -77,8 +85,12 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
 
     config = _config(given, store, config_file, pairs)
     topics = topics_of(given, store)
+    cluster_rescue.refuse_lost_topics(given, store, client, topics)
     made = make_topics(client, topics)
-    findings = check_topics(client, topics)
+    findings: list[Finding | RedisFinding] = [
+        *check_topics(client, topics),
+        *redis_findings(given),
+    ]
     return _report(given, made, findings, _store(given, store, config), as_json)
 
 
@@ -88,20 +100,25 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
 def check(file: Path, as_json: bool) -> int:
     """Check that brokers and topics have the settings that the crawl of FILE (cluster.toml) needs.
 
-    And that the crawl was created in object storage. Nothing is changed.
+    And that the crawl was created in object storage, and that Redis can be used, if it is
+    configured. Nothing is changed.
     """
     given = given_cluster(file)
     client, store = kafka_client(given), object_store(given)
     from lycosa.kafka import check_topics
 
-    topics = topics_of(given, store)
-    findings = [*check_topics(client, topics), *_crawl_findings(given, store)]
+    findings: list[Finding | RedisFinding] = [
+        *check_topics(client, topics_of(given, store)),
+        *_crawl_findings(given, store),
+        *redis_findings(given),
+    ]
     return _report(given, [], findings, None, as_json)
 
 
 command.add_command(cluster_status.status)
 command.add_command(cluster_import.import_crawl)
 command.add_command(cluster_rescue.rescue)
+command.add_command(cluster_upgrade.upgrade)
 for _each in cluster_control.COMMANDS:
     command.add_command(_each)
 
@@ -160,7 +177,7 @@ def _crawl_findings(given: ClusterFile, store: ObjectStore) -> list[Finding]:
 def _report(
     given: ClusterFile,
     made: list[str],
-    findings: list[Finding],
+    findings: Sequence[Finding | RedisFinding],
     crawl: CreationReport | None,
     as_json: bool,
 ) -> ExitCode:
@@ -189,7 +206,10 @@ def _report(
 
 
 def _print(
-    given: ClusterFile, made: list[str], findings: list[Finding], crawl: CreationReport | None
+    given: ClusterFile,
+    made: list[str],
+    findings: Sequence[Finding | RedisFinding],
+    crawl: CreationReport | None,
 ) -> None:
     for name in made:
         emit(f"made topic {name}")

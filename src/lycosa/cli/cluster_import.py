@@ -44,7 +44,9 @@ Exit codes: 0 imported, now or before, 1 a service failed or data is damaged, 2 
 
 
 @click.command(
-    "import", epilog=_EPILOG, short_help="Bring a folder's crawl here, or divide one anew."
+    "import",
+    epilog=_EPILOG,
+    short_help="Bring a folder's crawl to the cluster, or divide a crawl into more shards.",
 )
 @click.argument("file", type=CLUSTER_FILE)
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
@@ -150,6 +152,7 @@ def _print(given: ClusterFile, report: ImportReport) -> None:
             f" {human_count(report.captures)} captures,"
             f" {counted(report.segments, 'segment')} sent, in {human_duration(report.seconds)}"
         )
+    emit(f"topics of its state: {given.name}.{report.manifest.generation}.*")
     for note in report.notes:
         emit(f"note: {note}")
     if shards != given.shards:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.log_options import program_log
+
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.kafka import KafkaClient, Topics
     from lycosa.objects.port import ObjectStore
+    from lycosa.redis import RedisFinding
 
 CLUSTER_FILE = click.Path(path_type=Path, dir_okay=False)
 health_option = click.option(
@@ -25,7 +28,12 @@ health_option = click.option(
 
 def tell_line(text: str) -> None:
     """Print a line for the operator on standard error."""
-    click.echo(f"lycosa: {text}", err=True)
+    from lycosa.logs.records import LogLevel
+
+    log = program_log()
+    log.note(LogLevel.INFO, "note", text)
+    if not log.is_on_stderr:
+        click.echo(f"lycosa: {text}", err=True)
 
 
 def given_cluster(file: Path) -> ClusterFile:
@@ -56,6 +64,29 @@ def kafka_client(given: ClusterFile) -> KafkaClient:
         raise click.UsageError(
             f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
         ) from error
+
+
+def redis_findings(given: ClusterFile) -> list[RedisFinding]:
+    """What is wrong with the servers of ``[redis]``. Raises ``click.UsageError``."""
+    if given.redis is None:
+        return []
+    check_redis_client(given)
+    import asyncio
+
+    from lycosa.redis import check_redis
+
+    return asyncio.run(check_redis(given.redis))
+
+
+def check_redis_client(given: ClusterFile) -> None:
+    """Raise ``click.UsageError`` when ``[redis]`` is given and its client is not installed."""
+    from importlib.util import find_spec
+
+    if given.redis is not None and find_spec("redis") is None:
+        raise click.UsageError(
+            f"{given.path} has the section [redis], and the Redis client is not installed here:"
+            " pip install 'lycosa[redis]'"
+        )
 
 
 def topics_of(given: ClusterFile, store: ObjectStore) -> Topics:

@@ -23,6 +23,7 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, hu
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.kafka import KafkaClient, Topics
     from lycosa.objects.port import ObjectStore
     from lycosa.processes.rescue_run import RescueReport
     from lycosa.processes.rescue_survey import RescuePlace
@@ -36,8 +37,9 @@ _UNKNOWN = (
     " `lycosa crawl`; known ones are skipped",
     "requests without a capture behind the snapshots (failures, errors that ask for a retry): these"
     " URLs are requested again",
-    "how long single hosts asked to wait (Retry-After, back-off), and which hosts were parked or"
-    " retired behind the snapshots: each host waits at least the longest ordinary delay",
+    "what hosts asked for (Retry-After, back-off) behind the last attempt logs that were sent, and"
+    " which hosts were parked or retired behind the snapshots: hosts with captures there wait at"
+    " least the longest ordinary delay",
     "decisions about dead letters, and verdicts about near-duplicates, behind the snapshots",
     "rows of the topics pages and dlq, if these were lost: the captures are in pages/ and warc/",
     "settings of `lycosa cluster set`, drained nodes, and a stop, if the topic control was lost",
@@ -71,7 +73,7 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, progress: bool, as_js
 
     Each shard begins with its newest complete snapshot in object storage. Captures behind it are
     read from the segments: their URLs are not requested again, and all their links are handed in
-    again. Then the topics are made anew.
+    again. Then the topics are made.
 
     End all nodes and the coordinator first. Refused while the topics have a log of the crawl. May
     be interrupted and repeated, also on another machine.
@@ -139,6 +141,35 @@ def _folder(given: ClusterFile, folder: Path | None) -> Iterator[Path]:
         lock.release()
 
 
+def refuse_lost_topics(
+    given: ClusterFile, store: ObjectStore, client: KafkaClient, topics: Topics
+) -> None:
+    """Refuse to make topics of a crawl that has made commits: that would hide their loss.
+
+    Raises ``click.UsageError``, ``KafkaAway`` or ``ObjectError``.
+    """
+    from lycosa.folder.bucket import newest_manifest
+    from lycosa.kafka import missing_topics
+    from lycosa.objects.errors import ObjectMissing
+    from lycosa.objects.generation import placed_objects
+
+    lost = [
+        name for name in missing_topics(client, topics) if name in (topics.changelog, topics.inbox)
+    ]
+    if not lost:
+        return
+    try:
+        placed = placed_objects(store, newest_manifest(store)[0].generation)
+    except ObjectMissing:
+        return
+    kinds = ("snapshots", "parts", "attempts")
+    if any(next(iter(placed.list(f"{kind}/")), None) is not None for kind in kinds):
+        raise click.UsageError(
+            f"the crawl at {given.objects} has commits, but topic {lost[0]} is missing: restore it,"
+            f" or continue from the object storage by `lycosa cluster rescue {given.path}`"
+        )
+
+
 def _refuse_coordinator(given: ClusterFile) -> None:
     """Refuse while a coordinator runs: its nodes may run workers that own shards."""
     from lycosa.network import credentials_of
@@ -191,13 +222,15 @@ def _shard_values(found: RescuedShard) -> dict[str, Any]:
         "first": human_time(found.first_us / 1e6) or None,
         "last": human_time(found.last_us / 1e6) or None,
         "links": entered.links,
-        "links_since": found.view.value,
+        "links_since": _since(found),
         "captures_known": found.known,
         "parsed_again": entered.parsed,
         "not_parsed": entered.unparsed,
         "robots": entered.robots,
         "parcels": found.parcels,
         "segments_closed": found.closed,
+        "lost_parts": found.lost_parts,
+        "captures_lost": found.lost,
     }
 
 
@@ -234,9 +267,16 @@ def _row(found: RescuedShard) -> tuple[object, ...]:
         human_time(found.first_us / 1e6),
         human_time(found.last_us / 1e6),
         entered.links,
-        found.view.value,
+        _since(found),
         entered.robots,
     )
+
+
+def _since(found: RescuedShard) -> str:
+    """From where on links were handed in again."""
+    from lycosa.processes.rescue_survey import PointOfView
+
+    return (found.view if found.snapshot else PointOfView.NOTHING).value
 
 
 def _remarks(found: RescuedShard) -> Iterator[str]:
@@ -248,5 +288,14 @@ def _remarks(found: RescuedShard) -> Iterator[str]:
             f"{shard}: its newest snapshot (term {found.newest.term}, commit"
             f" {found.newest.sequence}) is not complete, so the one before was used"
         )
+    if found.lost_parts:
+        yield (
+            f"{shard}: {counted(found.lost_parts, 'part')} of open segments missing, with"
+            f" {counted(found.lost, 'capture')} that the snapshot knew; these URLs, and those of"
+            " later captures in them, are requested again"
+        )
     if found.entered.unparsed:
-        yield f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again"
+        yield (
+            f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again; the next"
+            " owner tries it"
+        )

@@ -27,6 +27,7 @@ from lycosa.cli.output import (
 if TYPE_CHECKING:
     from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
     from lycosa.config.cluster_file import ClusterFile
+    from lycosa.politeness.address_pool import PoolUse
 
 SEARCH_S = 10.0
 """How long a command looks for a coordinator."""
@@ -104,6 +105,20 @@ def shards_line(found: ClusterStatus) -> str:
     return f"{counted(len(found.shards), 'shard')}: {parts}"
 
 
+def pool_line(use: PoolUse | None) -> str:
+    """How Redis is used for the limits of IP addresses; empty where it is not configured."""
+    if use is None:
+        return ""
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(use.since))
+    meaning = {
+        "shared": "used: all machines share the limits of IP addresses",
+        "divided": "answers, but each machine uses its part of the limits",
+        "away": "away: each machine uses its part of the limits",
+    }
+    why = f"; {use.why}" if use.why else ""
+    return f"{meaning[use.state.value]}, since {since}{why}"
+
+
 def print_status(found: ClusterStatus) -> None:
     """Print the status for a person."""
     emit_pairs(
@@ -111,12 +126,14 @@ def print_status(found: ClusterStatus) -> None:
             ("crawl", found.crawl),
             ("state", state_line(found)),
             ("coordinator", f"number {found.coordinator}"),
+            ("formats", _formats(found)),
             ("shards", shards_line(found)),
             *_totals(found),
             (
                 "requests",
                 f"{found.open_requests} of callers are not answered" if found.open_requests else "",
             ),
+            ("redis", pool_line(found.progress.pool)),
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
         ]
     )
@@ -130,6 +147,16 @@ def print_status(found: ClusterStatus) -> None:
     emit_table(
         ["shard", "node", "state", "term", "captures", "queued", "commits", "note"],
         [_shard_row(shard) for shard in found.shards],
+    )
+
+
+def _formats(found: ClusterStatus) -> str:
+    """The formats in force, if something must be known about them."""
+    if found.formats == found.protocol:
+        return ""
+    return (
+        f"number {found.formats} are in force; `lycosa cluster upgrade` raises them to"
+        f" {found.protocol}, when all nodes read these"
     )
 
 

@@ -15,6 +15,7 @@ import click
 from lycosa.cli import crawl_cluster
 from lycosa.cli.api_options import api_given, api_options
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
+from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
 from lycosa.cli.setting_options import config_option, set_option
 
@@ -144,6 +145,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
 )
+@log_options
 def command(
     seeds: tuple[str, ...],
     seed_file: str | None,

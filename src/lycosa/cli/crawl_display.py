@@ -14,11 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from lycosa.cli.log_options import program_log
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
 from lycosa.cluster.forecast import forecast_of
 from lycosa.cluster.progress import Progress
 from lycosa.config.checks import is_contact
 from lycosa.config.sections import Config
+from lycosa.logs.records import LogLevel
 from lycosa.model.uploads import UploadState
 from lycosa.processes.status_file import waiting_for
 from lycosa.reasons import Reason
@@ -46,7 +48,8 @@ class Display:
     ) -> None:
         self._where, self._opening, self._tip = where, opening, tip
         self.more: list[tuple[str, str]] = []
-        self._live = _live_lines()
+        self._log = program_log()
+        self._live = None if self._log.is_on_stderr else _live_lines()
         # A crawl's first line comes after a while; a command that watches one shows it at once.
         self._every_s, self._next_line = every_s, 0.0 if every_s else -1.0
         self._began = time.monotonic()
@@ -54,6 +57,7 @@ class Display:
 
     def __enter__(self) -> Display:
         first, *others = self._opening
+        self._log.note(LogLevel.INFO, "crawl_started", first)
         self._say(first)
         for text in others:
             self.show_line(text)
@@ -71,15 +75,17 @@ class Display:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+        self._log.note(LogLevel.INFO, "crawl_ended", repr(error) if error is not None else "")
 
     def show_line(self, text: str) -> None:
         """Print a line that stays."""
+        self._log.note(LogLevel.INFO, "note", text)
         self._say(f"lycosa: {text}")
 
     def _say(self, text: str, style: str = "") -> None:
         if self._live is not None:
             self._live.print_line(clean(text), style)
-        else:
+        elif not self._log.is_on_stderr:
             print(clean(text), file=sys.stderr, flush=True)
 
     def show_stopping(self) -> None:
@@ -96,7 +102,9 @@ class Display:
         if self._live is not None:
             self._live.show_table(self._rows(progress, now))
         elif now >= self._next_line:
-            if self._next_line:
+            if self._log.is_on_stderr:
+                self._log.note(LogLevel.INFO, "progress", values=_progress_values(progress))
+            elif self._next_line:
                 print(self._line(progress, now), file=sys.stderr, flush=True)
             self._next_line = now + self._every_s
 
@@ -160,6 +168,21 @@ class Display:
         if estimate := estimate_of(progress):
             rows.append(("estimate", estimate))
         return rows
+
+
+def _progress_values(progress: Progress) -> dict[str, object]:
+    """The numbers of a record about the progress."""
+    pages_per_s, _ = rates_of(progress)
+    return {
+        "captures": progress.captures,
+        "captures_per_s": pages_per_s,
+        "bytes": progress.body_bytes,
+        "queued": progress.states.get("queued", 0),
+        "failed": progress.states.get("failed", 0),
+        "memory_bytes": progress.memory_bytes,
+        "waiting_for": waiting_for(progress),
+        "estimate": estimate_of(progress),
+    }
 
 
 def folder_display(folder: Path, config: Config, is_new: bool) -> Display:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lycosa.cli.cluster_parts import reachable_cluster, tell_line
+from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
+from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
-    from lycosa.api.places import ReachedCrawl
     from lycosa.inspect.dead_letters import LetterFilter
     from lycosa.inspect.reader import CrawlReader
     from lycosa.model.dead_letter import ListedLetter
@@ -208,34 +208,12 @@ def _carry_out(place: CrawlPlace, letters: list[ListedLetter], action: str, by: 
     if not letters:
         return 0
     by = by or f"{getpass.getuser()}@{socket.gethostname()}"
-    if (running := _running_crawl(place)) is not None:
+    if (running := running_crawl(place)) is not None:
         from lycosa.api.letter_calls import LetterCalls
 
         calls = LetterCalls(running, tell_line)
         return asyncio.run(calls.decide(letters, LetterAction(action), by))
     return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by))
-
-
-def _running_crawl(place: CrawlPlace) -> ReachedCrawl | None:
-    """The crawl, if its owners can be called; ``None`` for a folder whose crawl does not run."""
-    if place.cluster is not None:
-        from lycosa.api.places import ClusterCrawl
-
-        return ClusterCrawl(reachable_cluster(place.cluster))
-    from lycosa.inspect.running import is_running
-    from lycosa.inspect.status import live_status
-
-    if not is_running(place.folder):
-        return None
-    from lycosa.api.places import FolderCrawl
-
-    sockets = live_status(place.folder, time.time()).get("sockets", "")
-    if not sockets:
-        raise click.UsageError(
-            f"{place.folder} is in use by a crawl that cannot be called; wait until it runs, or"
-            " stop it first"
-        )
-    return FolderCrawl(place.folder, Path(sockets))
 
 
 def _lines(

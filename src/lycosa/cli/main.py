@@ -32,10 +32,11 @@ _COMMANDS = {
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Query a crawl's tables with SQL.",
     "feed": "Captures or dead letters as JSON lines, each once.",
+    "host": "Pause, resume or retire a host of a crawl.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
     "cluster": "Create, check and control a crawl on many machines.",
-    "serve": "Coordinate a crawl on many machines.",
+    "serve": "Run a crawl as a service, or coordinate many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
     "health": "Whether a node or coordinator on this machine runs.",
 }

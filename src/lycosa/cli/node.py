@@ -10,14 +10,24 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.cluster_parts import CLUSTER_FILE, health_option, object_store, reachable_cluster
+from lycosa.cli.cluster_parts import (
+    CLUSTER_FILE,
+    check_redis_client,
+    health_option,
+    object_store,
+    reachable_cluster,
+)
+from lycosa.cli.log_options import log_options, program_log
 from lycosa.cli.output import ExitCode, Unbroken, clean
 from lycosa.inspect.printable import json_text
+from lycosa.logs.records import LogLevel
+from lycosa.model.compatibility import PROTOCOL
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
@@ -74,6 +84,7 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
 )
 @health_option
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@log_options
 def command(
     file: Path,
     folder: Path | None,
@@ -103,6 +114,7 @@ class NodeLog:
 
     def __init__(self, name: str, as_json: bool) -> None:
         self._name, self._as_json = name, as_json
+        self._log = program_log()
 
     def show_event(self, text: str, shard: int = -1) -> None:
         now = time.time()
@@ -112,8 +124,10 @@ class NodeLog:
                 event["shard"] = shard
             print(json_text(event), flush=True)
         else:
+            self._log.note(LogLevel.INFO, "note", text)
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-            click.echo(f"{when} {self._name}: {clean(text)}", err=True)
+            if not self._log.is_on_stderr:
+                click.echo(f"{when} {self._name}: {clean(text)}", err=True)
 
 
 def run(
@@ -123,8 +137,12 @@ def run(
     bounds: tuple[str, int],
     log: NodeLog,
     health_file: Path | None = None,
+    protocol: int = PROTOCOL,
 ) -> ExitCode:
-    """Run a node until its end; ``bounds`` are ``--listen`` and ``--most-shards``."""
+    """Run a node until its end, as a program of the number ``protocol``.
+
+    ``bounds`` are ``--listen`` and ``--most-shards``.
+    """
     from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
     from lycosa.processes.cluster_node import NodeEnd
@@ -135,28 +153,27 @@ def run(
 
     listen, most_shards = bounds
     given = reachable_cluster(file)
+    check_redis_client(given)
     listen = listen or _own_address(given.coordinators)
     credentials = credentials_of(given)
     for warning in given.warnings():
         log.show_event(warning)
     health = HealthFile(health_file)
     health.write(False, "starts")
-    crawl = _read_crawl(given, log, health)
+    crawl = _read_crawl(given, log, health, protocol)
+    manifest, again = crawl.manifest, partial(read_crawl, object_store(given), given, protocol)
     memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), most_shards)
     local = NodeFolder(folder or Path("nodes") / given.name / name)
-    manifest = crawl.manifest
+
     local.acquire(manifest.crawl, given.name, name, time.time(), generation=manifest.generation)
     try:
         local.keep_suffixes(crawl.suffixes)
         local.delete_unused_owners()
-        store = object_store(given)
-        session = ClusterSession(
-            given, crawl, local, memory, listen, log.show_event, lambda: read_crawl(store, given)
-        )
+        session = ClusterSession(given, crawl, local, memory, listen, log.show_event, again)
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )
-        end = asyncio.run(_work(session, credentials, name, log, health))
+        end = asyncio.run(_work(session, credentials, name, log, health, protocol))
     finally:
         local.release()
         health.remove()
@@ -170,12 +187,13 @@ async def _work(
     name: str,
     log: NodeLog,
     health: HealthFile,
+    protocol: int,
 ) -> NodeEnd:
     """Run the node, and write its health until it ends."""
     from lycosa.processes.cluster_node import ClusterNode
 
     await check_listen(session.listen, credentials)
-    node = ClusterNode(session, credentials, name, log)
+    node = ClusterNode(session, credentials, name, log, protocol)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, node.stop)
     keeping = asyncio.create_task(health.keep(node.health))
@@ -185,7 +203,7 @@ async def _work(
         keeping.cancel()
 
 
-def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile) -> StoredCrawl:
+def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile, protocol: int) -> StoredCrawl:
     """The crawl's identity and settings; waits while the object storage cannot be reached."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.objects.errors import ObjectError
@@ -194,7 +212,7 @@ def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile) -> StoredC
     store, attempt = object_store(given), 0
     while True:
         try:
-            return read_crawl(store, given)
+            return read_crawl(store, given, protocol)
         except ObjectError as error:
             if not error.is_passing:
                 raise

@@ -19,8 +19,10 @@ from lycosa.cli.cluster_parts import (
     tell_line,
 )
 from lycosa.cli.crawl_seeds import CrawlSeeds
+from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode
 from lycosa.cli.setting_options import config_option, set_option
+from lycosa.model.compatibility import PROTOCOL
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
@@ -71,6 +73,7 @@ Exit codes: 0 ended by a signal, or another coordinator took over
 )
 @api_options
 @health_option
+@log_options
 def command(
     folder: Path | None,
     file: Path | None,
@@ -109,8 +112,9 @@ def run(
     listen: str | None,
     health_file: Path | None = None,
     api: tuple[ApiSettings, ApiListener] | None = None,
+    protocol: int = PROTOCOL,
 ) -> ExitCode:
-    """Serve until the end; returns the exit code."""
+    """Serve until the end as a program of the number ``protocol``; returns the exit code."""
     from lycosa.folder.bucket import read_crawl
     from lycosa.network import credentials_of
     from lycosa.system.health import HealthFile
@@ -128,8 +132,10 @@ def run(
     health = HealthFile(health_file)
     health.write(False, "starts")
     try:
-        crawl = read_crawl(store, given)
-        end = asyncio.run(_serve(given, crawl, client, store, credentials, addresses, health, api))
+        crawl = read_crawl(store, given, protocol)
+        end = asyncio.run(
+            _serve(given, crawl, client, store, credentials, addresses, health, api, protocol)
+        )
     finally:
         health.remove()
     if end.is_superseded:
@@ -148,6 +154,7 @@ async def _serve(
     addresses: list[str],
     health: HealthFile,
     api: tuple[ApiSettings, ApiListener] | None,
+    protocol: int,
 ) -> ServeEnd:
     from lycosa.folder.bucket import read_crawl
     from lycosa.kafka import crawl_topics
@@ -156,7 +163,7 @@ async def _serve(
     from lycosa.serve.server import CoordinatorServer
 
     def read_limits() -> LimitSection:
-        return read_crawl(store, given).config.limits
+        return read_crawl(store, given, protocol).config.limits
 
     def note_waiting(text: str) -> None:
         runner.note_waiting(text)
@@ -170,7 +177,12 @@ async def _serve(
             if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
                 loop.add_signal_handler(number, runner.finish, ServeEnd())
         service = CoordinatorServer(
-            given, runner, read_limits, tell_line, generation=crawl.manifest.generation
+            given,
+            runner,
+            read_limits,
+            tell_line,
+            generation=crawl.manifest.generation,
+            protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))
         keeper = _api_keeper(given, api)

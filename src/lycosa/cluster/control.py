@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from lycosa.model.compatibility import FIRST_FORMATS
+
 
 class PermitSaved(msgspec.Struct, frozen=True, tag=True):
     """The owner of a shard in that term may have ``captures`` captures in all.
@@ -67,7 +69,13 @@ class DrainSaved(msgspec.Struct, frozen=True, tag=True):
     is_over: bool
 
 
-Record = PermitSaved | SettingsSaved | EndSaved | AsksSaved | DrainSaved
+class FormatsSaved(msgspec.Struct, frozen=True, tag=True):
+    """The formats in force (``model.compatibility``)."""
+
+    number: int
+
+
+Record = PermitSaved | SettingsSaved | EndSaved | AsksSaved | DrainSaved | FormatsSaved
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -83,6 +91,7 @@ class Control(msgspec.Struct, frozen=True):
     asks: AsksSaved = AsksSaved(False)
     draining: frozenset[str] = frozenset()
     is_first: bool = False
+    formats: int = FIRST_FORMATS
 
 
 _RECORDS: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
@@ -109,6 +118,8 @@ def key_of(record: Record) -> str:
             return "end"
         case AsksSaved():
             return "asks"
+        case FormatsSaved():
+            return "formats"
 
 
 def folded(records: Iterable[Record]) -> Control:
@@ -116,6 +127,7 @@ def folded(records: Iterable[Record]) -> Control:
     permits: dict[int, PermitSaved] = {}
     draining: set[str] = set()
     settings, end, asks = SettingsSaved(0, {}), EndSaved("", False), AsksSaved(False)
+    formats = FIRST_FORMATS
     for record in records:
         if isinstance(record, PermitSaved):
             permits[record.shard] = record
@@ -125,8 +137,10 @@ def folded(records: Iterable[Record]) -> Control:
             end = record
         elif isinstance(record, AsksSaved):
             asks = record
+        elif isinstance(record, FormatsSaved):
+            formats = max(formats, record.number)
         elif record.is_over:
             draining.discard(record.node)
         else:
             draining.add(record.node)
-    return Control(permits, settings, end, asks, frozenset(draining))
+    return Control(permits, settings, end, asks, frozenset(draining), formats=formats)

@@ -43,6 +43,7 @@ from lycosa.cluster.messages import (
     StopCrawl,
     Superseded,
     ToCoordinator,
+    UpgradeFormats,
 )
 from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.overview import Decisions, cluster_status
@@ -54,12 +55,7 @@ from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats, lacking
 from lycosa.cluster.steering import steered, told_settings, unpaused
-from lycosa.cluster.worker_messages import (
-    ProbeAnswer,
-    SeedsTaken,
-    ToldWorker,
-    WorkerStatus,
-)
+from lycosa.cluster.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
 from lycosa.system.meter import Number
@@ -82,6 +78,7 @@ class Coordinator:
         self.superseded_by = 0
         self._rules = rules
         self._placement = Placement(number, shards, rules, now, control.is_first)
+        self._placement.raise_formats(control.formats)
         for name in control.draining:
             self._placement.drain_node(name, is_over=False)
         self._placement.is_ending = bool(control.end.end)
@@ -228,6 +225,8 @@ class Coordinator:
             self._placement.drain_node(message.node, message.is_over)
         elif isinstance(message, Move):
             self._placement.move_shard(message.shard, message.node)
+        elif isinstance(message, UpgradeFormats):
+            self._send(CONTROL, self._placement.raise_formats(message.number))
 
     def _expect_asks(self) -> None:
         """Wait for requests; a crawl that ended continues.

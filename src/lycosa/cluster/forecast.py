@@ -5,6 +5,7 @@ waiting URLs times its delay) is a bound whatever the machine does. And the queu
 its length divided by the rate at which URLs are settled now. The greater one is the forecast.
 
 It is a lower bound, and is called so, while the crawl still finds many URLs: nobody knows how many.
+A bound is computed with the best rate of the run, because the present one may rise again.
 It counts waiting URLs as if each were fetched. A URL that robots.txt disallows takes no request, so
 a host with many of those is done earlier. A limit on captures ends the crawl earlier too.
 """
@@ -49,14 +50,16 @@ def forecast_of(progress: Progress) -> Forecast | None:
     found = float(meter.number("lycosa_urls_discovered_per_second", "minute"))
     slowest = max(progress.slowest, key=lambda note: note.need_s, default=None)
     host_s = slowest.need_s if slowest is not None else 0.0
-    queue_s = queued / rate if rate > 0 else 0.0
+    is_least = rate <= 0 or found > _GROWING_SHARE * rate
+    # The rate may rise again, so a lower bound takes the best that it was.
+    best = max(rate, float(meter.number("lycosa_urls_settled_per_second", "peak")))
+    queue_s = queued / (best if is_least else rate) if best > 0 else 0.0
     seconds = max(host_s, queue_s)
     if seconds <= 0:
         return None
     limited = _until_limit(progress)
     if 0 < limited < seconds:
         return Forecast(limited, False, 0, None, rate, found, True)
-    is_least = rate <= 0 or found > _GROWING_SHARE * rate
     if host_s < queue_s:
         return Forecast(seconds, is_least, rate=rate, found=found)
     hosts = max(hosts_needing(progress.needs, host_s / 2), 1)

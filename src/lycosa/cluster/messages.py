@@ -10,7 +10,7 @@ They are MessagePack, over sockets or within a process:
                                every report and after each change
                                Relay        a message for one of its workers
     caller -> coordinator      MoreAsks, Ask, NoMoreAsks, StopCrawl, ChangeSettings, Drain, Move,
-                               StatusQuery
+                               UpgradeFormats, StatusQuery
     coordinator -> caller      Answered, ClusterStatus, and Accepted or Refused for the others
     coordinator -> control     the records of ``control``
 
@@ -29,15 +29,13 @@ import msgspec
 from lycosa.cluster.control import Record
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import Request, ToldCoordinator, ToldWorker
+from lycosa.model.compatibility import FIRST_FORMATS, PROTOCOL
 
 CALLER, CONTROL = "caller", "control"
 """Names of senders and receivers that are not nodes.
 
 ``CALLER`` sends requests; ``CONTROL`` is the record of decisions.
 """
-
-PROTOCOL = 1
-"""Nodes with another protocol number get no shards."""
 
 
 class CoordinatorHello(msgspec.Struct, frozen=True):
@@ -133,6 +131,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     from the list. A non-empty ``end`` (see ``End``) ends all workers; with ``at_once`` work in
     flight is broken off. ``is_over`` says that the workers of all shards have ended. ``notice``
     says why the node gets no shards, for its operator; it is empty when the node may have some.
+    ``formats`` are the formats in force (``model.compatibility``).
     """
 
     coordinator: int
@@ -143,6 +142,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     at_once: bool = False
     is_over: bool = False
     notice: str = ""
+    formats: int = FIRST_FORMATS
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
@@ -223,6 +223,15 @@ class Move(msgspec.Struct, frozen=True, tag=True):
     node: str
 
 
+class UpgradeFormats(msgspec.Struct, frozen=True, tag=True):
+    """Let programs write the formats of this number from the next start of each worker on.
+
+    Refused while a connected node cannot read them.
+    """
+
+    number: int
+
+
 class StatusQuery(msgspec.Struct, frozen=True, tag=True):
     """A question for the ``ClusterStatus``."""
 
@@ -268,6 +277,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
     free_disk: int
     free_memory: int
     shards: list[int]
+    protocol: int = PROTOCOL
+    is_leaving: bool = False
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -319,6 +330,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     settings: dict[str, str]
     waits_for: str = ""
     is_paused: bool = False
+    protocol: int = PROTOCOL
+    formats: int = FIRST_FORMATS
 
 
 CallerMessage = (
@@ -330,6 +343,7 @@ CallerMessage = (
     | PauseCrawl
     | Drain
     | Move
+    | UpgradeFormats
     | StatusQuery
 )
 ToCaller = Answered | Accepted | Refused | ClusterStatus
@@ -345,6 +359,7 @@ ToCoordinator = (
     | PauseCrawl
     | Drain
     | Move
+    | UpgradeFormats
 )
 ToNode = Assignments | Relay
 Sendable = Assignments | Relay | Answered | Record

@@ -43,6 +43,7 @@ from lycosa.cluster.node_acts import (
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.shard_run import ShardRun
 from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
+from lycosa.model.compatibility import PROTOCOL
 from lycosa.model.end import End
 
 MOST_DEATHS = 10
@@ -70,6 +71,7 @@ class NodePlan:
         self.is_abandoned = self.is_leaving = False
         self.is_over = False
         """The coordinator said that all shards of the crawl have ended."""
+        self.protocol = PROTOCOL
         self._began = began
         self._most_shards = most_shards
         self._serial = 0
@@ -362,7 +364,8 @@ class NodePlan:
             machine.free_disk,
             machine.free_memory,
             shards,
-            most_shards=self._most_shards,
+            self.protocol,
+            self._most_shards,
             is_leaving=self.is_leaving,
         )
         return [TellCoordinator(report)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from lycosa.cluster.messages import PROTOCOL, NodeReport, ShardReport
+from lycosa.cluster.messages import NodeReport, ShardReport
 from lycosa.cluster.rules import ClusterRules
+from lycosa.model.compatibility import work_together
 
 _CLOCK_LOOKS = 8
 
@@ -106,11 +107,12 @@ class NodeView:
     def is_refused(self, rules: ClusterRules) -> bool:
         """Whether the node may run nothing, even if no other node can.
 
-        Its clock is wrong, so it would request hosts too early, or it uses another protocol, or it
-        is about to end.
+        Its clock is wrong, so it would request hosts too early, or its version does not work
+        together with the coordinator's, or it is about to end.
         """
         return self.is_clock_off(rules.clock_off_s) or (
-            self.report is not None and (self.report.protocol != PROTOCOL or self.report.is_leaving)
+            self.report is not None
+            and (self.report.is_leaving or bool(_version_objection(self.report.protocol, rules)))
         )
 
     def refusal(self, rules: ClusterRules, has_room: bool) -> str:
@@ -121,11 +123,8 @@ class NodeView:
         report = self.report
         if report is None:
             return "it has not reported yet"
-        if report.protocol != PROTOCOL:
-            return (
-                f"it uses protocol {report.protocol} and the coordinator {PROTOCOL}: install the"
-                " same version of lycosa on both"
-            )
+        if objection := _version_objection(report.protocol, rules):
+            return objection
         if self.is_clock_off(rules.clock_off_s):
             way = "ahead of" if self.ahead_s > 0 else "behind"
             return (
@@ -147,6 +146,21 @@ class NodeView:
             free = _gb(report.free_memory)
             return f"{free} of its memory are free, less than {_gb(rules.low_memory)}"
         return ""
+
+
+def _version_objection(protocol: int, rules: ClusterRules) -> str:
+    """Why the program of a node does not suit; empty when it does."""
+    if not work_together(protocol, rules.protocol):
+        return (
+            f"it uses protocol {protocol} and the coordinator {rules.protocol}, and only neighbours"
+            " work together: install the same version of lycosa on both"
+        )
+    if protocol < rules.formats:
+        return (
+            f"it reads formats up to number {protocol}, and those of {rules.formats} are in force"
+            " since `lycosa cluster upgrade`: install the version of the coordinator"
+        )
+    return ""
 
 
 def _gb(size: int) -> str:

@@ -15,6 +15,7 @@ from lycosa.cluster.messages import (
     NodeStatus,
     ShardStatus,
     StopCrawl,
+    UpgradeFormats,
 )
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.progress import Progress, total
@@ -54,6 +55,8 @@ def cluster_status(
         settings_version=decided.settings.version,
         settings=decided.settings.values,
         is_paused=decided.settings.is_paused,
+        protocol=placement.rules.protocol,
+        formats=placement.rules.formats,
     )
 
 
@@ -77,11 +80,33 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
             return f"node {node.name} gets no shards: {node.refusal}"
     if isinstance(message, StopCrawl) and message.end not in [end.value for end in End]:
         return f"there is no end {message.end!r}"
+    if isinstance(message, UpgradeFormats):
+        return _upgrade_refusal(message.number, status)
     if isinstance(message, ChangeSettings):
         try:
             check_live(message.values)
         except SettingsError as error:
             return "; ".join(error.problems)
+    return ""
+
+
+def _upgrade_refusal(number: int, status: ClusterStatus) -> str:
+    if number > status.protocol:
+        return (
+            f"the coordinator reads formats up to number {status.protocol}, not {number}: install a"
+            " newer version of lycosa and start it again"
+        )
+    behind = [
+        node
+        for node in status.nodes
+        if node.protocol < number and not node.is_lost and not node.is_leaving
+    ]
+    if behind:
+        names = ", ".join(f"{node.name} (up to {node.protocol})" for node in behind)
+        return (
+            f"these nodes cannot read formats of number {number}: {names}; install the version of"
+            " the coordinator there, and start them again one after the other"
+        )
     return ""
 
 
@@ -109,6 +134,8 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             free_disk=node.report.free_disk,
             free_memory=node.report.free_memory,
             shards=sorted(node.shards),
+            protocol=node.report.protocol,
+            is_leaving=node.is_leaving,
         )
         for node in placement.nodes.values()
         if node.report is not None

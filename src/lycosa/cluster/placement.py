@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import math
 
-from lycosa.cluster.control import EndSaved
+import msgspec
+
+from lycosa.cluster.control import EndSaved, FormatsSaved
 from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
 from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.rules import ClusterRules
@@ -307,6 +309,18 @@ class Placement:
         for node in self.nodes.values():
             self._change(node)
 
+    @property
+    def rules(self) -> ClusterRules:
+        """The rules that apply now."""
+        return self._rules
+
+    def raise_formats(self, number: int) -> FormatsSaved:
+        """Let these formats be in force, unless newer ones are; all nodes are told."""
+        formats = max(number, self._rules.formats)
+        self._rules = msgspec.structs.replace(self._rules, formats=formats)
+        self.change_all()
+        return FormatsSaved(formats)
+
     def list_for(self, node: NodeView, end: EndSaved) -> Assignments:
         """Everything that the node should run, and how the crawl ends."""
         shards = {
@@ -323,6 +337,7 @@ class Placement:
             end.at_once,
             self.are_over,
             self.refusal(node),
+            self.rules.formats,
         )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
+from lycosa.politeness.address_pool import PoolState, PoolUse
 from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
@@ -60,7 +61,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     for outside itself (Kafka, object storage), or how much of a snapshot it has restored; before
     its first commit nothing else is known. ``parser`` is the parser's health; for several workers
     it has the sums, and the first reason why one is away. ``needs`` counts hosts by the time that
-    they still need (``forecast.need_bucket``).
+    they still need (``forecast.need_bucket``). ``pool`` says how IP addresses are shared with other
+    machines, where Redis is configured for it.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -76,6 +78,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     undelivered: str = ""
     waits_for: str = ""
     uploads: UploadState | None = None
+    pool: PoolUse | None = None
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -274,7 +277,18 @@ def total(reports: list[Progress]) -> Progress:
         undelivered=next((report.undelivered for report in reports if report.undelivered), ""),
         waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
         parser=_health([report.parser for report in reports]),
+        pool=_pool_use([report.pool for report in reports if report.pool is not None]),
     )
+
+
+def _pool_use(uses: list[PoolUse]) -> PoolUse | None:
+    """The use of the address pool by several workers: the worst, since the first of them has it."""
+    for state in (PoolState.AWAY, PoolState.DIVIDED, PoolState.SHARED):
+        if found := [use for use in uses if use.state is state]:
+            why = next((use.why for use in found if use.why), "")
+            of = f" ({len(found)} of {len(uses)} workers)" if len(found) < len(uses) else ""
+            return PoolUse(state, min(use.since for use in found), why + of)
+    return None
 
 
 def _added_needs(tables: list[dict[int, int]]) -> dict[int, int]:

@@ -6,6 +6,8 @@ import math
 
 import msgspec
 
+from lycosa.model.compatibility import FIRST_FORMATS, PROTOCOL
+
 
 class ClusterRules(msgspec.Struct, frozen=True):
     """The defaults are those of a cluster.
@@ -17,7 +19,8 @@ class ClusterRules(msgspec.Struct, frozen=True):
     below half of them its shards move. ``balances`` moves shards from nodes that have more than
     others, ``restarts`` starts workers again that ended with a crawl that continues. At most
     ``most_nodes`` have shards at the same time; the place of a node that was lost is free after
-    ``vacant_s``, when it certainly sends no more requests.
+    ``vacant_s``, when it certainly sends no more requests. ``protocol`` is the number of the
+    coordinator, ``formats`` are those in force (``model.compatibility``).
     """
 
     node_timeout_s: float = 20.0
@@ -29,6 +32,8 @@ class ClusterRules(msgspec.Struct, frozen=True):
     restarts: bool = True
     most_nodes: int = 1024
     vacant_s: float = 90.0
+    protocol: int = PROTOCOL
+    formats: int = FIRST_FORMATS
 
 
 ONE_PROCESS = ClusterRules(

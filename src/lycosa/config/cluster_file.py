@@ -22,16 +22,28 @@ from lycosa.config.sources import SettingsError
 MOST_SHARDS = 1024
 MOST_NODES = 1024
 SCHEMES = ("s3", "gs", "az", "file")
+REDIS_PASSWORD_VARIABLE = "LYCOSA_REDIS_PASSWORD"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # topics begin with it, and paths of objects
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
 _KEYS = {
-    "": ("name", "shards", "nodes", "token_file", "kafka", "objects", "coordinator", "tls"),
+    "": (
+        "name",
+        "shards",
+        "nodes",
+        "token_file",
+        "kafka",
+        "objects",
+        "coordinator",
+        "tls",
+        "redis",
+    ),
     "kafka": ("addresses", "replication", "min_insync", "security"),
     "objects": ("url",),
     "coordinator": ("addresses",),
     "tls": ("certificate", "key", "authority"),
+    "redis": ("addresses", "database", "username", "password_file", "tls", "authority"),
 }
 
 
@@ -58,6 +70,28 @@ class TlsSection(msgspec.Struct, frozen=True):
     authority: Path
 
 
+class RedisSection(msgspec.Struct, frozen=True):
+    """Redis, for the limits of IP addresses.
+
+    Of ``addresses`` the first one that is a primary is used. The password is in ``password_file``
+    (an absolute path), else in the environment; it is read when a program connects, and never
+    printed. ``authority`` is the PEM file that signs the server's certificate.
+    """
+
+    addresses: tuple[str, ...]
+    database: int = 0
+    username: str = ""
+    password_file: Path | None = None
+    tls: bool = False
+    authority: Path | None = None
+
+    def password(self) -> str:
+        """The password, empty when there is none. Raises ``OSError``."""
+        if self.password_file is not None:
+            return self.password_file.read_text("utf-8").strip()
+        return os.environ.get(REDIS_PASSWORD_VARIABLE, "")
+
+
 class ClusterFile(msgspec.Struct, frozen=True):
     """The content of the file.
 
@@ -76,6 +110,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     coordinators: tuple[str, ...] = ()
     token_file: Path | None = None
     tls: TlsSection | None = None
+    redis: RedisSection | None = None
 
     def warnings(self) -> list[str]:
         """Faults that do not stop the crawl but should be corrected."""
@@ -86,6 +121,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
                 self.path if secret else None,
                 self.token_file,
                 self.tls.key if self.tls else None,
+                self.redis.password_file if self.redis else None,
             )
             if path is not None and path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
         ]
@@ -121,11 +157,26 @@ def read_cluster_file(path: Path) -> ClusterFile:
         tuple(tree.get("coordinator", {}).get("addresses", ())),
         path.parent.absolute() / token_file if token_file else None,
         _tls_section(tree.get("tls"), path.parent.absolute()),
+        _redis_section(tree.get("redis"), path.parent.absolute()),
     )
 
 
 def _tls_section(tls: dict[str, str] | None, folder: Path) -> TlsSection | None:
     return TlsSection(*(folder / tls[key] for key in _KEYS["tls"])) if tls else None
+
+
+def _redis_section(redis: dict[str, Any] | None, folder: Path) -> RedisSection | None:
+    if redis is None:
+        return None
+    password_file, authority = redis.get("password_file"), redis.get("authority")
+    return RedisSection(
+        tuple(redis["addresses"]),
+        redis.get("database", 0),
+        redis.get("username", ""),
+        folder / password_file if password_file else None,
+        redis.get("tls", False),
+        folder / authority if authority else None,
+    )
 
 
 def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
@@ -138,7 +189,7 @@ def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
         )
     yield from _number("shards", tree.get("shards", 16), MOST_SHARDS)
     yield from _number("nodes", tree.get("nodes", 4), MOST_NODES)
-    for section in ("kafka", "objects", "coordinator", "tls"):
+    for section in ("kafka", "objects", "coordinator", "tls", "redis"):
         if not isinstance(tree.get(section, {}), dict):
             yield f"{section}: a section is needed, [{section}]"
             return
@@ -150,6 +201,8 @@ def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
             "coordinator.addresses", tree["coordinator"].get("addresses"), '["10.0.0.1:7070"]'
         )
     yield from _tls_problems(tree.get("tls", {}), path.parent)
+    if "redis" in tree:
+        yield from _redis_problems(tree["redis"], path.parent)
     token_file = tree.get("token_file", "")
     if not isinstance(token_file, str):
         yield "token_file: a path is needed"
@@ -201,6 +254,26 @@ def _tls_problems(tls: dict[str, Any], folder: Path) -> Iterator[str]:
             yield f"tls.{key}: needed, the path of a PEM file"
         elif not _has_content(folder / name):
             yield f"tls.{key}: {folder / name} cannot be read, or is empty"
+
+
+def _redis_problems(redis: dict[str, Any], folder: Path) -> Iterator[str]:
+    yield from _unknown("redis", redis)
+    yield from _address_problems("redis.addresses", redis.get("addresses"), '["10.0.0.1:6379"]')
+    database = redis.get("database", 0)
+    if isinstance(database, bool) or not isinstance(database, int) or not 0 <= database < 1024:
+        yield "redis.database: a whole number from 0 is needed"
+    if not isinstance(redis.get("username", ""), str):
+        yield "redis.username: a name is needed"
+    if not isinstance(redis.get("tls", False), bool):
+        yield "redis.tls: true or false"
+    for key in ("password_file", "authority"):
+        name = redis.get(key, "")
+        if not isinstance(name, str):
+            yield f"redis.{key}: a path is needed"
+        elif name and not _has_content(folder / name):
+            yield f"redis.{key}: {folder / name} cannot be read, or is empty"
+    if redis.get("authority") and not redis.get("tls"):
+        yield "redis.authority: without tls = true it is not used"
 
 
 def _objects_problems(objects: dict[str, Any]) -> Iterator[str]:

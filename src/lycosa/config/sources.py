@@ -19,8 +19,9 @@ from lycosa.config.near_names import near_name
 from lycosa.config.sections import Config
 
 PREFIX = "LYCOSA_"
-# of the tests; where the machine's address table is
-_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR", f"{PREFIX}API_")
+# of the tests; where the machine's address table is; of the HTTP interface; where the log is;
+# whether fetches are traced
+_IGNORED = tuple(PREFIX + each for each in ("TEST_", "RUNTIME_DIR", "API_", "LOG", "TRACES"))
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 

@@ -25,6 +25,7 @@ from lycosa.exchange.connection import (
 )
 from lycosa.exchange.errors import CallRefused
 from lycosa.exchange.local import Receivers
+from lycosa.model.compatibility import work_together
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE, FrameError
 
@@ -96,7 +97,7 @@ class AcceptedConnection:
         """Why this worker does not talk to the other one; empty when it does."""
         if not isinstance(greeting, Hello) or greeting.crawl != self._crawl:
             return f"this worker belongs to crawl and run {self._crawl}"
-        if greeting.protocol != EXCHANGE_PROTOCOL:
+        if not work_together(greeting.protocol, EXCHANGE_PROTOCOL):
             return (
                 f"this worker exchanges messages of protocol {EXCHANGE_PROTOCOL}, the other one of"
                 f" protocol {greeting.protocol}: run the same release on all machines"

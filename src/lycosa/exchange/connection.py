@@ -15,18 +15,19 @@ import msgspec
 
 from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer, ParcelRefused
 from lycosa.exchange.port import Parcel
+from lycosa.model.compatibility import PROTOCOL
 from lycosa.model.partition_key import PartitionKey
 from lycosa.system.frame_stream import FrameStream
 
-EXCHANGE_PROTOCOL = 1
-"""The number of these messages; it changes when an older release cannot read them."""
+EXCHANGE_PROTOCOL = PROTOCOL
+"""The number of these messages: that of the program."""
 
 MAX_MESSAGE_BYTES = 64_000_000
 _T = TypeVar("_T")
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
-    """The first message on every connection. Both values must equal the receiver's."""
+    """The first message on every connection. The crawl must be the receiver's."""
 
     crawl: str
     protocol: int = EXCHANGE_PROTOCOL

@@ -1,4 +1,4 @@
-"""Parcels begin anew between shards whose states are of different times.
+"""Numbers parcels from 1 again between shards whose states are of different times.
 
 When logs are lost, a shard's newest snapshot may know parcels that the snapshot of another shard
 does not, and the topics that held them are gone. The numbers of such a pair would disagree for

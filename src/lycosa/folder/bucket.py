@@ -7,6 +7,7 @@
 ``manifests/NNNN.json``    the manifest of generation NNNN, after an import into more shards; the
                            greatest number counts; never replaced
 ``settings.json``          the settings, as in a crawl folder; replaced when they change
+``formats.json``           the formats in force, if any were ever raised; replaced when they are
 =========================  ======================================================================
 
 They are made in this order, and each of the first three only if it does not exist. So two programs
@@ -30,6 +31,7 @@ from lycosa.config.sources import SettingsError
 from lycosa.folder import manifest as manifests
 from lycosa.folder.manifest import Change, Manifest, ManifestError
 from lycosa.folder.upload import PlaceTaken
+from lycosa.model.compatibility import FIRST_FORMATS, PROTOCOL, formats_objection
 from lycosa.objects.errors import ObjectExists, ObjectMissing
 from lycosa.objects.opening import check_create_only
 from lycosa.objects.port import ObjectStore
@@ -40,6 +42,7 @@ _Content = TypeVar("_Content")
 CLUSTER_NAME = "cluster.json"
 SUFFIXES_NAME = "public_suffix_list.dat"
 SETTINGS_NAME = "settings.json"
+FORMATS_NAME = "formats.json"
 CLUSTER_FORMAT = 1
 _MANIFESTS = "manifests"
 
@@ -67,6 +70,12 @@ class BucketOwner(msgspec.Struct, frozen=True):
     format: int = CLUSTER_FORMAT
 
 
+class _FormatsFile(msgspec.Struct, frozen=True):
+    """The content of ``formats.json``."""
+
+    number: int
+
+
 class StoredCrawl(msgspec.Struct, frozen=True):
     """What all machines need to know of a crawl. ``suffixes`` is its public suffix list."""
 
@@ -86,11 +95,13 @@ class CreationReport(msgspec.Struct, frozen=True):
     changes: list[str]
 
 
-def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCrawl:
+def read_crawl(
+    store: ObjectStore, given: ClusterFile | None = None, protocol: int = PROTOCOL
+) -> StoredCrawl:
     """The crawl that ``lycosa cluster init`` made, which must be that of ``given``.
 
-    Raises ``NoStoredCrawl``, ``CrawlFrozen``, ``PlaceTaken``, another ``ManifestError``, or
-    ``ObjectError``.
+    ``protocol`` is the number of this program (``model.compatibility``). Raises ``NoStoredCrawl``,
+    ``CrawlFrozen``, ``PlaceTaken``, another ``ManifestError``, or ``ObjectError``.
     """
     if given is not None:
         _check_place(store, given)
@@ -103,6 +114,8 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
             f"{error}: the crawl was not created, or not completely; `lycosa cluster init FILE`"
             " creates it"
         ) from error
+    if objection := formats_objection(stored_formats(store), protocol):
+        raise manifests.NewerFormat(objection)
     if given is not None:
         _check_shards(manifest, given)
     if (version := stored_sites(suffixes).version) != manifest.identity.suffixes:
@@ -114,6 +127,22 @@ def read_crawl(store: ObjectStore, given: ClusterFile | None = None) -> StoredCr
     # an import that was killed may have left the settings of the division before it
     frontier = msgspec.structs.replace(config.frontier, partitions=manifest.identity.partitions)
     return StoredCrawl(manifest, msgspec.structs.replace(config, frontier=frontier), suffixes)
+
+
+def stored_formats(store: ObjectStore) -> int:
+    """The formats in force (``model.compatibility``).
+
+    Raises ``DamagedManifest`` or ``ObjectError``.
+    """
+    try:
+        return _decoded(FORMATS_NAME, store.get(FORMATS_NAME), _FormatsFile).number
+    except ObjectMissing:
+        return FIRST_FORMATS
+
+
+def store_formats(store: ObjectStore, number: int) -> None:
+    """Let readers know the formats in force. Raises ``ObjectError``."""
+    store.put(FORMATS_NAME, msgspec.json.encode(_FormatsFile(number)))
 
 
 def stored_config(store: ObjectStore, given: ClusterFile) -> Config | None:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import HostState, VisitState, counted_as
-from lycosa.kv.records import UrlRecord
+from lycosa.kv.records import UrlRecord, encode_url, url_key
 from lycosa.model.completed import UrlState
 
 
@@ -32,6 +32,18 @@ def lease_chosen(
         lease = leases[entry.url8] = Lease(host, entry, record)
         partition.leased[host.host8 + entry.url8] = lease
     return leases
+
+
+def queue_as_new(partition: Partition, host: VisitState, url8: bytes) -> None:
+    """Queue a URL as if it was never fetched, because its captures are lost."""
+    record = partition.find_record(host.host8, url8)
+    if record is None:
+        return
+    record.history = None
+    if record.state is UrlState.QUEUED and not record.due_at:
+        partition.table.put(url_key(host.host8, url8), encode_url(record))
+    else:
+        _queue(partition, host, url8, record)
 
 
 def _leave_parked_band(

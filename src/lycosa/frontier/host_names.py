@@ -18,7 +18,7 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import encode_record, host_key, host_name_key, meta_key, prefix_end
 from lycosa.urls.identity import reversed_host
 
-HOST_NAMES = b"h"
+HOST_NAME_ROWS = b"h"
 _INDEXED_KEY = meta_key("host_names")
 _AT_ONCE = 100  # names that one commit adds: half a millisecond
 

@@ -29,6 +29,7 @@ def claim_host(frontier: Frontier, host: VisitState) -> bool:
         frontier.workbench.remove_host(host)
     elif host.record.asleep_until:
         frontier.partitions[host.partition].places.recall_host(host)
+    frontier.hold_back({host.name: 0.0})  # what it was held for after a restart is over
     host.benched = host.pulled = True
     frontier.workbench.enter_address(host)
     frontier.in_process[host.host8] = host

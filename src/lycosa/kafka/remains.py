@@ -1,6 +1,6 @@
 """What is left in the topics of a crawl whose log is believed to be lost.
 
-A crawl may begin its log anew only if nothing of the old one is left: two logs of one shard would
+A crawl may begin a new log only if nothing of the old one is left: two logs of one shard would
 contradict each other, and parcels of the old one would count as those of the new one.
 """
 

@@ -17,7 +17,7 @@ _SAMPLES = 1800
 _LATENCY = "lycosa_fetch_seconds"
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-Sample = tuple[float, float, int, float, float | None]
+HistorySample = tuple[float, float, int, float, float | None]
 """Wall time, captures a second, URLs that wait, failures a second, median latency in seconds."""
 
 
@@ -26,7 +26,7 @@ class CrawlHistory:
 
     def __init__(self, service: CrawlService) -> None:
         self._service = service
-        self._samples: deque[Sample] = deque(maxlen=_SAMPLES)
+        self._samples: deque[HistorySample] = deque(maxlen=_SAMPLES)
         self._following: asyncio.Task[None] | None = None
         self._last: tuple[float, int, int, list[int]] | None = None
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lycosa.cluster.forecast import Forecast, forecast_of
 from lycosa.cluster.messages import ClusterStatus
 from lycosa.page.words import count_text, span_text
 
-_LONG_S = 60.0
 
-
-def limits_of(status: ClusterStatus, slots: int) -> list[str]:
+def crawl_limits(status: ClusterStatus, slots: int) -> list[str]:
     """The reasons why the crawl is not faster; ``slots`` requests may be in flight."""
     return list(_limits(status, slots))
 
@@ -54,10 +53,21 @@ def _by_hosts(status: ClusterStatus) -> Iterator[str]:
         )
     elif waiting:
         yield f"{count_text(progress.hosts_ready)} hosts may be requested now."
-    slow = [note for note in progress.slowest if note.need_s >= _LONG_S]
-    if slow:
-        note = max(slow, key=lambda each: each.need_s)
-        yield (
-            f"The host {note.host} alone needs {span_text(note.need_s)} for the"
-            f" {count_text(note.waiting)} URLs that it has now, at {note.delay_s:.3g} s each."
-        )
+    if forecast := forecast_of(progress):
+        yield _forecast_text(forecast)
+
+
+def _forecast_text(forecast: Forecast) -> str:
+    """How long the crawl will still take, and what decides it."""
+    about = "at least" if forecast.is_least else "about"
+    text = f"It will take {about} {span_text(forecast.seconds)}"
+    if forecast.is_limited_by_captures:
+        return f"{text}, until the limit on captures."
+    if forecast.host is None:
+        return f"{text}, limited by the rate of {forecast.rate:.3g} URLs a second."
+    hosts = "one host" if forecast.hosts == 1 else f"{count_text(forecast.hosts)} hosts"
+    note = forecast.host
+    return (
+        f"{text}, limited by the delay of {hosts}: {note.host} has {count_text(note.waiting)} URLs"
+        f" at {note.delay_s:.3g} s each."
+    )

@@ -22,7 +22,7 @@ from lycosa.calls import (
 )
 from lycosa.config.fields import fields
 from lycosa.page.history import CrawlHistory
-from lycosa.page.limits import limits_of
+from lycosa.page.limits import crawl_limits
 from lycosa.page.rendering import page_response, shown
 from lycosa.page.words import text_of_bytes
 from lycosa.reasons import Reason
@@ -94,7 +94,7 @@ async def _overview_values(request: Request) -> dict[str, Any]:
     )
     return {
         "stats": stats,
-        "limits": limits_of(status, slots),
+        "limits": crawl_limits(status, slots),
         "failures": failures[:10],
         "refusals": sorted(status.progress.rule_refusals.items(), key=lambda each: -each[1])[:10],
     }
@@ -113,11 +113,16 @@ async def _hosts(request: Request) -> Response:
         most=_MOST,
     )
     listing = await service_of(request).hosts(asked)
+    if asked.search and not (listing.rows or listing.cursor or asked.search.startswith("*")):
+        # What looks like a domain that the crawl does not know may be a part of a name.
+        asked = msgspec.structs.replace(asked, search=f"*{asked.search}")
+        listing = await service_of(request).hosts(asked)
     values = {"search": asked.search, "sort": asked.sort, "state": asked.state}
     return page_response(
         request,
         "hosts.html",
         asked=asked,
+        search=_value(request, "search"),
         states=_HOST_STATES,
         sorts=_SORTS,
         ordered_at=getattr(listing, "ordered_at", 0.0),

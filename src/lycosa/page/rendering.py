@@ -25,7 +25,7 @@ from lycosa.api.tokens import AccessScope, Client
 from lycosa.page.words import ago_text, count_text, size_text, span_text, time_text
 from lycosa.urls.identity import InvalidUrl
 
-POLICY = "; ".join(
+PAGE_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
@@ -94,7 +94,7 @@ def page_response(
         "state": _state(request),
     }
     body = _templates().get_template(template).render(**common | values)
-    headers = {"content-security-policy": POLICY, "cache-control": "no-store"}
+    headers = {"content-security-policy": PAGE_POLICY, "cache-control": "no-store"}
     return HTMLResponse(body, http_status, headers)
 
 

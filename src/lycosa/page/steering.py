@@ -5,14 +5,20 @@ The gate of the API refuses forms of other sites before they come here.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import parse_qs, quote, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from lycosa.api.answers import CoordinatorSilent
+from lycosa.api.overview import crawl_state
 from lycosa.api.problems import Problem
 from lycosa.api.requests import caller_name, service_of
+from lycosa.api.service import CrawlService
 from lycosa.calls import (
     DeadLetterAction,
     DeadLetterDecision,
@@ -20,10 +26,12 @@ from lycosa.calls import (
     HostAction,
     HostDecision,
 )
+from lycosa.cluster.messages import ClusterStatus
 from lycosa.page.rendering import page_response, shown
 
 _MOST_FIELDS = 200
 _MOST_SEEDS = 1000
+_STATUS_S = 3.0
 
 
 def steering_forms() -> APIRouter:
@@ -46,11 +54,22 @@ async def _steer_crawl(request: Request) -> Response:
     by = caller_name(request)
     if action == "stop":
         await service.stop(by)
+        await _await_status(service, lambda status: bool(status.end))
         return _seen("/", "stopping")
     if action not in ("pause", "resume"):
         raise Problem(422, "action: it must be pause, resume or stop")
     await service.pause(action == "pause", by)
+    wanted = "paused" if action == "pause" else "running"
+    await _await_status(service, lambda status: crawl_state(status) == wanted)
     return _seen("/", "paused" if action == "pause" else "resumed")
+
+
+async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus], bool]) -> None:
+    """Let the next page show the new state of the crawl, which is asked for once a second."""
+    with suppress(TimeoutError, CoordinatorSilent):
+        async with asyncio.timeout(_STATUS_S):
+            while not is_new(await service.watch.next_status()):
+                pass
 
 
 async def _decide_host(request: Request) -> Response:
@@ -94,7 +113,9 @@ async def _change_settings(request: Request) -> Response:
     back = "/policies" if fields.get("back", [""])[0] == "/policies" else "/settings"
     if not changed:
         return _seen(back, "none")
+    version = (await service.status()).settings_version
     await service.change_settings(changed, caller_name(request))
+    await _await_status(service, lambda status: status.settings_version > version)
     return _seen(back, "settings")
 
 

@@ -23,9 +23,12 @@ import signal
 import socket
 import sys
 import time
+import traceback
 
 import msgspec
 
+from lycosa.logs.log import opened_log
+from lycosa.logs.records import LogLevel
 from lycosa.model.parsed import Document
 from lycosa.parse.answer_parts import in_parts
 from lycosa.parse.inline import build_parser
@@ -110,10 +113,17 @@ def main(arguments: list[str]) -> int:
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     with socket.socket(fileno=fd) as sock:
+        log = opened_log("parser")
+        log.note(LogLevel.DEBUG, "parser_started", values={"pid": os.getpid()})
         try:
             serve(sock)
         except (FrameError, ConnectionError):
             return 1  # the parent went away in the middle of a frame
+        except Exception as error:
+            log.note(LogLevel.ERROR, "parser_failed", traceback.format_exc() or str(error))
+            raise
+        finally:
+            log.close()
     return 0
 
 

@@ -37,16 +37,18 @@ import xxhash
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.byte_locks import ByteLocks
+from lycosa.ports import SlotNote
 from lycosa.system.durable import named
 
 _MAGIC = 0x4C59434144445232  # "LYCADDR2"
 _WORD = 8
 _ENTRIES = 8  # per bucket; a ninth is shared
 _ROWS = 512  # maximum number of tables open at once
-# magic, buckets, cells, barrier, longest delay, spare; then one generation per row
+# magic, buckets, cells, barrier, longest delay, identity, spare; then one generation per row
 _HEADER_WORDS = 8 + _ROWS
 _BARRIER = 3
 _LONGEST = 4
+_IDENTITY = 5
 _FIRST_ROW = 8
 STRIPES = 256
 _OPENING_LOCK, _ROW_LOCKS, STRIPE_LOCKS = 0, 1024, 4096  # byte offsets of locks
@@ -61,6 +63,10 @@ _NEVER = 0.0  # no start yet
 _EARLIEST = 1e-9
 MACHINE_ENTRIES, MACHINE_SLOTS = 16384, _MAX_CELLS
 """The layout of a table that crawls with different settings share."""
+OWN_SLOT = SlotNote(0.001)
+"""What holds for a slot of a table in memory. A request that starts later could be too close to
+the next one, of another worker that took its slot in the meantime.
+"""
 
 
 class AddressTable:
@@ -149,6 +155,34 @@ class AddressTable:
             return self._enter(address, key, _HEADER_WORDS + bucket * self._bucket_words, now)
         finally:
             self._locks.release(lock)
+
+    @property
+    def identity(self) -> int:
+        """A random number that all who share the table see, and no other table has.
+
+        Neither a path nor the name of a machine tells tables apart: two containers may have both in
+        common.
+        """
+        return self._words[_IDENTITY]
+
+    def wait_s(self, address: str, now: float) -> float:
+        """The seconds that ``take_slot`` would return, as far as can be seen without a lock."""
+        key = xxhash.xxh3_64_intdigest(address.encode()) or 1
+        base = _HEADER_WORDS + key % self._buckets * self._bucket_words
+        keys = self._words[base : base + _ENTRIES].tolist()
+        if key not in keys:
+            return 0.0
+        entry = keys.index(key)
+        wait_s = self._times[base + _ENTRIES + 1 + entry] + self._delay_s - now
+        if 0 < wait_s <= self._delay_s:
+            return wait_s
+        # Slots of processes that died are found by ``take_slot`` only.
+        return 0.0
+
+    def set_limits(self, delay_s: float, slots: int) -> None:
+        """Change the limits that this process applies from now on."""
+        self._delay_s, self._slots = delay_s, min(slots, self._cells)
+        self._times[_LONGEST] = max(self._times[_LONGEST], delay_s)
 
     def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
         """Move the start of the request that ``take_slot`` allowed to ``at``, when it really left.
@@ -297,6 +331,7 @@ class AddressTable:
         if descriptor < 0:
             memory = mmap.mmap(-1, size)
             memory[: len(header)] = header
+            memory[_IDENTITY * _WORD : (_IDENTITY + 1) * _WORD] = _new_identity()
             self._row = 0
             return memory
         self._locks.wait_for(_OPENING_LOCK)
@@ -316,6 +351,9 @@ class AddressTable:
                 os.pwrite(
                     descriptor, header[: 3 * _WORD] + struct.pack("=d", -1.0 if found else 0.0), 0
                 )
+            at = _IDENTITY * _WORD
+            if not any(os.pread(descriptor, _WORD, at)):  # new, or of a version without it
+                os.pwrite(descriptor, _new_identity(), at)
             self._row = next(
                 (row for row in range(_ROWS) if self._locks.acquire(_ROW_LOCKS + row)), -1
             )
@@ -326,3 +364,7 @@ class AddressTable:
             raise (named(error, self._path) if self._path else error) from error
         finally:
             self._locks.release(_OPENING_LOCK)
+
+
+def _new_identity() -> bytes:
+    return os.urandom(_WORD - 1) + b"\1"  # never 0, which says that there is none

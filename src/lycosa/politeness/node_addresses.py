@@ -12,6 +12,8 @@ from __future__ import annotations
 from math import inf
 
 from lycosa.config.sections import PolitenessSection
+from lycosa.politeness.addresses import OWN_SLOT
+from lycosa.ports import SlotNote
 
 _NO_SLOT_S = 0.05
 _SEEN_SHARE = 0.5
@@ -54,19 +56,18 @@ class WorkerAddresses:
         )
         self._held: dict[str, int] = {}
 
-    async def take_slot(self, address: str, now: float) -> float:
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float:
         """0.0 when the request may start now, otherwise the seconds to wait."""
-        known = self._known.setdefault(address, _Address())
-        wait_s = known.last + self._delay_s - now
-        if wait_s > 0:
+        if (wait_s := self.wait_s(address, now)) > 0:
             return wait_s
-        if known.open >= self._slots:
-            return max(_NO_SLOT_S, min(self._delay_s, 1.0))
+        known = self._known[address]
         known.last, known.open = now, known.open + 1
         self._held[address] = self._held.get(address, 0) + 1
         return 0.0
 
-    async def record_start(self, address: str, at: float, answered: float = 0.0) -> None:
+    async def record_start(
+        self, address: str, at: float, answered: float = 0.0, holder: object = None
+    ) -> None:
         """Record that the request left at ``at`` and its response began at ``answered``.
 
         Up to half a delay is added for a server that read it late.
@@ -76,9 +77,25 @@ class WorkerAddresses:
         known = self._known[address]
         known.last = max(known.last, at, min(answered, at + self._delay_s * _SEEN_SHARE))
 
-    async def release_slot(self, address: str, now: float) -> None:
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None:
         """Free the slot of a request that has ended."""
         self._give_back(address, 1)
+
+    def describe_slot(self, address: str, at: float, holder: object = None) -> SlotNote:
+        """A slot of a node is for a request that starts at once."""
+        return OWN_SLOT
+
+    def wait_s(self, address: str, now: float) -> float:
+        """The seconds that ``take_slot`` would return; takes nothing."""
+        known = self._known.setdefault(address, _Address())
+        wait_s = known.last + self._delay_s - now
+        if wait_s <= 0 and known.open >= self._slots:
+            return max(_NO_SLOT_S, min(self._delay_s, 1.0))
+        return max(wait_s, 0.0)
+
+    def set_limits(self, delay_s: float, slots: int) -> None:
+        """Change the limits that this worker applies from now on."""
+        self._delay_s, self._slots = delay_s, slots
 
     def close(self) -> None:
         """Free all slots. May be called again."""

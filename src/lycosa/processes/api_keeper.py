@@ -1,4 +1,4 @@
-"""Keeps the process of the HTTP interface running beside a crawl, which never waits for it.
+"""Keeps the process of the HTTP interface running next to a crawl, which never waits for it.
 
 The listening socket belongs to this process, so clients find the same port after the other one was
 started again, and an address in use is reported before the crawl starts. The other process tells

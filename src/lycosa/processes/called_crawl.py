@@ -1,6 +1,7 @@
 """What lets other programs call a crawl on one machine: its private sockets and its HTTP process.
 
-The folder of the sockets can be opened by its user only. Whoever may open it may steer the crawl.
+The folder of the sockets can be opened by its user only. A program that may open it may steer the
+crawl.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from lycosa.cluster.node_acts import (
 from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
+from lycosa.model.compatibility import PROTOCOL
 from lycosa.network import Credentials
 from lycosa.processes.cluster_session import ClusterSession
 from lycosa.processes.coordinator_dialer import CoordinatorDialer
@@ -92,13 +93,15 @@ class ClusterNode:
         credentials: Credentials,
         name: str,
         listener: NodeListener,
+        protocol: int = PROTOCOL,
     ) -> None:
         self._session = session
         self._name = name
         self._listener = listener
         self.plan = NodePlan(time.time(), session.memory.most)
+        self.plan.protocol = protocol
         self._workers = WorkerGroup(self.plan, session.memory.total, listener.show_event)
-        hello = CoordinatorHello("node", name, session.given.name, generation=session.generation)
+        hello = CoordinatorHello("node", name, session.given.name, protocol, session.generation)
         self._dialers = [
             CoordinatorDialer(address, credentials, hello, self._hear, self._show_connection)
             for address in session.given.coordinators
@@ -203,6 +206,7 @@ class ClusterNode:
         progress = self._workers.total()
         self._workers.tell_memory(progress)
         self._workers.tell_stalled(progress)
+        self._workers.tell_pool(progress)
 
     def _show_connection(self, text: str) -> None:
         if not self.plan.is_leaving:
@@ -216,6 +220,7 @@ class ClusterNode:
     def _hear(self, dialer: CoordinatorDialer, message: ToNode) -> None:
         acts = self.plan.handle_message(message, time.monotonic())
         if isinstance(message, Assignments) and message.coordinator == self.plan.coordinator:
+            self._session.formats = message.formats
             self._note_end()
         self._do(acts, dialer)
 

@@ -8,6 +8,7 @@ is stopped, or when the node is gone.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -27,8 +28,10 @@ from lycosa.folder.names import addresses_path
 from lycosa.kafka import KafkaInbound, KafkaPost
 from lycosa.kv.port import Opener
 from lycosa.network import NetworkInquiry, credentials_of, join_address
+from lycosa.politeness.address_pool import PoolUse, PoolWorker
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
+from lycosa.politeness.pooled_addresses import PooledAddresses
 from lycosa.ports import Addresses
 from lycosa.shard.opening import Shard
 from lycosa.system.clock import SystemClock
@@ -189,14 +192,18 @@ class ClusterPlace:
         self.peers = NetworkPeers(inquiry, job.cluster.listen)
         ends = ExchangeEnds(self._post, inquiry, self._inbound, Lateness())
         self.ports = msgspec.structs.replace(
-            ports, exchange=ends, addresses=_addresses, objects=services.store
+            ports, exchange=ends, addresses=self._addresses, objects=services.store
         )
+        self._services = services
+        self._pooled: PooledAddresses | None = None
 
     async def open(self, assembled: Assembled) -> None:
         await self.peers.open(assembled, self.job.number)
         assembled.delivery.start()
 
     async def close(self) -> None:
+        if self._pooled is not None:
+            await self._pooled.leave()
         await self.peers.close()
         await self._post.close()
         await self._inbound.close()
@@ -206,12 +213,37 @@ class ClusterPlace:
         held = f"the end of the previous owner's last requests, {held_s:.0f} s"
         return self._waits.text or self.peers.trouble or (held if held_s > 0 else "")
 
+    def pool_use(self) -> PoolUse | None:
+        return self._pooled.use if self._pooled is not None else None
+
+    def _addresses(self, job: WorkerJob) -> Addresses:
+        """The slots of addresses: those of this machine, or those of all that share the pool."""
+        local, given = _machine_addresses(job), self._services.given
+        if given.redis is None:
+            return local
+        from lycosa.redis import RedisPool  # an optional extra
+
+        crawl = job.manifest.crawl
+        worker = PoolWorker(
+            f"{crawl[:8]}-{job.number}-{self.term}-{os.urandom(4).hex()}-",
+            crawl,
+            job.number,
+            given.shards,
+            given.nodes,
+            job.config.politeness,
+            job.config.fetch.total_s,
+            is_first=self.term == 1,
+        )
+        pool = RedisPool(given.redis, self.ports.clock)
+        self._pooled = PooledAddresses(worker, local, pool, self.ports.clock)
+        return self._pooled
+
     def __repr__(self) -> str:
         return f"<ClusterPlace shard={self.job.number} term={self.term}>"
 
 
-def _addresses(job: WorkerJob) -> Addresses:
-    """The slots of addresses, which all shards on this machine share."""
+def _machine_addresses(job: WorkerJob) -> MachineAddresses:
+    """The slots of addresses that all shards on this machine share."""
     section = job.config.politeness
     if job.machine_table is not None:
         return MachineAddresses(open_machine_table(job.machine_table, section))

@@ -19,6 +19,7 @@ from lycosa.fetch.headers import build_user_agent
 from lycosa.folder.bucket import StoredCrawl
 from lycosa.folder.manifest import ManifestError
 from lycosa.folder.names import attempts_folder
+from lycosa.model.compatibility import FIRST_FORMATS
 from lycosa.objects.errors import ObjectError
 from lycosa.objects.generation import placed_objects
 from lycosa.objects.opening import open_store
@@ -91,6 +92,8 @@ class ClusterSession:
         self.given, self.folder, self.memory = given, folder, memory
         self._crawl, self.listen = crawl, listen
         self._generation = crawl.manifest.generation
+        self.formats = FIRST_FORMATS
+        """The formats in force, as the coordinator told last."""
         self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
         self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
@@ -168,4 +171,5 @@ class ClusterSession:
             owner,
             previous_term,
             previous_crashed,
+            self.formats,
         )

@@ -13,6 +13,7 @@ import msgspec
 
 from lycosa.cluster.worker_messages import ToWorker
 from lycosa.exchange import ExchangeEnds, SocketExchange
+from lycosa.politeness.address_pool import PoolUse
 from lycosa.shard.opening import Shard
 from lycosa.worker.assembly import Assembled, Ports
 from lycosa.worker.coordinator_link import Peers
@@ -49,6 +50,10 @@ class WorkerPlace(Protocol):
         """What the worker waits for outside itself, for people; empty when there is nothing."""
         ...
 
+    def pool_use(self) -> PoolUse | None:
+        """How addresses are shared with other machines, if they are."""
+        ...
+
 
 class FolderPlace:
     """A crawl folder, and the exchange with the other workers of this run and with callers."""
@@ -83,6 +88,10 @@ class FolderPlace:
     async def close(self) -> None:
         if self._exchange is not None:
             await self._exchange.close()
+
+    def pool_use(self) -> PoolUse | None:
+        """One machine has one table."""
+        return None
 
     def waits_for(self) -> str:
         return ""

@@ -19,22 +19,25 @@ import msgspec
 
 from lycosa.cluster.control import DrainSaved, Record, SettingsSaved, decode_records, folded
 from lycosa.commit import Mark
+from lycosa.config.cluster_file import ClusterFile
 from lycosa.config.fields import value_of
 from lycosa.config.sections import Config
 from lycosa.folder.bucket import (
     MACHINE_SETTINGS,
     CrawlFrozen,
+    NoStoredCrawl,
     newest_manifest,
     read_crawl,
     reserve_place,
 )
+from lycosa.folder.imported import note_import
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import MANIFEST_FORMAT, EarlierOwners, Manifest, load_manifest
 from lycosa.folder.names import suffix_list, table_folder
 from lycosa.folder.upload import PlaceTaken
 from lycosa.frontier.alike_pages import find_alike
 from lycosa.frontier.counters import Counters
-from lycosa.kafka import KafkaControl, crawl_topics
+from lycosa.kafka import KafkaControl, crawl_topics, missing_topics
 from lycosa.kafka.generations import close_log
 from lycosa.kv.port import KeyValue
 from lycosa.objects.errors import ObjectMissing
@@ -57,6 +60,10 @@ from lycosa.store.object_segments import ObjectSegments
 from lycosa.urls.identity import Sites
 
 _LOGS_AT_ONCE = 8
+_NOT_ORDERLY = (
+    "not all shards were ended in order, so their last requests may have been lost with their"
+    " machines: every host waits a while when the crawl continues"
+)
 
 
 class CrawlRuns(Exception):
@@ -88,7 +95,9 @@ def import_folder(folder: Path, places: ClusterPlaces) -> ImportReport:
     crawl = load_manifest(folder).crawl
     with CrawlLock(folder).acquire(time.time()):
         if (there := _imported(places, crawl)) is not None:
+            note_import(folder, places.given.name, places.given.objects, time.time())
             return ImportReport(there, is_new=False)
+        missing_topics(places.client, crawl_topics(places.given))  # whether Kafka answers
         work = places.work / "gathered"
         count = load_manifest(folder).identity.partitions
         state = gather_folder(
@@ -106,6 +115,7 @@ def import_folder(folder: Path, places: ClusterPlaces) -> ImportReport:
         made = NewGeneration(places, _next_manifest(state, config, generation, before), config)
         counters = _write(made, state, places)
         made.put_in_force(1, [])
+        note_import(folder, places.given.name, places.given.objects, time.time())
     made.delete_others()
     return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
 
@@ -117,13 +127,17 @@ def import_shards(places: ClusterPlaces, shards: int) -> ImportReport:
     ``TopicsUnfit``, and the errors of the services and of files.
     """
     began = time.monotonic()
-    manifest, number = newest_manifest(places.objects)
+    try:
+        manifest, number = newest_manifest(places.objects)
+    except ObjectMissing as error:
+        raise NoStoredCrawl(
+            f"{places.given.objects} has no crawl that could be divided; check objects.url"
+        ) from error
     before = manifest.identity.partitions
     given = msgspec.structs.replace(places.given, shards=before)
     read_crawl(places.objects, given)
     if before == shards:
-        made = NewGeneration(places, manifest, Config())
-        made.delete_others()
+        NewGeneration(places, manifest, Config()).delete_others()
         return ImportReport(manifest, is_new=False)
     if shards < before:
         raise CrawlFrozen(
@@ -131,38 +145,34 @@ def import_shards(places: ClusterPlaces, shards: int) -> ImportReport:
             f" number greater than {before}"
         )
     records = _records_of_stopped(places, manifest)
-    notes: list[str] = []
+    state, ends = _gathered_shards(places, given)
+    config = _divided_config(state.config, shards)
+    place = generation_prefix(manifest.generation)
+    earlier = EarlierOwners(place, before, is_machine=False, term=state.term)
+    generation = new_generation_name(number + 1)
+    made = NewGeneration(places, _next_manifest(state, config, generation, earlier), config)
+    counters = _write(made, state, places)
+    ends.close_logs()
+    segments = ends.seal_segments()
+    made.put_in_force(number + 1, records)
+    made.delete_others()
+    notes = [] if state.is_orderly else [_NOT_ORDERLY]
+    return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
+
+
+def _gathered_shards(places: ClusterPlaces, given: ClusterFile) -> tuple[GatheredState, _Ends]:
+    """The state of all shards, and their ends."""
     opened = OpenedCluster(given, places.work / "read", tell=places.tell)
     try:
         state = gather_cluster(
             opened,
             places.work / "gathered",
             places.open_table,
-            lambda done: places.told("shards", done, before),
+            lambda done: places.told("shards", done, given.shards),
         )
-        ends = _Ends(places, opened, state)
+        return state, _Ends(places, opened, state)
     finally:
         opened.close()
-    if not state.is_orderly:
-        notes.append(
-            "not all shards were ended in order, so their last requests may have been lost with"
-            " their machines: every host waits a while when the crawl continues"
-        )
-    generation = new_generation_name(number + 1)
-    earlier = EarlierOwners(
-        generation_prefix(manifest.generation), before, is_machine=False, term=state.term
-    )
-    made = NewGeneration(
-        places,
-        _next_manifest(state, _divided_config(state.config, shards), generation, earlier),
-        _divided_config(state.config, shards),
-    )
-    counters = _write(made, state, places)
-    ends.close_logs()
-    segments = ends.seal_segments()
-    made.put_in_force(number + 1, records)
-    made.delete_others()
-    return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
 
 
 class _Ends:

@@ -42,8 +42,9 @@ from lycosa.processes.rescue_survey import (
     point_of_view,
     survey_shard,
 )
-from lycosa.processes.rescued_shard import RescuedShard, ShardRescue
+from lycosa.processes.rescued_shard import OtherShards, RescuedShard, ShardRescue
 from lycosa.shard.object_snapshots import snapshot_key, stored_marks
+from lycosa.store.lost_parts import LostPart, fill_lost_parts, find_lost_parts
 from lycosa.system.wire import UNREADABLE
 
 RESCUE_NAME = "rescue.json"
@@ -59,13 +60,15 @@ class RescueState(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``rescue.json``.
 
     ``began`` is seconds since 1970, ``host`` the machine. ``marks`` are the commits that the first
-    snapshots are named after, ``[term, sequence]`` by shard. ``shards`` are those that are made.
+    snapshots are named after, ``[term, sequence]`` by shard. ``lost`` are missing parts of
+    segments. ``shards`` are those that are made.
     """
 
     id: str
     began: float
     host: str
     marks: dict[int, Mark]
+    lost: dict[int, list[LostPart]] = {}
     shards: dict[int, RescuedShard] = {}
     format: int = _FORMAT
 
@@ -119,7 +122,9 @@ class Rescue:
         places = frozenset[str]().union(*(each.places for each in remains.values()))
         for shard in place.shards:
             if shard not in state.shards:
-                made = await self._make(shard, remains, places, state.marks[shard], is_dry)
+                if not is_dry:
+                    fill_lost_parts(place.store, shard, state.lost.get(shard, []))
+                made = await self._make(shard, remains, places, state, is_dry)
                 state = msgspec.structs.replace(state, shards={**state.shards, shard: made})
                 if not is_dry:
                     place.store.put(RESCUE_NAME, msgspec.json.encode(state))
@@ -148,14 +153,25 @@ class Rescue:
 
     def _planned(self) -> RescueState:
         marks = {shard: newest_mark(self._place, shard) for shard in self._place.shards}
-        host = socket.gethostname()
-        return RescueState(id=str(uuid.uuid4()), began=self._wall(), host=host, marks=marks)
+        lost = {
+            shard: parts
+            for shard in self._place.shards
+            if (parts := find_lost_parts(self._place.store, shard))
+        }
+        return RescueState(
+            id=str(uuid.uuid4()),
+            began=self._wall(),
+            host=socket.gethostname(),
+            marks=marks,
+            lost=lost,
+        )
 
     def _survey(self, state: RescueState) -> dict[int, LeftShard]:
         found = {}
         for shard in self._place.shards:
             self._progress(f"shard {shard}: reading its newest snapshot")
-            found[shard] = survey_shard(self._place, shard, state.marks[shard])
+            lost = state.lost.get(shard, [])
+            found[shard] = survey_shard(self._place, shard, state.marks[shard], lost)
         return found
 
     async def _make(
@@ -163,15 +179,18 @@ class Rescue:
         shard: int,
         remains: Mapping[int, LeftShard],
         places: frozenset[str],
-        mark: Mark,
+        state: RescueState,
         is_dry: bool,
     ) -> RescuedShard:
         def show(number: int) -> None:
             self._progress(f"shard {shard}: {number} captures read")
 
         view, _ = point_of_view(self._place, shard, remains)
-        rescue = ShardRescue(self._place, remains[shard], view, places, mark, show)
-        return await rescue.run(is_dry)
+        lost = {each.digest: each.record_id for left in remains.values() for each in left.lost}
+        common = OtherShards(places, lost)
+        rescue = ShardRescue(self._place, remains[shard], view, common, state.marks[shard], show)
+        made = await rescue.run(is_dry)
+        return msgspec.structs.replace(made, lost_parts=len(state.lost.get(shard, [])))
 
     def _begin_logs(self, state: RescueState) -> tuple[list[str], list[Finding]]:
         """Make the topics, and begin the logs behind the first snapshots."""

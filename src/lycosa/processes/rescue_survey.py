@@ -11,7 +11,7 @@ that all its captures count.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -24,13 +24,14 @@ from lycosa.exchange.agreement import ParcelNumbers
 from lycosa.exchange.renumbering import numbers_of
 from lycosa.folder.bucket import StoredCrawl
 from lycosa.kv.port import KeyValue, Opener
-from lycosa.kv.records import prefix_end
+from lycosa.kv.records import decode_url, prefix_end
 from lycosa.objects.port import ObjectStore
 from lycosa.shard.first_snapshot import SnapshotPlace
 from lycosa.shard.folder_snapshots import FolderSnapshots
 from lycosa.shard.object_snapshots import ObjectSnapshots, stored_marks
 from lycosa.shard.opening import PartitionData
 from lycosa.store import layout
+from lycosa.store.lost_parts import LostPart
 
 _UNSEEN_TERMS = 100
 """Terms that are left out, because an owner that stored nothing left no trace of its term."""
@@ -71,11 +72,21 @@ class RescuePlace(msgspec.Struct, frozen=True):
         return SnapshotPlace(self.store, self.folder(shard), self.crawl.config, self.open_table)
 
 
+class LostCapture(msgspec.Struct, frozen=True):
+    """A capture that is lost: its URL's hashes, its digest and record."""
+
+    host8: bytes
+    url8: bytes
+    digest: bytes
+    record_id: str
+
+
 class LeftShard(msgspec.Struct, frozen=True):
     """What is left of a shard.
 
     ``snapshot`` is the commit of the snapshot that can be used, ``newest`` that of the newest one;
-    they differ when that is not complete. ``places`` are URLs whose places are in scope.
+    they differ when that is not complete. ``places`` are URLs whose places are in scope. ``lost``
+    are captures that the snapshot knows, and that are in lost parts.
     """
 
     shard: int
@@ -83,6 +94,7 @@ class LeftShard(msgspec.Struct, frozen=True):
     newest: Mark | None
     numbers: ParcelNumbers
     places: frozenset[str]
+    lost: Sequence[LostCapture] = ()
 
     def handed_over(self, destination: int) -> int:
         """The last parcel for a shard that the outbox does not have any more."""
@@ -103,8 +115,12 @@ def newest_mark(place: RescuePlace, shard: int) -> Mark:
     return Mark(max(terms, default=0) + _UNSEEN_TERMS, max(sequences, default=0) + _LOST_COMMITS)
 
 
-def survey_shard(place: RescuePlace, shard: int, before: Mark) -> LeftShard:
+def survey_shard(
+    place: RescuePlace, shard: int, before: Mark, parts: Sequence[LostPart] = ()
+) -> LeftShard:
     """Restore the newest complete snapshot before a mark into the shard's folder, and read it.
+
+    All its records are read if ``parts`` are lost.
 
     Raises ``ObjectError`` or ``OSError``.
     """
@@ -114,9 +130,17 @@ def survey_shard(place: RescuePlace, shard: int, before: Mark) -> LeftShard:
         table = data.table
         numbers = numbers_of(table.scan)
         places = frozenset(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
+        lost = list(_lost_captures(table, parts)) if parts else []
     finally:
         data.close()
-    return LeftShard(shard, used, marks[-1] if marks else None, numbers, places)
+    return LeftShard(shard, used, marks[-1] if marks else None, numbers, places, lost)
+
+
+def _lost_captures(table: KeyValue, parts: Sequence[LostPart]) -> Iterator[LostCapture]:
+    for key, value in table.scan(b"U", prefix_end(b"U")):
+        history = decode_url(value).history
+        if history is not None and any(each.has(history.segment, history.offset) for each in parts):
+            yield LostCapture(key[1:9], key[9:], history.digest, history.record_id)
 
 
 def point_of_view(

@@ -1,6 +1,6 @@
 """One shard of a crawl whose log is lost, made from its snapshot and the captures behind it.
 
-    numbers of parcels begin anew -> places of all shards -> captures behind the snapshot are
+    parcels are numbered from 1 -> places of all shards -> captures behind the snapshot are
     entered, with their links -> open segments closed -> first snapshot of the new log
 
 An idle worker does it, over a log that keeps nothing: all results are in the local table, which
@@ -10,7 +10,7 @@ segments are closed, so a rescue that was killed begins this shard again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -38,7 +38,9 @@ from lycosa.processes.rescue_survey import (
     RescuePlace,
     open_earlier,
 )
+from lycosa.processes.rescue_waits import waits_of_hosts
 from lycosa.processes.session import SOFTWARE
+from lycosa.seen.content import content_key, decode_original
 from lycosa.shard.first_snapshot import save_first_snapshot
 from lycosa.shard.folder_snapshots import FolderSnapshots
 from lycosa.shard.opening import Ground, PartitionData, Shard
@@ -65,7 +67,8 @@ class RescuedShard(msgspec.Struct, frozen=True):
     captures that the snapshot had, and whose links were handed in again all the same. ``first_us``
     and ``last_us`` are the times of the first and the last capture behind the snapshot
     (microseconds since 1970; 0 without any). ``parcels`` of the snapshot are sent again. ``closed``
-    segments were open. ``time`` is a crawl time not before anything in the state.
+    segments were open. ``time`` is a crawl time not before anything in the state. ``lost_parts``
+    were missing; ``lost`` captures of the snapshot were in them and are requested again.
     """
 
     shard: int
@@ -79,6 +82,19 @@ class RescuedShard(msgspec.Struct, frozen=True):
     parcels: int = 0
     closed: int = 0
     time: float = 0.0
+    lost_parts: int = 0
+    lost: int = 0
+
+
+class OtherShards(msgspec.Struct, frozen=True):
+    """What a shard must know of all others.
+
+    ``places`` are the URLs whose places are in scope. ``lost`` are captures that are in no segment
+    any more: their records by digest.
+    """
+
+    places: frozenset[str]
+    lost: Mapping[bytes, str] = {}
 
 
 class ShardRescue:
@@ -89,12 +105,12 @@ class ShardRescue:
         place: RescuePlace,
         remains: LeftShard,
         view: PointOfView,
-        places: frozenset[str],
+        common: OtherShards,
         mark: Mark,
         on_rows: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._place, self._remains, self._view = place, remains, view
-        self._places, self._mark, self._on_rows = places, mark, on_rows
+        self._common, self._mark, self._on_rows = common, mark, on_rows
         self._shard, self._folder = remains.shard, place.folder(remains.shard)
         self._segments = ObjectSegments(place.store, self._shard, self._folder / "segments")
         self._known = self._first_us = self._last_us = self._read = 0
@@ -108,12 +124,15 @@ class ShardRescue:
         Raises ``NotStored``, ``StoreDamaged``, ``ObjectError``, ``JournalError`` or ``OSError``.
         """
         data = self._opened()
-        parcels = self._begin_anew(data.table)
+        parcels = self._begin(data.table)
         lengths = self._segments.left_lengths()
         async with self._worker(data) as (assembled, captures):
+            captures.forget_urls((each.host8, each.url8) for each in self._remains.lost)
             listed = self._segments.list_segments(lengths)
             for segment in self._wanted(captures, data.table, listed):
                 await self._enter_segment(assembled, captures, segment)
+            store, work = self._place.store, self._folder / "attempts"
+            captures.hold_hosts(waits_of_hosts(store, self._shard, self._first_us / 1e6, work))
             await assembled.worker.committer.commit()
             closed: list[str] = []
             if not is_dry:
@@ -132,6 +151,7 @@ class ShardRescue:
             parcels=parcels,
             closed=len(closed),
             time=captures.newest,
+            lost=len(self._remains.lost),
         )
 
     def _opened(self) -> PartitionData:
@@ -142,14 +162,19 @@ class ShardRescue:
             data.seen.rebuild(known_hashes(data.table), stamp)
         return data
 
-    def _begin_anew(self, table: KeyValue) -> int:
-        """Number the parcels anew, and add the places of the other shards; returns how many parcels
-        wait.
+    def _begin(self, table: KeyValue) -> int:
+        """Number the parcels from 1, and add the places of the other shards.
+
+        Returns how many parcels wait.
         """
         for writes in renumbered(table.scan):
             table.write(writes)
-        new = self._places - self._remains.places
+        new = self._common.places - self._remains.places
         table.write({joined_key(url): b"" for url in new})
+        for digest, record_id in self._common.lost.items():
+            value = table.get(content_key(digest))
+            if value is not None and decode_original(value).record_id == record_id:
+                table.write({content_key(digest): None})
         return sum(len(rows) for rows in self._remains.numbers.waiting.values())
 
     def _save(self) -> None:

@@ -23,6 +23,7 @@ from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder import manifest as manifests
+from lycosa.folder.imported import refuse_imported
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import Manifest, identity_of
 from lycosa.folder.names import (
@@ -208,6 +209,7 @@ class Session:
             )
         else:
             manifest = manifests.load_manifest(self.folder)
+            refuse_imported(self.folder)
             manifests.check_identity(manifest, identity)
             self._check(manifest)
             self._lock.sign_lock(self._clock.wall())

@@ -1,8 +1,9 @@
 """Answers questions about a running worker's partitions, beside its loop.
 
 One thread reads the committed tables, one question at a time. Python runs either this thread or the
-loop, so three things keep the crawl from noticing it. The thread works for a millisecond at a time
-and then lets the loop run. A question ends when its budget is spent, and says so. And all questions
+loop, so three things keep the crawl from noticing it. While a question is answered the two take
+turns of a millisecond; Python's default of five would make each of the loop's waits for a socket
+five milliseconds longer. A question ends when its budget is spent, and says so. And all questions
 together get a share of a core: whoever asks more waits, so callers slow each other down and not the
 crawl.
 
@@ -16,16 +17,26 @@ take a child's memory and time, and the crawl's child has other work.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from lycosa.calls import CallRefusal, CallReply, ContentFound, ContentQuery, StateQuestion
+from lycosa.calls import (
+    ActionsQuery,
+    CallRefusal,
+    CallReply,
+    ContentFound,
+    ContentQuery,
+    DeadLettersQuery,
+    HostsQuery,
+    StateQuestion,
+)
 from lycosa.kv.port import TableError
 from lycosa.model.parsed import Document, Link
 from lycosa.ports import Parser
@@ -35,18 +46,19 @@ from lycosa.store.damage import StoreDamaged
 
 if TYPE_CHECKING:
     from lycosa.inspect.queries.answering import StateAnswers
-    from lycosa.inspect.queries.time_budget import TimeBudget
     from lycosa.inspect.saved_settings import SavedSettings
 
 SHARE = 0.03
 """The part of a core that questions may use in the long run."""
 
 _MOST_SAVED_S = 1.5  # processor time that may be used at once after a rest
-_SLICE_S, _REST_S = 0.001, 0.0005
+_TURN_S = 0.001
 _BUDGET_S = 0.1
+_LIST_BUDGET_S = 0.03  # of a question that is asked of all partitions
 _PART_S = 0.01  # of reading hosts for orders, between questions
 _TEND_S = 0.5  # between two parts while hosts are to be read
 _TEXT_IDLE_S = 60.0  # after this the parse child for texts is ended
+_ENDING = CallRefusal("the owner of this partition is ending: call again")
 _UNREADABLE = (TableError, StoreDamaged, RecordError, JournalError, OSError)
 
 
@@ -80,6 +92,11 @@ class Allowance:
         self._at = now
         return 0.0 if self._saved_s > 0 else -self._saved_s / self._share + 0.001
 
+    @property
+    def is_ample(self) -> bool:
+        """Whether there is enough for work that nobody waits for at this moment."""
+        return self.wait_s() == 0.0 and self._saved_s > _MOST_SAVED_S / 2
+
     def use(self, seconds: float) -> None:
         """Note processor time that was used."""
         self._saved_s -= seconds
@@ -88,116 +105,125 @@ class Allowance:
         return f"<Allowance {self._saved_s:.3f} s>"
 
 
+class _Waiting(NamedTuple):
+    """A question, and the future of its answer."""
+
+    partition: int
+    question: StateQuestion
+    answer: asyncio.Future[CallReply]
+
+
 class StateReader:
     """Answers questions from ``source``. ``close`` before what it reads is closed."""
 
     def __init__(self, source: StateSource, share: float = SHARE) -> None:
         self._source = source
         self.allowance = Allowance(share)
-        self._thread = ThreadPoolExecutor(1, "state-reader")
-        self._turn = asyncio.Lock()
+        self._questions: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._is_ending = Event()
         self._answers: StateAnswers | None = None
-        self._tending: asyncio.Task[None] | None = None
         self._texts: Parser | None = None
-        self._last_text_at = 0.0
-        self._is_closed = False
+        self._ending_texts: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<StateReader {self.allowance!r} {self._answers!r}>"
 
     async def answer(self, partition: int, question: StateQuestion) -> CallReply:
         """The answer to a question about a partition of the worker."""
-        if self._is_closed:
-            return CallRefusal("the owner of this partition is ending: call again")
-        try:
-            reply = await self._run(lambda: self._answer(partition, question))
-            if isinstance(question, ContentQuery) and question.as_text:
-                reply = await self._as_text(reply, question)
-        except _UNREADABLE as error:
-            return CallRefusal(f"the state cannot be read: {error}")
-        self._tend()
+        if self._is_ending.is_set():
+            return _ENDING
+        loop = asyncio.get_running_loop()
+        if self._thread is None:
+            self._thread = Thread(target=self._run, args=(loop,), name="state-reader", daemon=True)
+            self._thread.start()
+        waiting = _Waiting(partition, question, loop.create_future())
+        self._questions.put(waiting)
+        reply = await waiting.answer
+        if isinstance(question, ContentQuery) and question.as_text:
+            reply = await self._as_text(reply, question)
         return reply
 
     async def close(self) -> None:
-        """End the thread after the question that it answers now."""
-        self._is_closed = True
-        if self._tending is not None:
-            self._tending.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._tending
-        async with self._turn:
-            await asyncio.to_thread(self._thread.shutdown)
-        if self._texts is not None:
-            await self._texts.close()
-
-    async def _run(self, work: Callable[[], CallReply]) -> CallReply:
-        async with self._turn:  # in the order in which they came
-            # Nothing else uses the allowance meanwhile.
-            await asyncio.sleep(self.allowance.wait_s())
-            if self._is_closed:
-                return CallRefusal("the owner of this partition is ending: call again")
-            return await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._measured, work
-            )
+        """End the thread after the question that it answers now; refuse the others."""
+        self._is_ending.set()
+        if self._thread is not None:
+            self._questions.put(None)
+            await asyncio.to_thread(self._thread.join)
+        self._end_texts()
+        await asyncio.gather(*self._closing)
 
     # -- on the thread
 
-    def _measured(self, work: Callable[[], CallReply]) -> CallReply:
-        began = time.thread_time()
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer all questions that wait, one after the other, without the loop in between.
+
+        The loop may take long for one turn, and a list takes a question for each partition.
+        """
+        while True:
+            try:
+                waiting = self._questions.get(timeout=self._pause_s())
+            except Empty:
+                self._read_hosts()
+                continue
+            if waiting is None:
+                break
+            while (wait_s := self.allowance.wait_s()) > 0 and not self._is_ending.is_set():
+                self._is_ending.wait(wait_s)
+            reply = _ENDING if self._is_ending.is_set() else self._measured(waiting)
+            loop.call_soon_threadsafe(_settle, waiting.answer, reply)
+
+    def _measured(self, waiting: _Waiting) -> CallReply:
+        began, usual_s = time.thread_time(), sys.getswitchinterval()
+        sys.setswitchinterval(_TURN_S)
         try:
-            return work()
+            return self._answer(waiting.partition, waiting.question)
+        except _UNREADABLE as error:
+            return CallRefusal(f"the state cannot be read: {error}")
+        except Exception as error:  # a program error must not end the thread, nor the crawl
+            return CallRefusal(f"the question cannot be answered: {error!r}"[:500])
         finally:
+            sys.setswitchinterval(usual_s)
             self.allowance.use(time.thread_time() - began)
 
     def _answer(self, partition: int, question: StateQuestion) -> CallReply:
-        view = self._source.open_view(partition)
-        try:
-            return self._state_answers().answer(
-                view, partition, _undecoded(question), self._budget(_BUDGET_S)
-            )
-        finally:
-            view.close()
+        # Most workers are never asked, so they do not load what answers.
+        from lycosa.inspect.queries.answering import StateAnswers
+        from lycosa.inspect.queries.time_budget import TimeBudget
 
-    def _state_answers(self) -> StateAnswers:
         if self._answers is None:
-            # Most workers are never asked, so they do not load what answers.
-            from lycosa.inspect.queries.answering import StateAnswers
-
             self._answers = StateAnswers(self._source.saved_settings, is_tended=True)
-        return self._answers
-
-    def _budget(self, seconds: float) -> TimeBudget:
-        from lycosa.inspect.queries.time_budget import TimeBudget  # as above
-
-        return TimeBudget(seconds, _SLICE_S, lambda: time.sleep(_REST_S))
-
-    # -- between questions
-
-    def _tend(self) -> None:
-        """Read hosts for the orders that are asked for, and end an idle parser."""
-        if (self._tending is None or self._tending.done()) and self._answers is not None:
-            has_work = self._answers.unread() or self._texts is not None
-            if has_work and not self._is_closed:
-                self._tending = asyncio.get_running_loop().create_task(self._keep_tending())
-
-    async def _keep_tending(self) -> None:
-        assert self._answers is not None
-        while (unread := self._answers.unread()) or self._texts is not None:
-            if unread:
-                with suppress(*_UNREADABLE):  # the next question tells about it
-                    await self._run(partial(self._read_hosts, unread[0]))
-            if self._texts is not None and time.monotonic() > self._last_text_at + _TEXT_IDLE_S:
-                texts, self._texts = self._texts, None
-                await texts.close()
-            await asyncio.sleep(_PART_S if self._answers.is_new(unread) else _TEND_S)
-
-    def _read_hosts(self, partition: int) -> CallReply:
         view = self._source.open_view(partition)
         try:
-            self._state_answers().read_orders(view, partition, self._budget(_PART_S))
+            is_of_all = isinstance(question, HostsQuery | DeadLettersQuery | ActionsQuery)
+            budget = TimeBudget(_LIST_BUDGET_S if is_of_all else _BUDGET_S)
+            return self._answers.answer(view, partition, _undecoded(question), budget)
         finally:
             view.close()
-        return CallRefusal("")
+
+    def _pause_s(self) -> float | None:
+        """Seconds after which hosts are to be read for an order; ``None`` when none are."""
+        unread = self._answers.unread() if self._answers is not None else []
+        if self._answers is None or not unread:
+            return None
+        return _PART_S if self._answers.is_new(unread) else _TEND_S
+
+    def _read_hosts(self) -> None:
+        """Read some hosts for an order that is asked for, while no question waits."""
+        assert self._answers is not None
+        if not self.allowance.is_ample or not (unread := self._answers.unread()):
+            return
+        from lycosa.inspect.queries.time_budget import TimeBudget  # it is loaded already
+
+        began = time.thread_time()
+        with suppress(*_UNREADABLE):  # the next question tells about it
+            view = self._source.open_view(unread[0])
+            try:
+                self._answers.read_orders(view, unread[0], TimeBudget(_PART_S))
+            finally:
+                view.close()
+        self.allowance.use(time.thread_time() - began)
 
     # -- texts
 
@@ -207,12 +233,14 @@ class StateReader:
             return reply
         if self._texts is None:
             self._texts = self._source.make_parser()
-        self._last_text_at = time.monotonic()
+        if self._ending_texts is not None:
+            self._ending_texts.cancel()
         about = msgspec.json.decode(reply.about)
         headers = [("content-type", reply.media_type)] if reply.media_type else []
         document = Document(about["url"], int(about["status"]), headers, reply.body)
         parsed = await self._texts.parse(document)
-        self._last_text_at = time.monotonic()
+        loop = asyncio.get_running_loop()
+        self._ending_texts = loop.call_later(_TEXT_IDLE_S, self._end_texts)
         about |= {
             "title": parsed.title,
             "language": parsed.language,
@@ -223,6 +251,21 @@ class StateReader:
         text = parsed.text.encode("utf-8", "replace")
         piece = text[question.offset : question.offset + question.most_bytes]
         return ContentFound(msgspec.json.encode(about), piece, len(text), "text/plain")
+
+    def _end_texts(self) -> None:
+        """End the parse child for texts."""
+        texts, self._texts = self._texts, None
+        if self._ending_texts is not None:
+            self._ending_texts.cancel()
+        if texts is not None:
+            task = asyncio.get_running_loop().create_task(texts.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def _settle(answer: asyncio.Future[CallReply], reply: CallReply) -> None:
+    if not answer.done():
+        answer.set_result(reply)
 
 
 _MOST_LINKS = 1000

@@ -21,6 +21,7 @@ from lycosa.cluster.worker_messages import Ended, Failed, Memory, ToWorker
 from lycosa.config.units import show_mb
 from lycosa.folder.run_cost import cpu_s
 from lycosa.model.parsed import ParserHealth
+from lycosa.politeness.address_pool import PoolState
 from lycosa.processes.worker_handle import WorkerHandle, WorkerNotStarted
 from lycosa.system.memory import held_by
 from lycosa.system.memory_relief import FAR
@@ -45,6 +46,7 @@ class WorkerGroup:
         self.handles: dict[int, WorkerHandle] = {}
         self._parser_notes = ParserNotes()
         self._told_relief: set[str] = set()
+        self._pool_state: PoolState | None = None  # as last shown
         self._next_told = self._next_stalled = 0.0
         self._tasks: set[asyncio.Task[None]] = set()  # sending messages, and processes
 
@@ -147,6 +149,18 @@ class WorkerGroup:
         if progress.undelivered and now >= self._next_stalled:
             self._next_stalled = now + _STALLED_S
             self._show_note(f"waiting for {progress.undelivered}")
+
+    def tell_pool(self, progress: Progress) -> None:
+        """Show that Redis is used, or is away, for the limits of addresses, when that changes."""
+        use = progress.pool
+        if use is None or use.state is self._pool_state:
+            return
+        self._pool_state = use.state
+        if use.state is PoolState.SHARED:
+            self._show_note("Redis is used: all machines share the limits of IP addresses")
+        else:
+            what = "is away" if use.state is PoolState.AWAY else "is not used yet"
+            self._show_note(f"Redis {what} ({use.why}): each machine uses its part of the limits")
 
     def note_parser(self, handle: WorkerHandle) -> None:
         """Show a change in the health of the worker's parser, after a report of the worker."""

@@ -18,7 +18,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 
 import msgspec
@@ -36,8 +36,11 @@ from lycosa.cluster.worker_messages import (
     encode_worker_message,
 )
 from lycosa.kv.rocks import SharedCache, opener_within
+from lycosa.logs.log import EventLog, opened_log, traced_share
+from lycosa.logs.records import LogLevel
 from lycosa.model.end import End
 from lycosa.model.page import Page
+from lycosa.model.parsed import ParserHealth
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
 from lycosa.processes.state_reader import StateReader
 from lycosa.processes.worker_state import WorkerState
@@ -51,11 +54,13 @@ from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
+from lycosa.worker.fetch_log import FetchLog
 from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real_ports
+from lycosa.worker.request_sender import AttemptListener
 
 _PROGRESS_S = 0.5
 _TRIM_REPORTS = 20  # reports after which free memory is returned to the system
@@ -69,20 +74,30 @@ class WorkerProcess:
     def __init__(self, stream: FrameStream) -> None:
         self._stream = stream
         self._telling: set[asyncio.Task[None]] = set()
+        self._log = EventLog(None, "worker")
+        self._at_end = ExitStack()  # log and traces, which block for a moment
 
     async def run(self) -> None:
         """Run until the job is done or the supervisor is gone."""
         first = await self._stream.receive()
         if first is None:
             return
+        job = decode_job(first)
+        self._log = opened_log(f"{'worker' if job.cluster is None else 'shard'} {job.number}")
+        self._at_end.callback(self._log.close)
+        self._log.note(LogLevel.INFO, "worker_started", values={"pid": os.getpid()})
         try:
-            await self._work(decode_job(first))
+            await self._work(job)
+            self._log.note(LogLevel.INFO, "worker_ended")
         except (ConnectionError, FrameError):
             return  # the supervisor is gone; the next start recovers
         except Exception as error:
             failed = _failed(error)
+            self._log.note(LogLevel.ERROR, "worker_failed", failed.text, values=_trace(failed))
             with suppress(ConnectionError):
                 await self._stream.send(encode_worker_message(failed))
+        finally:
+            self._at_end.close()
 
     async def _work(self, job: WorkerJob) -> None:
         assert job.plan is not None, "a worker process needs a memory plan"
@@ -104,7 +119,7 @@ class WorkerProcess:
         """Run the worker over its open shard to its end."""
         job, ports = place.job, place.ports
         assert job.plan is not None
-        self._ports = ports
+        self._ports, self._pool_use = ports, place.pool_use
 
         # The link to the coordinator needs the worker, and the worker asks for permits by the link,
         # so one of them gets the other later.
@@ -130,6 +145,7 @@ class WorkerProcess:
             place.waits_for,
         )
         measure_ports(assembled.meter, ports)
+        self._watch_fetches(assembled)
         meter.start()
         try:
             end = await self._run_to_end(assembled, duties, report, place.early)
@@ -137,6 +153,24 @@ class WorkerProcess:
             await self._stream.send(encode_worker_message(Ended(end.value, report.make_report())))
         finally:
             meter.stop()
+
+    def _watch_fetches(self, assembled: Assembled) -> None:
+        """Log each attempt, if there is a log, and trace those of some hosts."""
+        log, listeners = self._log, list[AttemptListener]()
+        if log.writes(LogLevel.WARNING):
+            listeners.append(FetchLog(log).note_attempt)
+        if share := traced_share(os.environ):
+            # an optional extra
+            from lycosa.worker.traces import FetchTraces
+
+            traces = FetchTraces(share, log)
+            self._at_end.callback(traces.close)
+            listeners.append(traces.note_attempt)
+        if listeners:
+            assembled.sender.on_ended = lambda *attempt: [each(*attempt) for each in listeners]
+        assembled.meter.watch(
+            lambda: assembled.meter.set("lycosa_log_records_suppressed_total", log.suppressed)
+        )
 
     async def _run_to_end(
         self,
@@ -175,19 +209,38 @@ class WorkerProcess:
         assembled.close()
 
     async def _report(self, report: ProgressReport, duties: CoordinatorLink) -> None:
+        waited_for, deaths = "", 0
         for number in count(1):
             for each in duties.report():
                 await self._stream.send(encode_worker_message(each))
-            await self._stream.send(
-                encode_worker_message(
-                    msgspec.structs.replace(
-                        report.make_report(), relief=self._reliever.relief.meaning
-                    )
-                )
+            progress = msgspec.structs.replace(
+                report.make_report(),
+                relief=self._reliever.relief.meaning,
+                pool=self._pool_use(),
             )
+            waited_for = self._log_waits(waited_for, progress.waits_for)
+            deaths = self._log_parser(deaths, progress.parser)
+            await self._stream.send(encode_worker_message(progress))
             if number % _TRIM_REPORTS == 0:
                 await self._ports.offload.run(give_back)
             await asyncio.sleep(_PROGRESS_S)
+
+    def _log_waits(self, before: str, now: str) -> str:
+        """EventLog when a wait for something outside begins or ends; returns ``now``."""
+        if bool(before) is not bool(now):
+            self._log.note(
+                LogLevel.WARNING if now else LogLevel.INFO,
+                "waiting" if now else "waiting_over",
+                now or before,
+            )
+        return now
+
+    def _log_parser(self, before: int, health: ParserHealth) -> int:
+        """EventLog deaths of parse children; returns how many there were."""
+        if health.deaths > before:
+            died = f"{health.deaths - before} died; the document is tried again alone"
+            self._log.note(LogLevel.WARNING, "parser_died", died)
+        return health.deaths
 
     async def _listen(
         self, assembled: Assembled, duties: CoordinatorLink, early: Sequence[ToWorker]
@@ -221,6 +274,10 @@ class WorkerProcess:
         # ``_listen`` ends the process when the supervisor is gone.
         with suppress(asyncio.CancelledError, ConnectionError):
             task.result()
+
+
+def _trace(failed: Failed) -> dict[str, str]:
+    return {"kind": failed.kind, "trace": failed.trace}
 
 
 def _extensions(job: WorkerJob) -> Extensions:

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from lycosa.cluster.messages import (
     CALLER,
-    PROTOCOL,
     Accepted,
     Ask,
     CallerMessage,
@@ -28,6 +27,7 @@ from lycosa.cluster.messages import (
     encode_node_message,
 )
 from lycosa.cluster.overview import refusal_of
+from lycosa.model.compatibility import PROTOCOL, work_together
 from lycosa.network import Credentials, FrameServer
 from lycosa.serve.links import PeerLink
 from lycosa.system.frame_stream import FrameStream
@@ -158,7 +158,7 @@ def caller_refusal(hello: CoordinatorHello, crawl: str) -> str:
         return f"this is the coordinator of the crawl {crawl!r}, not {hello.crawl!r}"
     if hello.role not in ("node", "caller"):
         return f"there is no role {hello.role!r}"
-    if hello.role == "caller" and hello.protocol != PROTOCOL:
+    if hello.role == "caller" and not work_together(hello.protocol, PROTOCOL):
         return (
             f"this coordinator uses protocol {PROTOCOL}, not {hello.protocol}: install the same"
             " version of lycosa on all machines"

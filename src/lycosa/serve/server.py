@@ -24,6 +24,7 @@ from lycosa.cluster.rules import ClusterRules
 from lycosa.commit import LEASE_S, Fenced, OutcomeUnknown
 from lycosa.config.cluster_file import ClusterFile
 from lycosa.config.sections import Config, LimitSection
+from lycosa.model.compatibility import PROTOCOL
 from lycosa.network import Credentials, FrameServer, RefusedConnection
 from lycosa.objects.errors import ObjectError
 from lycosa.serve.caller_desk import LEFT_S, MAX_CALLER_BYTES, CallerDesk, caller_refusal
@@ -42,13 +43,14 @@ class CannotListen(Exception):
     """No address can be used; the text says why for each."""
 
 
-def cluster_rules(given: ClusterFile, config: Config) -> ClusterRules:
-    """The rules of a crawl's cluster."""
+def cluster_rules(given: ClusterFile, config: Config, protocol: int = PROTOCOL) -> ClusterRules:
+    """The rules of a crawl's cluster, for a coordinator of that number."""
     return ClusterRules(
         # a worker stops fetching below store.min_free_bytes, so its shard moves before
         low_disk=2 * config.store.min_free_bytes,
         most_nodes=given.nodes,
         vacant_s=LEASE_S + config.fetch.total_s,
+        protocol=protocol,
     )
 
 
@@ -66,8 +68,9 @@ class CoordinatorServer:
         tell: TellOperator,
         left_s: float = LEFT_S,
         generation: str = "",
+        protocol: int = PROTOCOL,
     ) -> None:
-        self._generation = generation
+        self._generation, self._protocol = generation, protocol
         self._given, self._runner = given, runner
         self._read_limits, self._tell = read_limits, tell
         self._desk = CallerDesk(runner, self._follow_limits, left_s)
@@ -107,7 +110,7 @@ class CoordinatorServer:
         """Claim the crawl and be its coordinator; an error ends the service."""
         runner = self._runner
         try:
-            rules = cluster_rules(self._given, config)
+            rules = cluster_rules(self._given, config, self._protocol)
             await runner.claim(self._given.shards, config.limits, rules)
             self._begin(self._desk.await_callers())
             await runner.run()

@@ -165,7 +165,8 @@ def commit_needed(log: Log, saved: Sequence[Mark], partition: int) -> int:
     if saved and saved[0] > ends:
         raise SnapshotUnusable(
             f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, but the"
-            f" log ends at {ends.sequence}"
+            f" log ends at {ends.sequence}; if the topics were lost, end all nodes, delete what is"
+            " left of them, and continue by `lycosa cluster rescue`"
         )
     return commit_before(first, partition)
 

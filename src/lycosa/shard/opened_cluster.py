@@ -78,7 +78,8 @@ class OpenedCluster:
         self.topics = crawl_topics(given, self.stored.manifest.generation)
         if missing := missing_topics(self.client, self.topics):
             raise NotInitialized(
-                f"topic {missing[0]} is missing; `lycosa cluster init {given.path}` creates it"
+                f"topic {missing[0]} is missing; `lycosa cluster init {given.path}` creates those"
+                " of a new crawl; if it was lost, `lycosa cluster rescue` continues the crawl"
             )
         self.tell = tell
         self.cache = cache / self.crawl

@@ -43,6 +43,7 @@ from lycosa.store.stored_parts import (
     StoredPart,
     contiguous_parts,
     end_of_parts,
+    parts_in,
 )
 
 KEPT_S = 3600.0
@@ -357,15 +358,7 @@ class ObjectSegments:
 
     def _listed_parts(self, segment: str = "") -> dict[str, list[StoredPart]]:
         """The parts of one segment, or of all, in the order of their offsets."""
-        found: dict[str, list[StoredPart]] = {}
-        for each in self._store.list(self._prefix(segment)):
-            name, _, key = each.key.removeprefix(self._prefix()).partition("/")
-            start, size, rows = (int(number) for number in key.split("-"))
-            part = StoredPart(each.key, start, start + size, rows, rows + each.size - size)
-            found.setdefault(name, []).append(part)
-        for parts in found.values():
-            parts.sort(key=lambda part: part.start)
-        return found
+        return parts_in(self._store.list(self._prefix(segment)), self._prefix())
 
     def _prefix(self, segment: str = "") -> str:
         return f"parts/{self._shard:05d}/{f'{segment}/' if segment else ''}"

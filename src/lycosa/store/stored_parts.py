@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from lycosa.objects.port import StoredObject
 from lycosa.store import layout
 
 
@@ -21,6 +22,19 @@ class StoredPart(msgspec.Struct, frozen=True):
     end: int
     rows: int
     rows_end: int
+
+
+def parts_in(listing: Iterable[StoredObject], prefix: str) -> dict[str, list[StoredPart]]:
+    """The parts of each segment, in the order of their offsets; ``prefix`` is the shard's."""
+    found: dict[str, list[StoredPart]] = {}
+    for each in listing:
+        name, _, key = each.key.removeprefix(prefix).partition("/")
+        start, size, rows = (int(number) for number in key.split("-"))
+        part = StoredPart(each.key, start, start + size, rows, rows + each.size - size)
+        found.setdefault(name, []).append(part)
+    for parts in found.values():
+        parts.sort(key=lambda part: part.start)
+    return found
 
 
 def contiguous_parts(parts: list[StoredPart]) -> list[StoredPart]:

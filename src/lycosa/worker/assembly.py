@@ -209,7 +209,8 @@ def _call_desk(owned: Owned, stages: Stages, worker: Worker, pipeline: Pipeline)
         LeaseUrls: pipeline.outside.lease_urls,
         GiveResults: pipeline.outside.give_results,
     }
-    desk = CallDesk(owned.partitions, handlers, worker.next_commit, worker.wake)
+    committed = partial(worker.next_commit, is_called=True)
+    desk = CallDesk(owned.partitions, handlers, committed, worker.wake)
     worker.is_called = lambda: desk.open_calls > 0 or pipeline.outside.open_leases > 0
     return desk
 

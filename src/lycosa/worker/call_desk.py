@@ -9,10 +9,19 @@ idle, so the crawl does not end under it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from lycosa.calls import Call, CallRefusal, CallReply, StateQuestion, decode_call, encode_reply
+from lycosa.calls import (
+    Call,
+    CallRefusal,
+    CallReply,
+    LeaseUrls,
+    StateQuestion,
+    decode_call,
+    encode_reply,
+)
 from lycosa.frontier.partition import Partition
 from lycosa.system.wire import UNREADABLE
 
@@ -40,8 +49,8 @@ class CallDesk:
         self._committed, self._wake = committed, wake
         self.reader: ReadState | None = None
         self.open_calls = 0
-        """Number of calls that change something and are not answered yet."""
-        self._questions = 0
+        """Number of calls that change something and are not answered yet, apart from leases."""
+        self._questions = self._asking = 0
         self.activity = 0
         """A number that grows with every call that changes something."""
 
@@ -56,22 +65,29 @@ class CallDesk:
             return encode_reply(CallRefusal(f"not a call that this version knows: {error}"[:500]))
         if partition not in self._partitions:
             return encode_reply(CallRefusal(f"this worker does not own partition {partition}"))
-        if self.open_calls + self._questions >= MOST_OPEN:
+        if self.open_calls + self._questions + self._asking >= MOST_OPEN:
             return encode_reply(
                 CallRefusal(f"{MOST_OPEN} calls are open at this worker: call again later")
             )
         handler = self._handlers.get(type(call))
         if handler is None:
             return encode_reply(await self._read(partition, call))
-        self.open_calls += 1
+        # A fetcher that asks again and again must not keep the crawl from its end; what it is lent
+        # does.
+        has_effect = not isinstance(call, LeaseUrls)
+        self.open_calls += has_effect
+        self._asking += not has_effect
+        # after the handler's first step, which says what the call waits for
+        asyncio.get_running_loop().call_soon(self._wake)
         try:
             reply = await handler(self._partitions[partition], call)
-            self.activity += 1
+            self.activity += has_effect
             if not isinstance(reply, CallRefusal):
                 await self._committed()
             return encode_reply(reply)
         finally:
-            self.open_calls -= 1
+            self.open_calls -= has_effect
+            self._asking -= not has_effect
             self._wake()
 
     async def _read(self, partition: int, question: Call) -> CallReply:

@@ -34,6 +34,7 @@ from lycosa.objects.errors import ObjectMissing
 from lycosa.objects.generation import placed_objects
 from lycosa.objects.opening import open_store
 from lycosa.objects.patient import PatientStore
+from lycosa.politeness.address_pool import divided
 from lycosa.ports import Clock
 from lycosa.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.shard.object_snapshots import ObjectSnapshots
@@ -90,18 +91,6 @@ def cluster_services(file: Path, generation: str) -> ClusterServices:
             placed_objects(open_store(given.objects), generation), waits.teller("objects")
         ),
         waits,
-    )
-
-
-def divided(section: PolitenessSection, nodes: int) -> PolitenessSection:
-    """The limits of IP addresses for one of ``nodes`` nodes.
-
-    Each node has a table of its own. Together they respect the limits of the crawl.
-    """
-    return msgspec.structs.replace(
-        section,
-        address_delay_s=section.address_delay_s * nodes,
-        address_slots=max(section.address_slots // nodes, 1),
     )
 
 
@@ -210,10 +199,9 @@ class ShardOpening:
         clock, config = self._clock, self._job.config
         previous = end_of_previous(shard, self._cluster)
         time, wall = recovered.latest
-        politeness = divided(config.politeness, self._services.given.nodes)
         return msgspec.structs.replace(
             self._job,
-            config=msgspec.structs.replace(config, politeness=politeness),
+            config=msgspec.structs.replace(config, politeness=self._politeness()),
             last_commit=recovered.last_commit,
             time_base=time_after_takeover(clock.wall(), wall, time) - clock.monotonic(),
             held_until=held_until(
@@ -226,6 +214,11 @@ class ShardOpening:
             ),
             previous_end=previous,
         )
+
+    def _politeness(self) -> PolitenessSection:
+        """The limits of IP addresses for this machine alone, or for all that share a pool."""
+        section, given = self._job.config.politeness, self._services.given
+        return section if given.redis is not None else divided(section, given.nodes)
 
     def __repr__(self) -> str:
         return f"<ShardOpening shard={self._job.number} claimed={self.is_claimed}>"

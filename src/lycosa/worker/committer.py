@@ -50,6 +50,7 @@ from lycosa.worker.mail import NoParcels, ParcelDelivery
 from lycosa.worker.pipeline import Pipeline
 from lycosa.worker.snapshot_saver import SnapshotSaver
 
+_CALLED_S = 0.2  # between two commits while a caller waits
 _AGAIN_S = 1.0  # before a failed write of records or of a commit is retried
 # of a write to the tables that waits for its commit; 250 with all its objects
 _OPEN_WRITE_BYTES = 64
@@ -112,6 +113,8 @@ class Committer:
         """Number of committed captures."""
         self.waiters: list[asyncio.Future[None]] = []
         """Futures that are resolved when the next commit to be cut is on disk."""
+        self.is_awaited = False
+        """Whether a caller waits for the next commit."""
         self.mail: ParcelDelivery = NoParcels()
         self.last: Commit | None = books.shard.last
         """The last commit, without its writes."""
@@ -149,6 +152,12 @@ class Committer:
             self._books.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound
         )
 
+    @property
+    def longest_s(self) -> float:
+        """Seconds from one commit to the next at most; fewer while a caller waits for it."""
+        longest = self._section.commit_s
+        return min(longest, _CALLED_S) if self.is_awaited else longest
+
     def raise_failure(self) -> None:
         """Raise the error of a commit or of the closing of a segment, if there was one."""
         if self._failure is not None:
@@ -165,7 +174,7 @@ class Committer:
             len(self._pipeline.settled) >= self._section.commit_pages
             or self._books.store.buffered_bytes >= self._books.batch_bytes
         )
-        if not (is_full or is_urgent) and now - self._committed_at < self._section.commit_s:
+        if not (is_full or is_urgent) and now - self._committed_at < self.longest_s:
             return
         self._commit = asyncio.get_running_loop().create_task(self._commit_once())
         self._commit.add_done_callback(self._commit_ended)
@@ -210,7 +219,7 @@ class Committer:
         self._pipeline.pacing.was_asked = False
         settled, self._pipeline.settled = self._pipeline.settled, []
         given_up, self._pipeline.given_up = self._pipeline.given_up, []
-        waiters, self.waiters = self.waiters, []
+        waiters, self.waiters, self.is_awaited = self.waiters, [], False
         for url in settled:
             books.crashes.clear_suspicion(url)
         cut = self.mail.cut_parcels()

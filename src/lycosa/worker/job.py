@@ -14,6 +14,7 @@ import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.folder.manifest import Manifest
+from lycosa.model.compatibility import FIRST_FORMATS
 from lycosa.model.end import PreviousEnd
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.system.plugins import Plugins
@@ -31,7 +32,8 @@ class ClusterJob(msgspec.Struct, frozen=True):
     coordinator gave the shard to this node, ``listen`` the host on which other workers reach this
     one. ``previous_term`` is the term of this node's last process of the shard (-1: there was
     none), and ``previous_crashed`` says that the node saw that process end by a signal.
-    ``owner_folder`` is new and empty: the tables of this process.
+    ``owner_folder`` is new and empty: the tables of this process. The worker writes no format that
+    is newer than ``formats``, those in force (``model.compatibility``).
     """
 
     file: Path
@@ -40,6 +42,7 @@ class ClusterJob(msgspec.Struct, frozen=True):
     owner_folder: Path
     previous_term: int = -1
     previous_crashed: bool = False
+    formats: int = FIRST_FORMATS
 
 
 class WorkerJob(msgspec.Struct, frozen=True):

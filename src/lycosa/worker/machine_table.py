@@ -10,6 +10,7 @@ disturb each other.
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import tempfile
 from pathlib import Path
@@ -43,6 +44,18 @@ def machine_table(section: PolitenessSection) -> Path:
 def open_machine_table(path: Path, section: PolitenessSection) -> AddressTable:
     """Open the table of all crawls for one process. Raises ``ValueError`` or ``OSError``."""
     return AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS)
+
+
+def table_place(path: Path, section: PolitenessSection) -> str:
+    """A text for the attempt log: the machine, the table, and what tells it from all others.
+
+    Opens the table for a moment. Raises the errors of ``open_machine_table``.
+    """
+    table = open_machine_table(path, section)
+    try:
+        return f"{socket.gethostname()}:{path}:{table.identity:016x}"
+    finally:
+        table.close()
 
 
 def machine_folder() -> Path:

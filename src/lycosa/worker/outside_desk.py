@@ -52,7 +52,8 @@ MOST_LENT, LONGEST_LEASE_S = 100, 3600.0
 MOST_LEASES = 10_000
 """Open leases of one worker; each takes about a kilobyte of memory."""
 
-_GATHER_S = 1.0  # for which a call waits until as many URLs as it wants are lent
+_GATHER_S = 1.0  # for which a call waits for its first URL
+_MORE_S = 0.1  # and then for others
 _WAIT_S = 0.1
 _REMEMBERED = 10_000  # leases that were settled, so that a repeated result is told so
 _MOST_HOLDER = 200  # characters
@@ -71,7 +72,7 @@ class _Demand:
     def __init__(self, call: LeaseUrls) -> None:
         self.call = call
         self.urls: list[LeasedUrl] = []
-        self.is_full = asyncio.Event()
+        self.has_first, self.is_full = asyncio.Event(), asyncio.Event()
 
 
 class OutsideDesk:
@@ -107,7 +108,7 @@ class OutsideDesk:
     # -- lending
 
     async def lease_urls(self, partition: Partition, call: LeaseUrls) -> UrlsLeased | CallRefusal:
-        """Lend URLs, each of another host; waits about a second for hosts whose turn comes."""
+        """Lend URLs, each of another host; waits up to a second for a host whose turn comes."""
         problem = _problem_of(call)
         if problem:
             return CallRefusal(problem)
@@ -119,15 +120,21 @@ class OutsideDesk:
         demand = _Demand(call)
         self.demands.setdefault(partition.number, []).append(demand)
         try:
-            async with asyncio.timeout(_GATHER_S):
-                await demand.is_full.wait()
-        except TimeoutError:
-            pass
+            await self._gather(demand)
         finally:
             self._withdraw(partition.number, demand)
         ready = frontier.next_time()
         next_in_s = max(ready - self._clock.monotonic(), 0.0) if ready is not None else -1.0
         return UrlsLeased(demand.urls, -1.0 if demand.urls else next_in_s)
+
+    async def _gather(self, demand: _Demand) -> None:
+        """Wait until the demand is met, for a second at most, or shortly after its first URL."""
+        for signal, seconds in ((demand.has_first, _GATHER_S), (demand.is_full, _MORE_S)):
+            try:
+                async with asyncio.timeout(seconds):
+                    await signal.wait()
+            except TimeoutError:
+                return
 
     def lend(self, visit: Visit) -> bool:
         """Lend the URL of a visit that is about to request it, if a call waits for one."""
@@ -154,6 +161,7 @@ class OutsideDesk:
             visit.decision,
         )
         demand.urls.append(self._told(row, lease))
+        demand.has_first.set()
         slot = visit.lend(row)
         timer = asyncio.get_running_loop().call_later(
             call.lease_s + TOLERANCE_S, self._expire, row.lease

@@ -8,7 +8,6 @@ open.
 from __future__ import annotations
 
 import random
-import socket
 from collections.abc import Mapping
 
 import msgspec
@@ -25,7 +24,7 @@ from lycosa.attempts import (
 from lycosa.attempts.log import DEFAULT_KEEPING, LogOwner
 from lycosa.attempts.shipping import SHIPPED_KEEPING
 from lycosa.config.sections import SeenUrlsKind as SeenChoice
-from lycosa.folder.names import attempts_folder, suffix_list
+from lycosa.folder.names import addresses_path, attempts_folder, suffix_list
 from lycosa.frontier.crawl_clock import CrawlClock, ahead_s
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
@@ -37,8 +36,9 @@ from lycosa.politeness.delay import delay_s, hosts_of_address, longest_delay, lo
 from lycosa.ports import Clock
 from lycosa.schedule.priority import priority
 from lycosa.shard.opening import PartitionData, Shard
-from lycosa.urls.identity import Sites, partition_of
+from lycosa.urls.identity import Sites, host_of, partition_of
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.machine_table import table_place
 from lycosa.worker.reopen_hosts import reopen_allowed
 
 _COMMIT_MARGIN_S = 60.0
@@ -84,7 +84,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
         keeping=SHIPPED_KEEPING if job.cluster is not None else DEFAULT_KEEPING,
     )
     # After the log is open, because a request without an end counts as one that lasted until then.
-    frontier.hold_back(recent_hosts(job, clock))
+    frontier.hold_back({**recent_hosts(job, clock), **_lent_hosts(partitions, clock)})
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
 
 
@@ -127,7 +127,23 @@ def _frontier(
 
 def _place(job: WorkerJob) -> str:
     """The machine and the address table on it: requests of one place wait for each other."""
-    return f"{socket.gethostname()}:{job.machine_table or job.folder.parent}"
+    path = job.machine_table or addresses_path(job.folder.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return table_place(path, job.config.politeness)
+
+
+def _lent_hosts(partitions: Mapping[int, Partition], clock: Clock) -> dict[str, float]:
+    """The earliest next fetch (monotonic) of hosts that outside fetchers may be requesting.
+
+    The end of a lease is crawl time, and the wall clock may have been set forward since the last
+    run. So the hosts wait as long as if they had just been lent.
+    """
+    now = clock.monotonic()
+    return {
+        host_of(row.url): now + row.busy_until - row.begun
+        for partition in partitions.values()
+        for row in partition.outside.rows()
+    }
 
 
 def recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:

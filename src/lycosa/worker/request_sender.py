@@ -17,7 +17,7 @@ import msgspec
 from lycosa.attempts import AttemptLog
 from lycosa.commit import ShardLease
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
-from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver
+from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver, SlotNote
 from lycosa.reasons import Cause, Reason
 from lycosa.system.meter import Histogram
 from lycosa.system.metric_catalogue import SECONDS
@@ -29,7 +29,7 @@ DelayAfter = Callable[[Fetched, float, float, bool], float]
 Its arguments are the answer, the end (monotonic, then wall time) and whether it was for robots.txt.
 """
 
-AttemptListener = Callable[[FetchRequest, Fetched, float], None]
+AttemptListener = Callable[[FetchRequest, Fetched, float], object]
 """Gets a request, its answer, and the delay of its host in seconds."""
 
 _CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
@@ -41,7 +41,6 @@ _LONGEST_REST_S = (
     60.0  # before a second attempt in the same visit; after a longer rest the URL is retried later
 )
 _NO_LEASE_S = 1.0  # until a host has its turn again
-_LATE_S = 0.001  # maximum time from taking a slot to the request
 
 
 class SlotCounts:
@@ -89,13 +88,22 @@ class Slot:
         now = self._clock.monotonic()
         if not self._lease.holds(now):
             return _NO_LEASE_S
-        wait = await self._addresses.take_slot(self.address, now)
+        wait = await self._addresses.take_slot(self.address, now, self)
         if wait <= 0:
-            self._taken_at, self.is_held = now, True
+            # where several machines share the addresses, an answer was waited for
+            self._taken_at, self.is_held = self._clock.monotonic(), True
             self._counts.held += 1
         else:
             self._counts.waits += 1
         return wait
+
+    def note(self, at: float) -> SlotNote:
+        """What holds for this slot when its request starts at ``at``."""
+        return self._addresses.describe_slot(self.address, at, self)
+
+    async def record_start(self, at: float, answered: float = 0.0) -> None:
+        """Record that the request left at ``at`` and its response began at ``answered``."""
+        await self._addresses.record_start(self.address, at, answered, self)
 
     async def begin(self) -> float | None:
         """The start of the request, which is now; ``None`` when the lease has expired.
@@ -104,7 +112,7 @@ class Slot:
         processes), it takes a slot again. Another worker may have taken the next slot meanwhile,
         and its request would follow ours too closely.
         """
-        while (now := self._clock.monotonic()) - self._taken_at > _LATE_S:
+        while (now := self._clock.monotonic()) - self._taken_at >= self.note(now).late_s:
             await self.give_back()
             while (wait := await self.take()) > 0:
                 if not self._lease.holds(self._clock.monotonic()):
@@ -117,7 +125,7 @@ class Slot:
         if self.is_held:
             self.is_held = False
             self._counts.held -= 1
-            await self._addresses.release_slot(self.address, self._clock.monotonic())
+            await self._addresses.release_slot(self.address, self._clock.monotonic(), self)
 
     async def __aenter__(self) -> Slot:
         return self
@@ -221,11 +229,17 @@ class RequestSender:
                 )
                 return unsent, self._ended(unsent, request, rest)
             number = self._attempts.begin_attempt(
-                host_of(request.url), slot.address, request.url, request.kind, begun, clock.wall()
+                host_of(request.url),
+                slot.address,
+                request.url,
+                request.kind,
+                begun,
+                clock.wall(),
+                slot.note(begun).text,
             )
             self.in_flight += 1
             try:
-                fetched = await self._exchange(request, begun)
+                fetched = await self._exchange(request, slot, begun)
             except BaseException:
                 # Cancelled, because the worker stops at once. The line in the log shows that we
                 # ended the request, so it is not taken for a crash. The host did get a request,
@@ -244,16 +258,16 @@ class RequestSender:
         self.has_answer = self.has_answer or fetched.status > 0
         return fetched, self._ended(fetched, request, rest, number)
 
-    async def _exchange(self, request: FetchRequest, begun: float) -> Fetched:
+    async def _exchange(self, request: FetchRequest, slot: Slot, begun: float) -> Fetched:
         """Send the request and read its answer.
 
         The table of addresses is given the time at which the request really began.
         """
-        await self._addresses.record_start(request.address, begun)
+        await slot.record_start(begun)
         fetched = await self._fetcher.fetch(request)
         began = self._clock.monotonic() - fetched.duration_s
         answered = began + fetched.first_byte_s
-        await self._addresses.record_start(request.address, began + fetched.sent_s, answered)
+        await slot.record_start(began + fetched.sent_s, answered)
         return fetched
 
     def _ended(

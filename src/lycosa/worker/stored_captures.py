@@ -12,13 +12,13 @@ What is in no row stays unknown: requests without a capture, and what a host ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.frontier.back_queue import QueueEntry
-from lycosa.frontier.chosen_leases import lease_chosen
+from lycosa.frontier.chosen_leases import lease_chosen, queue_as_new
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES, UnparsedBody
@@ -108,6 +108,13 @@ class StoredCaptures:
         record = self._partition.find_record(hash8(host_of(row.url)), hash8(row.url))
         history = record.history if record is not None else None
         return history is not None and history.fetches >= row.fetch_number
+
+    def forget_urls(self, urls: Iterable[tuple[bytes, bytes]]) -> None:
+        """Queue URLs (``host8`` and ``url8``) again whose captures are lost."""
+        for host8, url8 in urls:
+            host = self._partition.visits.find_host(host8)
+            if host is not None:
+                queue_as_new(self._partition, host, url8)
 
     async def enter_rows(self, rows: Sequence[JournalRow]) -> None:
         """Enter captures that are not in the state, at most one of each page.
@@ -319,7 +326,17 @@ class StoredCaptures:
     def _let_rest(self, host: VisitState, row: JournalRow) -> None:
         """Let the host wait from this request on as long as it can have asked for at most."""
         self.newest = max(self.newest, ended_at(row))
-        record, until = host.record, ended_at(row) + self._wait_s
+        self._hold(host, ended_at(row) + self._wait_s)
+
+    def hold_hosts(self, waits: Mapping[str, float]) -> None:
+        """Let hosts that are known wait until these times (seconds since 1970)."""
+        for name, until in waits.items():
+            host = self._partition.visits.find_host(hash8(name))
+            if host is not None:
+                self._hold(host, until)
+
+    def _hold(self, host: VisitState, until: float) -> None:
+        record = host.record
         record.next_at = max(record.next_at, until)
         if record.rest_at >= 0:
             record.rest_at = max(record.rest_at, until)

@@ -158,9 +158,13 @@ class Worker:
         """Look for work again, because something outside has changed."""
         self._news.set()
 
-    async def next_commit(self) -> None:
-        """Wait until what was done so far is in the log."""
+    async def next_commit(self, is_called: bool = False) -> None:
+        """Wait until what was done so far is in the log.
+
+        ``is_called``: a caller waits, so the commit comes sooner.
+        """
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.committer.is_awaited |= is_called
         self.committer.waiters.append(committed)
         self.wake()
         await committed
@@ -300,7 +304,7 @@ class Worker:
     async def _pause(self) -> None:
         """Wait until something happens or becomes due."""
         now, time = self._clock.monotonic(), self._clock.time()
-        times = [_IDLE_S, self._config.store.commit_s]
+        times = [_IDLE_S, self.committer.longest_s]
         ready = self.frontier.next_time()
         if ready is not None and self._may_start:
             times.append(ready - now)

@@ -4,7 +4,8 @@ Requests of a host come from the owners of its shard, one after the other, so ea
 by itself, its owners in the order of their terms. Between requests of one machine the monotonic
 clock decides. Between two machines wall clocks do: a node is refused when its clock differs by more
 than some seconds from the coordinator's, so two of them may differ by twice as much. Each node has
-a table of addresses of its own, so addresses are judged for each of them.
+a table of addresses of its own, so addresses are judged for each of them. Requests that got their
+slots from Redis are judged over all nodes as well, by the clock of Redis, which each of them names.
 
 Before an import, requests of a host came from another shard, or from a worker of one machine. These
 owners are judged first, so the pause across the import is judged too.
@@ -31,6 +32,7 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.folder.manifest import EarlierOwners
 from lycosa.inspect.audit.politeness import PolitenessChecks
 from lycosa.inspect.audit.report import OnAuditProgress
+from lycosa.politeness.address_pool import divided
 
 NODE_CLOCKS_S = 2 * ClusterRules().clock_off_s
 """By how much the clocks of two nodes may differ."""
@@ -63,12 +65,8 @@ class ClusterPoliteness:
         progress: OnAuditProgress,
     ) -> None:
         self._whole = section
-        divided = msgspec.structs.replace(
-            section,
-            address_delay_s=section.address_delay_s * nodes,
-            address_slots=max(section.address_slots // nodes, 1),
-        )
-        self.checks = PolitenessChecks(divided, want_hosts, progress)
+        self.checks = PolitenessChecks(divided(section, nodes), want_hosts, progress)
+        self.checks.shared = section
         self.checks.clock_tolerance_s = NODE_CLOCKS_S
         self.unproven: list[UnprovenTime] = []
 

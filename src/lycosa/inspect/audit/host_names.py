@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.frontier.host_names import HOST_NAMES, indexed_until
+from lycosa.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.inspect.audit.report import Check
 from lycosa.inspect.reader import TableView
 from lycosa.kv.records import host_name_key, prefix_end
@@ -19,7 +19,7 @@ def check_host_names(check: Check, view: TableView) -> None:
             view.get(key) == host.host8 or (is_later and view.get(key) is None),
             f"partition {view.number}: the index of host names lacks {host.record.host}",
         )
-    for key, host8 in view.scan(HOST_NAMES, prefix_end(HOST_NAMES)):
+    for key, host8 in view.scan(HOST_NAME_ROWS, prefix_end(HOST_NAME_ROWS)):
         record = view.host_record(host8)
         check.expect(
             record is not None and host_name_key(reversed_host(record.host)) == key,

@@ -32,7 +32,7 @@ class PolitenessChecks:
     Memory is 16 bytes an attempt, and one attempt a host. For a running crawl, ``until`` limits the
     checks to requests that began before that wall time (seconds). The logs of its workers are read
     one after the other, so a request that is open in one may have ended before the last request of
-    another began.
+    another began. ``shared`` are the limits for slots that the address pool gave.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class PolitenessChecks:
             "addresses: time between two starts and simultaneous requests, against the settings",
         )
         self.paces: dict[str, HostPace] = {}
-        self._section = section
+        self._section = self.shared = section
         self._want_hosts = want_hosts
         self._progress, self._until = progress, until
-        self._read = 0
+        self._read = self._pooled = 0
         self._second_addresses = 0
         self._damaged: dict[str, int] = {}
         self._last: dict[str, Attempt] = {}
@@ -80,11 +80,14 @@ class PolitenessChecks:
         A further call continues with later attempts. ``section`` applies to addresses, if other
         settings did than those of the constructor.
         """
-        section = section or self._section
-        uses = address_use(self._each(attempts))
-        for use in uses:
+        own = section or self._section
+        for use in address_use(self._each(attempts)):
             place = f" from {use.place}" if use.place else ""
+            if use.server:
+                place = f" from all machines, by Redis {use.server}"
+                self._pooled += use.requests
             told = f"{use.address}, {use.requests} requests{place}"
+            section = self.shared if use.is_shared else own
             delay, slots = section.address_delay_s, section.address_slots
             self.addresses.expect(
                 use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
@@ -97,6 +100,11 @@ class PolitenessChecks:
 
     def finish_checks(self) -> None:
         """Add notes about what could not be judged, after the last call of ``check_attempts``."""
+        if self._pooled:
+            self.addresses.add_note(
+                f"{self._pooled} requests got their slots from Redis, and are compared over all"
+                " machines by its clock"
+            )
         if self._second_addresses:
             self.hosts.add_note(
                 f"{self._second_addresses} requests went to a second address of a host without a"

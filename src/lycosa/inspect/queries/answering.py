@@ -55,6 +55,7 @@ MOST_ROWS = 1000
 """Most rows of one piece of a list."""
 
 _WANTED_S = 60.0  # after the last question for an order, its hosts are not read again
+_LEAST_AGE_S, _WORK_AGE = 30.0, 200.0  # of an order: at least, and by the work that it costs
 _FIRST_READING_S = 0.01  # within a question, when the hosts are read between questions
 
 
@@ -119,8 +120,8 @@ class StateAnswers:
         orders = self._orders.setdefault(partition, HostOrders())
         if query.sort != "name" and not query.search:
             self._wanted[partition] = asked.now
-            if not orders.is_complete or not self._is_tended:
-                budget = asked.budget.part(_FIRST_READING_S) if self._is_tended else asked.budget
+            if not orders.is_complete or (not self._is_tended and self._is_stale(orders)):
+                budget = TimeBudget(_FIRST_READING_S) if self._is_tended else asked.budget
                 orders.read_on(asked.view, budget, asked.now)
         lister = HostLister(asked.reader, asked.view, asked.saved, asked.budget, asked.now)
         page = lister.list_hosts(query, orders)
@@ -136,8 +137,13 @@ class StateAnswers:
         return [
             number
             for number, asked_at in self._wanted.items()
-            if now - asked_at < _WANTED_S and self._orders[number].is_stale(now)
+            if now - asked_at < _WANTED_S and self._is_stale(self._orders[number])
         ]
+
+    def _is_stale(self, orders: HostOrders) -> bool:
+        """Whether to read its hosts again; all partitions together for at most 0.5 % of a core."""
+        work_s = sum(each.work_s for each in self._orders.values())
+        return orders.is_older(self._now(), max(_LEAST_AGE_S, _WORK_AGE * work_s))
 
     def is_new(self, partitions: Sequence[int]) -> bool:
         """Whether the hosts of one of these were never read to the end, so somebody waits."""

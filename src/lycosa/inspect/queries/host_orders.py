@@ -144,17 +144,18 @@ class HostOrders:
         found = self._complete or self._running
         return found.wall if found else 0.0
 
-    def is_stale(self, now: float) -> bool:
-        """Whether to read the hosts again: after ten seconds, for at most 1 % of the time."""
-        last = self._complete
-        return last is None or now - last.wall > max(10.0, 100 * last.work_s)
+    @property
+    def work_s(self) -> float:
+        """Seconds that reading all hosts took the last time."""
+        return self._complete.work_s if self._complete else 0.0
+
+    def is_older(self, now: float, seconds: float) -> bool:
+        """Whether the last complete reading began longer ago than this."""
+        return self._complete is None or now - self._complete.wall > seconds
 
     def read_on(self, table: SavedTable, budget: TimeBudget, now: float) -> None:
-        """Continue the pass in progress, or begin one when the last is old."""
-        if self._running is None:
-            if not self.is_stale(now):
-                return
-            self._running = _Pass(now)
+        """Continue the reading in progress, or begin one."""
+        self._running = self._running or _Pass(now)
         if self._running.add_hosts(table, budget):
             self._complete, self._running = self._running, None
 

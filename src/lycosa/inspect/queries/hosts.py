@@ -119,6 +119,8 @@ class HostLister:
         domain = search.removeprefix(".")
         if not domain:
             return (lambda name: True), [("", _UNNAMED)]
+        if search.startswith("*"):
+            return _has_part(search[1:]), [("", _UNNAMED)]
         is_whole = "." in domain and self._reader.sites.site_of(domain) == domain
         if search.startswith(".") or (is_whole and not is_address(name_of(domain))):
             name = reversed_host(domain)
@@ -128,7 +130,7 @@ class HostLister:
                 (f"{name}.", f"{name}/"),
                 (f"{name}:", f"{name};"),
             ]
-        return (lambda name: search in reversed_host(name)), [("", _UNNAMED)]
+        return _has_part(search), [("", _UNNAMED)]
 
     # -- by an order
 
@@ -183,6 +185,13 @@ class HostLister:
 
     def _row(self, entry: HostEntry, mark: str) -> dict[str, Any]:
         return listed_host(entry, self._saved, self._now, self._ahead_s, mark)
+
+
+def _has_part(part: str) -> Callable[[str], bool]:
+    """Whether a reversed name has this part, when it is read forwards."""
+    if "." in part or ":" in part:
+        return lambda name: part in reversed_host(name)
+    return lambda name: part in name  # a part of one label, which is not reversed
 
 
 def rank_of(record: VisitRecord, order: str) -> int:

@@ -1,15 +1,14 @@
 """The time that one question may take, and tables that keep to it.
 
-An owner answers questions on a thread of its own while its loop crawls. Python runs one of the two
-at a time, so the thread must not work for long without a rest: the loop would wait for it. The
-budget therefore divides the work into slices with a rest between them, and ends it when all of it
-is spent. Rests do not count as work.
+The work for one question is not known before: a name may be the first or the last of a table. So
+every row that is read counts, and when the budget is spent, the search ends and tells how far it
+came.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from lycosa.kv.port import SavedTable
 from lycosa.shard.view import CrawlView, ViewSummary
@@ -24,45 +23,26 @@ class OutOfTime(Exception):
 
 
 class TimeBudget:
-    """Seconds of work for one question, in slices of ``slice_s`` with a ``rest`` after each."""
+    """Seconds for one question, from its creation on."""
 
-    def __init__(
-        self,
-        seconds: float = DEFAULT_BUDGET_S,
-        slice_s: float = 0.0,
-        rest: Callable[[], None] | None = None,
-    ) -> None:
-        self._seconds, self._slice_s, self._rest = seconds, slice_s, rest
+    def __init__(self, seconds: float = DEFAULT_BUDGET_S) -> None:
+        self._seconds, self._began = seconds, time.perf_counter()
         self._steps = 0
-        self._spent = 0.0
-        self._slice_began = time.perf_counter()
 
     @property
     def spent_s(self) -> float:
-        """Seconds of work so far."""
-        return self._spent + time.perf_counter() - self._slice_began
-
-    def part(self, seconds: float) -> TimeBudget:
-        """A budget for a part of the work, with the same slices."""
-        return TimeBudget(seconds, self._slice_s, self._rest)
+        """Seconds so far."""
+        return time.perf_counter() - self._began
 
     def release(self) -> None:
         """Let what is left be finished, because it is bounded."""
         self._seconds = float("inf")
 
     def spend(self) -> None:
-        """Count one row; rests when a slice is over. Raises ``OutOfTime``."""
+        """Count one row. Raises ``OutOfTime``."""
         self._steps += 1
-        if self._steps % _STEPS:
-            return
-        now = time.perf_counter()
-        worked = now - self._slice_began
-        if self._spent + worked >= self._seconds:
+        if self._steps % _STEPS == 0 and self.spent_s >= self._seconds:
             raise OutOfTime
-        if self._rest is not None and worked >= self._slice_s:
-            self._spent += worked
-            self._rest()
-            self._slice_began = time.perf_counter()
 
     def __repr__(self) -> str:
         return f"<TimeBudget {self.spent_s * 1000:.1f} of {self._seconds * 1000:g} ms>"

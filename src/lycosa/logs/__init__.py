@@ -1,0 +1,1 @@
+"""The log: one record per fetch and one per event, from every process, as text or JSON."""

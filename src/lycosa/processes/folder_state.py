@@ -1,0 +1,46 @@
+"""The state of a crawl folder whose crawl does not run, for ``StateReader``.
+
+The folder does not change meanwhile, so one view serves all questions until the next run begins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
+from lycosa.parse.parent import ChildParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.processes.idle_run import settings_of
+from lycosa.shard.folder_view import FolderView
+from lycosa.system.clock import SystemClock
+
+
+class FolderState:
+    """The state of the folder at its last commit; implements ``StateSource``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._view: FolderView | None = None
+        self._saved: SavedSettings | None = None
+
+    def __repr__(self) -> str:
+        return f"<FolderState {self._folder}>"
+
+    def open_view(self, partition: int) -> FolderView:
+        """The view of all partitions; closing it has no effect."""
+        if self._view is None:
+            self._view = FolderView(self._folder)
+        return self._view
+
+    def saved_settings(self) -> SavedSettings:
+        """The settings of the last run."""
+        if self._saved is None:
+            self._saved = load_saved_settings(CrawlReader(self.open_view(0)))
+        return self._saved
+
+    def make_parser(self) -> ChildParser:
+        """A parser with the limits of the crawl's."""
+        config = settings_of(self._folder)
+        parser = ParserConfig(config.parse, config.canonical, config.agent.product)
+        return ChildParser(parser, SystemClock())

@@ -1,0 +1,38 @@
+"""A run over a crawl folder that carries out an operator's decision about a host.
+
+It fetches nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from lycosa.calls import CallRefusal, DecisionAnswer, HostDecision, decode_reply, encode_call
+from lycosa.processes.idle_run import idle_worker
+from lycosa.reasons import Reason
+from lycosa.urls.identity import InvalidUrl, host_of
+
+
+async def decide_host(folder: Path, decision: HostDecision) -> int:
+    """Carry out the decision and commit it; returns how many hosts it changed.
+
+    Raises ``InvalidUrl`` when the host is none, the errors of ``Session``, and ``ManifestError``
+    when the folder is not a crawl.
+    """
+    async with idle_worker(folder) as assembled:
+        host = host_of(assembled.intake.canonical(f"http://{decision.host}/"))
+        partition = assembled.intake.partition_of_host(host)
+        answering = asyncio.create_task(
+            assembled.calls.answer_call(partition, encode_call(decision))
+        )
+        await asyncio.sleep(0)
+        while not answering.done():
+            await assembled.worker.committer.commit()
+            await asyncio.wait([answering], timeout=0.05)
+        await assembled.worker.committer.finish()
+        reply = decode_reply(answering.result())
+        if isinstance(reply, CallRefusal):
+            raise InvalidUrl(Reason.UNPARSABLE, decision.host, reply.reason)
+        assert isinstance(reply, DecisionAnswer)
+        return reply.changed

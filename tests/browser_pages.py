@@ -1,0 +1,62 @@
+"""Chromium for tests, and axe-core, which finds obstacles in a page; ``script/services`` gets both.
+
+With ``SAVE_PICTURES=DIR`` the tests also save pictures of the pages, for the documents.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+_CACHE = os.environ.get("SERVICES_CACHE") or (
+    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lycosa-services"
+)
+AXE = Path(_CACHE) / "axe-core-4.14.1" / "axe.min.js"
+PICTURES = os.environ.get("SAVE_PICTURES", "")
+
+
+def chromium() -> str:
+    """The program. Skips the test where there is none."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("Chromium is not installed; script/services installs it")
+    return found
+
+
+@contextmanager
+def opened_browser() -> Iterator[Browser]:
+    """A browser without a window. Containers forbid its sandbox and have little shared memory."""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def obstacles(page: Page) -> list[str]:
+    """The serious findings of axe-core in a page. Skips the test where it is missing."""
+    if not AXE.exists():
+        pytest.skip("axe-core is missing; script/services fetches it")
+    page.evaluate(AXE.read_text("utf-8"))  # beside the page's own policy, as an extension would
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{each['id']}: {each['help']}: {node['html'][:200]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+def save_picture(page: Page, name: str) -> None:
+    """Save what the page looks like, if pictures are wanted."""
+    if PICTURES:
+        page.screenshot(path=str(Path(PICTURES) / f"{name}.png"))

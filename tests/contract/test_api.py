@@ -1,0 +1,354 @@
+"""The HTTP interface over a real crawl: what it answers, and what it refuses and how."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api_crawl import PATIENCE_S, ApiCrawl, served_folder
+from lycosa.api.places import FolderCrawl
+from lycosa.api.process import serve_api
+from lycosa.api.tokens import Tokens, read_tokens
+from lycosa.processes.api_job import ApiJob, ApiLimits, ApiSettings
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from serving import served
+
+READ, OPERATE = "r" * 32, "o" * 32
+HOSTS = 12
+
+
+class Crawled:
+    """A crawl that runs, its interface, and the web that it crawls."""
+
+    def __init__(self, crawl: ApiCrawl, web: SyntheticWeb, port: int, folder: Path) -> None:
+        self.crawl, self.web, self.port, self.folder = crawl, web, port, folder
+        self.client = httpx.Client(base_url=f"{crawl.url}/api/v1", timeout=30)
+
+    def host(self, number: int) -> str:
+        return self.web.seed_url(number, self.port).split("/")[2]
+
+    def job(self, tokens: str = "", **limits: float) -> ApiJob:
+        """The job of a second interface to the same crawl."""
+        status = json.loads((self.folder / "status.json").read_text())
+        settings = ApiSettings("127.0.0.1:0", tokens, limits=ApiLimits(**limits))  # type: ignore[arg-type]
+        return ApiJob(settings, -1, str(self.folder), status["sockets"])
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
+    folder = tmp_path_factory.mktemp("api") / "c"
+    web = SyntheticWeb(WebPlan(hosts=HOSTS, pages=300, cross_links=0.5))
+    with (
+        served(web) as port,
+        served_folder(
+            folder,
+            [web.seed_url(0, port)],
+            "--set",
+            "politeness.delay_s=100ms",
+            "--api-rate",
+            "9999",
+        ) as crawl,
+    ):
+        crawl.await_answer("/api/v1/stats", lambda answer: answer.json()["captures"] >= 5)
+        crawled = Crawled(crawl, web, port, folder)
+        with crawled.client:
+            yield crawled
+
+
+@asynccontextmanager
+async def second_interface(job: ApiJob, tokens: Tokens) -> AsyncIterator[str]:
+    """An interface in this process, with its own limits, to the crawl of a job."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        number = os.dup(listener.fileno())
+    place = FolderCrawl(Path(job.folder), Path(job.sockets))
+    settings = ApiSettings(f"127.0.0.1:{port}", job.settings.token_file, limits=job.settings.limits)
+    serving = asyncio.create_task(
+        serve_api(ApiJob(settings, number), place, tokens, lambda app: None)
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with httpx.AsyncClient() as client, asyncio.timeout(PATIENCE_S):
+            while (await client.get(f"{url}/health/ready")).status_code != 200:
+                pass
+        yield url
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+def _problem(answer: httpx.Response, status: int, name: str) -> str:
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert (answer.status_code, body["status"]) == (status, status), body
+    assert body["type"] == f"urn:lycosa:problem:{name}"
+    assert body["title"] and body["detail"]
+    return body["detail"]
+
+
+# -- what it answers
+
+
+def test_urls_are_accepted_once_and_rejected_with_a_reason(crawled: Crawled) -> None:
+    new = f"http://{crawled.host(1)}/never-linked-{time.monotonic_ns()}"
+    urls = [{"url": new, "priority": 0.9}, {"url": "nonsense"}, {"url": "ftp://x.example/"}]
+    first = crawled.client.post("/frontier/urls", json={"urls": urls}).json()
+    assert [each["verdict"] for each in first["results"]] == ["accepted", "rejected", "rejected"]
+    assert all(each["reason"] for each in first["results"][1:])
+    again = crawled.client.post("/frontier/urls", json={"urls": urls}).json()
+    assert (again["accepted"], again["duplicates"], again["rejected"]) == (0, 1, 2)
+    assert crawled.client.get(f"/urls/{new}").json()["url"] == new
+
+
+def test_a_seed_is_taken_again_without_effect(crawled: Crawled) -> None:
+    seed = {"urls": [crawled.web.seed_url(2, crawled.port)], "priority": 0.5}
+    for _ in range(2):
+        answer = crawled.client.post("/frontier/seed", json=seed).json()
+        assert [each["verdict"] for each in answer["results"]] == ["accepted"]
+
+
+def test_a_list_is_read_to_its_end_by_its_cursors(crawled: Crawled) -> None:
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = crawled.client.get("/hosts", params={"most": 3, "cursor": cursor}).json()
+        seen += [row["host"] for row in page["rows"]]
+        assert len(page["rows"]) <= 3
+        cursor = page["cursor"]
+        if not cursor:
+            break
+    assert len(seen) == len(set(seen))
+    assert set(seen) <= {crawled.host(number) for number in range(HOSTS)}
+    assert crawled.host(0) in seen
+
+
+def test_a_host_is_paused_and_resumed_and_the_log_of_actions_says_so(crawled: Crawled) -> None:
+    host = crawled.host(0)
+    paused = crawled.client.post(f"/hosts/{host}/pause", json={"why": "their mail of today"})
+    assert paused.json() == {"changed": 1}
+    assert crawled.client.get(f"/hosts/{host}").json()["pause"]
+    assert crawled.client.post(f"/hosts/{host}/resume").json() == {"changed": 1}
+    actions = crawled.client.get("/actions", params={"most": 2}).json()["rows"]
+    assert [each["by"] for each in actions] == ["local", "local"]
+    assert actions[1]["why"] == "their mail of today"
+
+
+def test_content_is_a_download_or_plain_text_and_never_shown(crawled: Crawled) -> None:
+    url = crawled.web.seed_url(0, crawled.port)
+    row = crawled.client.get(f"/captures/{url}").json()["rows"][0]
+    for form, kind in (("raw", "application/octet-stream"), ("text", "text/plain")):
+        answer = crawled.client.get(f"/crawl/{row['id']}/content", params={"as": form})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith(kind)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "sandbox" in answer.headers["content-security-policy"]
+        disposition = answer.headers["content-disposition"]
+        assert disposition.startswith("inline" if form == "text" else "attachment")
+        assert answer.content
+    _problem(crawled.client.get(f"/crawl/{'0' * 32}/content"), 404, "not-found")
+
+
+def test_a_live_setting_is_changed_and_a_bad_one_is_refused(crawled: Crawled) -> None:
+    values = {"politeness.delay_s": "150ms"}
+    assert crawled.client.patch("/settings", json={"values": values}).status_code == 200
+    crawled.crawl.await_answer(
+        "/api/v1/settings",
+        lambda answer: answer.json()["values"]["politeness.delay_s"] == "150ms",
+    )
+    bad = crawled.client.patch("/settings", json={"values": {"politeness.delay_s": "soon"}})
+    assert "politeness.delay_s" in _problem(bad, 409, "refused")
+
+
+def test_events_tell_the_state(crawled: Crawled) -> None:
+    with crawled.client.stream("GET", "/events", params={"most": 2}) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = [line for line in answer.iter_lines() if line.startswith("event:")]
+    assert events == ["event: state", "event: stats"]
+
+
+def test_probes_and_metrics(crawled: Crawled) -> None:
+    assert httpx.get(f"{crawled.crawl.url}/health/live").text == "alive\n"
+    assert httpx.get(f"{crawled.crawl.url}/health/ready").text == "ready\n"
+    assert "\nlycosa_captures_total " in httpx.get(f"{crawled.crawl.url}/metrics").text
+
+
+# -- what it refuses
+
+
+def test_a_name_that_is_not_this_machine_is_refused(crawled: Crawled) -> None:
+    for name in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+        answer = crawled.client.get("/stats", headers={"host": name})
+        assert answer.status_code in (400, 421), name
+    assert crawled.client.get("/stats", headers={"host": "localhost:1"}).status_code == 200
+
+
+def test_pages_of_other_sites_change_nothing(crawled: Crawled) -> None:
+    post = crawled.client.post
+    own = str(crawled.crawl.url)
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "origin": own},
+    ):
+        _problem(post("/crawl/stop", headers=headers), 403, "forbidden")
+    lease = {"worker_id": "w", "timeout_ms": 0}
+    from_there = {"sec-fetch-site": "cross-site"}
+    _problem(
+        crawled.client.get("/frontier/next", params=lease, headers=from_there), 403, "forbidden"
+    )
+    form = {"content-type": "text/plain"}
+    answer = post("/frontier/seed", content=b'{"urls":["http://x.example/"]}', headers=form)
+    _problem(answer, 415, "bad-media-type")
+    fine = {"origin": own, "sec-fetch-site": "same-origin"}
+    assert post(f"/hosts/{crawled.host(0)}/resume", headers=fine).status_code == 200
+    options = crawled.client.request("OPTIONS", "/stats", headers={"origin": "http://evil.example"})
+    assert not [name for name in options.headers if name.startswith("access-control")]
+
+
+def test_what_is_malformed_or_too_large_is_refused(crawled: Crawled) -> None:
+    post, json_type = crawled.client.post, {"content-type": "application/json"}
+    _problem(post("/frontier/seed", content=b"{", headers=json_type), 422, "invalid")
+    _problem(post("/frontier/seed", json={"urls": [], "x": 1}), 422, "invalid")
+    large = b'{"urls":["' + b"x" * 1_100_000 + b'"]}'
+    _problem(post("/frontier/urls", content=large, headers=json_type), 413, "too-large")
+
+    def pieces() -> Iterator[bytes]:  # without a length
+        for _ in range(30):
+            yield b" " * 50_000
+
+    _problem(post("/frontier/urls", content=pieces(), headers=json_type), 413, "too-large")
+    long = crawled.client.get("/stats", headers={"x-long": "x" * 20_000})
+    _problem(long, 431, "head-too-large")
+    _problem(crawled.client.get("/hosts", params={"most": 100_000}), 422, "invalid")
+    _problem(crawled.client.get("/nothing"), 404, "not-found")
+    _problem(crawled.client.delete("/stats"), 405, "bad-method")
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> str:
+    file = tmp_path / "tokens"
+    file.write_text(f"# of the team\nwatcher read {READ}\nalice operate {OPERATE}\n")
+    return str(file)
+
+
+async def test_a_token_allows_what_its_scope_says(crawled: Crawled, token_file: str) -> None:
+    tokens = read_tokens(token_file)
+    host = f"/api/v1/hosts/{crawled.host(0)}/resume"
+    async with (
+        second_interface(crawled.job(token_file), tokens) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        none = await client.get("/api/v1/stats")
+        _problem(none, 401, "no-token")
+        assert none.headers["www-authenticate"].startswith("Bearer")
+        for wrong in ("Bearer x", "Bearer " + READ[:-1], f"Basic {READ}", "Bearer"):
+            bad = await client.get("/api/v1/stats", headers={"authorization": wrong})
+            assert bad.status_code == 401
+        reading = {"authorization": f"Bearer {READ}"}
+        assert (await client.get("/api/v1/stats", headers=reading)).status_code == 200
+        _problem(await client.post(host, headers=reading), 403, "forbidden")
+        operating = {"authorization": f"Bearer {OPERATE}"}
+        assert (await client.post(host, headers=operating)).status_code == 200
+        rows = (await client.get("/api/v1/actions", headers=reading)).json()["rows"]
+        assert rows[0]["by"] == "alice"
+        assert (await client.get("/health/live")).status_code == 200
+
+
+async def test_a_session_of_the_page_follows_from_a_token(
+    crawled: Crawled, token_file: str
+) -> None:
+    tokens = read_tokens(token_file)
+    async with (
+        second_interface(crawled.job(token_file), tokens) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        page = await client.get("/x", headers={"accept": "text/html"})
+        assert (page.status_code, page.headers["location"]) == (303, "/login")
+        assert (await client.post("/login", data={"token": "wrong" * 8})).status_code == 403
+        answer = await client.post("/login", data={"token": OPERATE})
+        assert answer.status_code == 303
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie and "samesite=strict" in cookie and OPERATE not in cookie
+        assert (await client.get("/api/v1/stats")).status_code == 200
+        client.cookies.clear()
+        client.cookies.set("lycosa_session", f"{int(time.time()) + 999}.{'0' * 64}")
+        assert (await client.get("/api/v1/stats")).status_code == 401
+
+
+async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
+    job = crawled.job(request_s=0.3, rate=5.0, burst_s=3.0, connections=10)
+    async with second_interface(job, Tokens([])) as url:
+        port = int(url.rpartition(":")[2])
+
+        async def ends(*pieces: bytes) -> bytes:
+            """What is answered to the pieces, until the end of the connection."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.writelines(pieces)
+                async with asyncio.timeout(PATIENCE_S):
+                    return await reader.read()
+            finally:
+                writer.close()
+                await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+        assert await ends() == b""
+        assert await ends(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nX: ") == b""
+        assert b" 400 " in await ends(b"\x16\x03\x01 nonsense\r\n\r\n")
+        idle = [asyncio.create_task(ends()) for _ in range(30)]
+        async with httpx.AsyncClient() as client:
+            answers = [await client.get(f"{url}/health/live") for _ in range(30)]
+        await asyncio.gather(*idle)
+        assert answers[0].status_code == 200, "an idle connection was closed for it"
+        refused = [each for each in answers if each.status_code == 429]
+        assert refused and int(refused[0].headers["retry-after"]) >= 1
+        _problem(refused[0], 429, "too-many")
+
+
+# -- its process
+
+
+def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
+    """A stopped crawl answers questions from its folder, and is begun again."""
+    post = f"{crawl.url}/api/v1/crawl"
+    assert httpx.post(f"{post}/stop", timeout=30).json() == {"state": "stopping"}
+    crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "stopped")
+    known = crawl.await_answer(f"/api/v1/urls/{url}", lambda answer: answer.status_code == 200)
+    assert known.json()["url"] == url
+    rows = httpx.get(f"{crawl.url}/api/v1/hosts", timeout=30).json()["rows"]
+    assert rows[0]["host"] in url
+    given = {"urls": [{"url": f"{url}x"}]}
+    verdicts = httpx.post(f"{crawl.url}/api/v1/frontier/urls", json=given, timeout=30).json()
+    assert verdicts["unknown"] == 1
+    assert httpx.post(f"{post}/resume", timeout=60).status_code == 200
+    crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "running")
+
+
+def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:
+    web = SyntheticWeb(WebPlan(hosts=3, pages=100))
+    with served(web) as port, served_folder(tmp_path / "c", [web.seed_url(0, port)]) as crawl:
+        first = crawl.api_pid()
+        assert first
+        os.kill(first, signal.SIGKILL)
+        crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("captures", 0) > 0)
+        second = crawl.api_pid()
+        assert second not in (0, first)
+        assert any("died by signal 9" in line for line in crawl.lines)
+        _stop_and_resume(crawl, web.seed_url(0, port))
+        crawl.process.kill()
+        crawl.process.wait(PATIENCE_S)
+        pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+        while Path(f"/proc/{second}").exists() and time.monotonic() < deadline:
+            pause.wait(0.05)
+        assert not Path(f"/proc/{second}").exists()

@@ -1,0 +1,81 @@
+"""The HTTP interface of a cluster: the coordinator's process starts it, shards on a node answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from clusters import LONGEST_S, SETTINGS, real_cluster, seed_at
+from kafka_broker import Broker
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from serving import served
+
+pytestmark = [pytest.mark.service, pytest.mark.long]
+
+
+def _awaited(client: httpx.Client, path: str, is_so: Callable[[httpx.Response], bool]) -> None:
+    deadline, answer, pause = time.monotonic() + LONGEST_S, None, threading.Event()
+    while time.monotonic() < deadline:
+        try:
+            answer = client.get(path)
+            if is_so(answer):
+                return
+        except httpx.TransportError:
+            pass
+        pause.wait(0.3)
+    raise AssertionError(f"{path}: {answer and answer.text[:1000]}")
+
+
+def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_path: Path) -> None:
+    web = SyntheticWeb(WebPlan(hosts=12, pages=200, cross_links=0.5))
+    with served(web) as port, real_cluster(tmp_path, kafka, SETTINGS, shards=2) as cluster:
+        serve = cluster.run("serve", "--cluster", "cluster.toml", "--api", "127.0.0.1:0")
+        url = serve.await_line(r"page are at (http://\S+)/")[1]
+        serve.await_line("coordinator [0-9]+ of the crawl")
+        node = cluster.node("n1")
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
+            _awaited(
+                client,
+                "/stats",
+                lambda answer: (
+                    answer.is_success
+                    and all(each["state"] == "running" for each in answer.json()["workers"])
+                ),
+            )
+            seeds = [seed_at(port), web.seed_url(1, port)]
+            given = client.post("/frontier/seed", json={"urls": seeds}).json()
+            assert given["accepted"] == 2, given
+            _awaited(client, "/stats", lambda answer: answer.json()["captures"] >= 20)
+            _awaited(
+                client,
+                "/hosts",
+                lambda answer: len({row["partition"] for row in answer.json()["rows"]}) == 2,
+            )
+            page = client.get("/hosts").json()
+            assert not page["silent"]
+            host = page["rows"][0]["host"]
+            assert client.post(f"/hosts/{host}/pause").json() == {"changed": 1}
+            assert client.get("/actions").json()["rows"][0]["by"] == "local"
+            assert client.post("/crawl/pause").json() == {"state": "paused"}
+            _awaited(client, "/stats", lambda answer: answer.json()["state"] == "paused")
+            assert client.post("/crawl/resume").status_code == 200
+
+            for program in (*node.children(), node.process.pid):
+                os.kill(program, signal.SIGKILL)
+            answer = client.get(f"/hosts/{host}")
+            assert answer.status_code == 503
+            assert int(answer.headers["retry-after"]) >= 1
+            new = {"urls": [{"url": f"http://{host}/new"}]}
+            assert client.post("/frontier/urls", json=new).json()["unknown"] == 1
+            cluster.node("n2")
+            _awaited(client, f"/hosts/{host}", lambda answer: answer.is_success)
+            assert client.post("/frontier/urls", json=new).json()["accepted"] == 1
+        resumed = cluster.run("host", "resume", host, "--cluster", "cluster.toml")
+        assert resumed.wait() == 0, str(resumed)

@@ -1,0 +1,145 @@
+"""Questions about a crawl that was really made, answered beside a loop: contents, texts, orders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from crawling import QUICK, crawl_folder
+from lycosa.calls import (
+    CallRefusal,
+    CapturesQuery,
+    ContentFound,
+    ContentQuery,
+    Found,
+    HostQuery,
+    HostsQuery,
+    UrlQuery,
+)
+from lycosa.inspect.reader import CrawlReader, read_folder
+from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
+from lycosa.parse.parent import ChildParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.processes.state_reader import Allowance, StateReader
+from lycosa.shard.folder_view import FolderView
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from lycosa.system.clock import SystemClock
+
+WEB = SyntheticWeb(WebPlan(hosts=3, pages=8, gzip=1.0, seed=3))
+
+
+class FolderState:
+    """A stopped crawl as a source of answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.parsers = folder, list[ChildParser]()
+
+    def open_view(self, partition: int) -> FolderView:
+        return FolderView(self.folder)
+
+    def saved_settings(self) -> SavedSettings:
+        return load_saved_settings(CrawlReader(FolderView(self.folder)))
+
+    def make_parser(self) -> ChildParser:
+        config = QUICK
+        parser = ParserConfig(config.parse, config.canonical, config.agent.product)
+        self.parsers.append(ChildParser(parser, SystemClock()))
+        return self.parsers[-1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("state") / "crawl"
+    crawl_folder(folder, WEB, [WEB.seed_url()], QUICK)
+    return folder
+
+
+@pytest.fixture
+async def reader(folder: Path) -> AsyncIterator[StateReader]:
+    made = StateReader(FolderState(folder), share=1.0)
+    yield made
+    await made.close()
+
+
+def home(folder: Path) -> tuple[str, int]:
+    """The first page of the web, and its partition."""
+    url = WEB.seed_url()
+    return url, read_folder(folder).partition_of(url)
+
+
+async def test_the_captures_of_a_url_are_in_the_index_of_the_segment(
+    reader: StateReader, folder: Path
+) -> None:
+    url, partition = home(folder)
+    found = await reader.answer(partition, CapturesQuery(url))
+    assert isinstance(found, Found)
+    (row,) = json.loads(found.rows)
+    assert (row["status"], row["mediaType"]) == (200, "text/html")
+    by_id = await reader.answer(partition, CapturesQuery(row["id"]))
+    assert isinstance(by_id, Found)
+    assert json.loads(by_id.rows) == [row]
+
+
+async def test_a_body_is_given_decoded_and_in_pieces(reader: StateReader, folder: Path) -> None:
+    url, partition = home(folder)
+    whole = await reader.answer(partition, ContentQuery(url))
+    assert isinstance(whole, ContentFound)
+    assert whole.body.startswith(b"<!DOCTYPE html>") or b"<html" in whole.body[:200]
+    piece = await reader.answer(partition, ContentQuery(url, offset=10, most_bytes=5))
+    assert isinstance(piece, ContentFound)
+    assert (piece.body, piece.total_bytes) == (whole.body[10:15], len(whole.body))
+    about = json.loads(whole.about)
+    same = await reader.answer(partition, ContentQuery(url, at=about["date"]))
+    assert same == whole
+    before = await reader.answer(partition, ContentQuery(url, at=about["date"] - 10))
+    assert before == ContentFound(b"{}")
+
+
+async def test_a_text_is_made_by_a_parse_child_with_title_and_links(
+    reader: StateReader, folder: Path
+) -> None:
+    url, partition = home(folder)
+    found = await reader.answer(partition, ContentQuery(url, as_text=True))
+    assert isinstance(found, ContentFound)
+    about = json.loads(found.about)
+    assert found.media_type == "text/plain"
+    assert about["title"] and about["outlinks"] == len(about["links"]) > 0
+    assert b"<" not in found.body
+
+
+async def test_questions_at_the_same_time_are_answered_one_after_another(
+    reader: StateReader, folder: Path
+) -> None:
+    url, partition = home(folder)
+    questions = [UrlQuery(url), HostsQuery(), HostsQuery(sort="queue"), HostsQuery(sort="errors")]
+    replies = await asyncio.gather(*(reader.answer(partition, each) for each in questions * 5))
+    assert all(isinstance(each, Found) for each in replies)
+    host = url.split("/")[2]
+    found = await reader.answer(partition, HostQuery(host))
+    assert isinstance(found, Found)
+    (row,) = json.loads(found.rows)
+    assert row["fetches"] and row["robots"][0]["status"] == 200
+
+
+async def test_a_reader_that_was_closed_refuses(folder: Path) -> None:
+    reader = StateReader(FolderState(folder))
+    await reader.close()
+    assert isinstance(await reader.answer(0, HostsQuery()), CallRefusal)
+
+
+def test_an_allowance_is_saved_up_to_a_bound_and_lets_callers_wait() -> None:
+    now = [0.0]
+    allowance = Allowance(0.1, lambda: now[0])
+    assert allowance.wait_s() == 0.0
+    allowance.use(2.0)  # half a second more than was saved
+    assert allowance.wait_s() == pytest.approx(5.0, abs=0.01)
+    now[0] = 6.0
+    assert allowance.wait_s() == 0.0
+    now[0] = 1e6
+    assert allowance.is_ample
+    allowance.use(1.0)
+    assert allowance.wait_s() == 0.0 and not allowance.is_ample
