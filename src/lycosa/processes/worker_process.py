@@ -42,7 +42,7 @@ from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.model.parsed import ParserHealth
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
-from lycosa.processes.state_reader import StateReader
+from lycosa.processes.state_reader import StateReader, measure_reader
 from lycosa.processes.worker_state import WorkerState
 from lycosa.shard.live_view import viewable
 from lycosa.system.durable import FULL, DiskFull
@@ -131,6 +131,7 @@ class WorkerProcess:
         assembled = assemble(job, ports, ask, shard, _extensions(job))
         self._reader = StateReader(WorkerState(job, shard, assembled))
         assembled.calls.reader = self._reader.answer
+        measure_reader(assembled.meter, self._reader)
         duties = CoordinatorLink(assembled, place.term, self._tell, place.peers)
         await place.open(assembled)
         parser, meter = child_parser(ports), LoopMeter()
