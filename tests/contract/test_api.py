@@ -183,6 +183,16 @@ def test_events_tell_the_state(crawled: Crawled) -> None:
     assert events == ["event: state", "event: stats"]
 
 
+def test_a_head_is_that_of_the_answer_without_its_body(crawled: Crawled) -> None:
+    for path in ("/stats", f"/urls/{crawled.web.seed_url(0, crawled.port)}"):
+        answer = crawled.client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert int(answer.headers["content-length"]) > 0
+    leasing = crawled.client.head("/frontier/next", params={"worker_id": "w"})
+    assert leasing.status_code == 405
+    assert crawled.client.head("/nothing").status_code == 404
+
+
 def test_probes_and_metrics(crawled: Crawled) -> None:
     assert httpx.get(f"{crawled.crawl.url}/health/live").text == "alive\n"
     assert httpx.get(f"{crawled.crawl.url}/health/ready").text == "ready\n"
