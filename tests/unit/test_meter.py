@@ -135,7 +135,13 @@ def test_the_numbers_of_a_worker_do_not_fall_when_its_process_is_replaced() -> N
         latest = heard.latest.meter
         assert latest.whole("lycosa_dns_failures_total") == 6
         assert latest.distributions["lycosa_parse_seconds"][""].count == 2
-        assert latest.whole("lycosa_captures_total") == 1  # of its tables, as it says
+        # It begins at its last commit, and the counter waits until it is there again.
+        assert latest.whole("lycosa_captures_total") == 5
+    heard.hear(Progress(meter=_discovered(_snapshot(6))))
+    assert heard.latest.captures == 6
+    heard.hear(Progress(meter=_discovered(_snapshot(2))), is_last=True)
+    assert heard.latest.captures == 2  # the summary says what is stored
+    heard.hear(Progress(meter=_discovered(_snapshot(1))))
     heard.begin_process()
     heard.hear(Progress(meter=_discovered(_snapshot(1))))
     assert heard.latest.meter.whole("lycosa_dns_failures_total") == 7
