@@ -38,7 +38,7 @@ class FolderState:
     def __init__(self, folder: Path) -> None:
         self.folder, self.parsers = folder, list[ChildParser]()
 
-    def open_view(self, partition: int) -> FolderView:
+    def open_view(self, partition: int | None) -> FolderView:
         return FolderView(self.folder)
 
     def saved_settings(self) -> SavedSettings:
