@@ -363,14 +363,14 @@ def _no_wait(patched: pytest.MonkeyPatch) -> None:
 
 
 def _no_rest(patched: pytest.MonkeyPatch) -> None:
-    for name in ("_divide", "_share"):
-        right = getattr(PooledAddresses, name)
+    right = PooledAddresses._hear
 
-        def change(self: PooledAddresses, now: float, right: Callable[..., None] = right) -> None:
-            right(self, now)
-            self._rests_until = 0.0
+    def hear(self: PooledAddresses, answer: PoolAnswer, sent: float) -> None:
+        before = self._rests_until
+        right(self, answer, sent)
+        self._rests_until = before
 
-        patched.setattr(PooledAddresses, name, change)
+    patched.setattr(PooledAddresses, "_hear", hear)
 
 
 def _same_server(patched: pytest.MonkeyPatch) -> None:

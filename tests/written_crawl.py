@@ -8,8 +8,9 @@ from pathlib import Path
 from lycosa.commit import Commit, CommitLog, LastCommit, Mark, PartitionBatch, marked
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import last_commit_path, table_folder
+from lycosa.frontier.dead_letters import LetterRow
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv.records import UrlRecord, encode_record, encode_url, host_key, url_key
+from lycosa.kv.records import UrlRecord, encode_record, encode_url, host_key, letter_key, url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
@@ -52,6 +53,13 @@ def host_write(
     for name, value in fields.items():
         setattr(record, name, value)
     return {host_key(hash8(host)): encode_record(record)}
+
+
+def letter_write(url: str, number: int) -> dict[bytes, bytes | None]:
+    """The write of a URL's dead letter, which a crawl makes in the commit that gives it up."""
+    key = hash8(host_of(url)) + hash8(url)
+    row = LetterRow(key, int(WALL * 1_000_000), Reason.HTTP_SERVER_ERROR, "", 3)
+    return {letter_key(number): encode_record(row)}
 
 
 class WrittenCrawl:

@@ -4,6 +4,7 @@ commits lose, and a keyspace that cannot hold a registry is refused with what to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,10 +22,11 @@ from lycosa.project.tables import PositionsMoved, RegistryStep
 from lycosa.reasons import Reason
 from registry_databases import CassandraDatabase
 from registry_judging import differences
-from written_crawl import WrittenCrawl, host_write, url_write
+from written_crawl import WrittenCrawl, host_write, letter_write, url_write
 
 pytestmark = [pytest.mark.service, pytest.mark.cassandra]
 A, B = "https://a.example/", "https://b.example/"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "registry.md"
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_a_registry_equals_a_crawl_in_its_short_form(
         crawl.commit(host_write("b.example"), url_write(f"{B}3"), partition=1, worker=1)
         projector.follow(is_once=True)
         assert differences(database, crawl.folder, keyspace) == []
-        crawl.commit(url_write(f"{A}1", UrlState.REFUSED, Reason.ROBOTS_DENIED))
+        crawl.commit(url_write(f"{A}1", UrlState.REFUSED, Reason.ROBOTS_DISALLOWED))
         for number in range(4, 8):
             crawl.commit(url_write(f"{A}{number}"))
         crawl.trim()
@@ -81,18 +83,27 @@ def test_a_registry_equals_a_crawl_in_its_short_form(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("has_positions", [False, True])
 def test_a_late_write_of_an_older_commit_changes_no_column(
-    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl, has_positions: bool
 ) -> None:
-    """A killed projector's writes may arrive after those of its successor, in any table."""
+    """A killed projector's writes may arrive after those of its successor, in any table. Its
+    successor reads the state whole, or joins the commits.
+    """
     old = crawl.commit(
         host_write("a.example", detail="old"),
-        url_write(f"{A}1", UrlState.FAILED, Reason.HTTP_SERVER_ERROR, etag=None, detail="old"),
+        url_write(f"{A}1", UrlState.FAILED, Reason.HTTP_SERVER_ERROR, detail="old"),
+        letter_write(f"{A}1", 1),
         url_write(f"{A}2"),
     )
     source = FolderSource(crawl.folder)
     late = Registry(database.place(keyspace), source.origin)
     late.open()
+    if has_positions:  # else the state is read whole, in which the failure is not any more
+        crawl.commit(host_write("c.example"), partition=1, worker=1)
+        project(database, crawl, keyspace)
+        database.execute("TRUNCATE dead_letters", keyspace)
+        database.move_positions(keyspace, 0)
     crawl.commit(
         host_write("a.example"),
         url_write(f"{A}1"),
@@ -120,7 +131,7 @@ def test_a_deleted_row_does_not_come_back_by_a_late_write(
     late.open()
     project(database, crawl, keyspace)
     for commit in (old, new, old):
-        changes = Changes({0: Mark(0, 0)})
+        changes = Changes({0: commit.before.get(0, Mark(0, 0))})
         changes.add_commit(commit)
         with pytest.raises(PositionsMoved):
             late.write_changes(changes)
@@ -159,7 +170,7 @@ def test_a_keyspace_that_cannot_hold_a_registry_is_refused(
         assert told in capsys.readouterr().err
     wrong = ["--dsn", f"{database.dsn}?datacenter=elsewhere", "--keyspace", "three_copies"]
     assert main(["project", "cassandra", str(crawl.folder), *wrong, "--once"]) == 2
-    assert "elsewhere" in capsys.readouterr().err
+    assert "no data center elsewhere; there is datacenter1" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -220,3 +231,27 @@ def test_a_commit_beyond_the_timestamps_stops_the_projector(
             tables.write(RegistryStep(positions={0: row_time(Mark(1 << 25, 0), 1.0, 0.0)}))
     finally:
         tables.close()
+
+
+@pytest.mark.long
+def test_the_queries_of_the_document_run_and_find_rows(
+    database: CassandraDatabase, keyspace: str, crawl: WrittenCrawl
+) -> None:
+    site = "https://www.example.org/"
+    crawl.commit(
+        host_write("www.example.org"),
+        url_write(site, UrlState.FETCHED),
+        url_write(f"{site}lost", UrlState.FAILED, Reason.HTTP_CLIENT_ERROR),
+    )
+    project(database, crawl, keyspace)
+    blocks = re.findall(r"```cql\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    queries = [each.strip() for block in blocks for each in block.split(";") if each.strip()]
+    found = {each: database.server.rows(each, keyspace) for each in queries}
+    assert len(found) == len(queries) == 8
+    assert len(found["SELECT partition, committed_at, projected_at FROM positions"]) == 2
+    by_host = next(rows for query, rows in found.items() if "urls_by_host" in query)
+    assert {url for url, *_ in by_host} == {site, f"{site}lost"}
+    dead = next(rows for query, rows in found.items() if "dead_letters" in query)
+    assert dead == [(f"{site}lost", "http_client_error", 0)]
+    urls = next(rows for query, rows in found.items() if "is_queued, http_status" in query)
+    assert [url for url, *_ in urls] == [site]

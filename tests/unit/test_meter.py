@@ -67,6 +67,20 @@ def test_readers_set_what_other_parts_count() -> None:
     assert meter.snapshot().table("lycosa_urls") == {"queued": 3, "parked": 0}
 
 
+def test_closed_parts_are_read_no_more_and_their_last_numbers_stay() -> None:
+    meter, is_open = Meter(), [True]
+
+    def read() -> None:
+        assert is_open, "used after close"
+        meter.set("lycosa_url_seen_keys", 7)
+
+    meter.watch(read)
+    assert meter.snapshot().whole("lycosa_url_seen_keys") == 7
+    meter.stop_watching()
+    is_open.clear()
+    assert meter.snapshot().whole("lycosa_url_seen_keys") == 7
+
+
 def _snapshot(number: int) -> MeterSnapshot:
     meter = Meter()
     meter.set("lycosa_captures_total", number)

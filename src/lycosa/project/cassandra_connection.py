@@ -138,19 +138,59 @@ def checked_keyspace(name: str) -> str:
     return name
 
 
+class DriverLoop:
+    """The event loop of all connections of this process, while there is one.
+
+    The driver wakes the loop that made the last connection, through sockets that it keeps for the
+    process. So a second loop would leave the connections of the first one without answers.
+    """
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        self._users = 0
+
+    def acquire(self) -> asyncio.Runner:
+        """The loop, for one connection."""
+        self._users += 1
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner
+
+    def release(self) -> None:
+        """Close the loop after its last connection.
+
+        The driver leaves it to the interpreter to close its sockets when nothing refers to them,
+        which warns of that. After an error its objects refer to each other, so without a
+        collection the descriptors would pile up.
+        """
+        self._users -= 1
+        if self._users == 0 and self._runner is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                self._runner.close()
+                self._runner = None
+                gc.collect()
+
+    def __repr__(self) -> str:
+        return f"DriverLoop(users={self._users})"
+
+
+_LOOP = DriverLoop()
+
+
 class CassandraConnection:
     """A connected session. Calls block and raise ``DatabaseAway`` and ``RegistryError``."""
 
     def __init__(self, address: CassandraAddress) -> None:
         self._address = address
-        self._runner = asyncio.Runner()
+        self._runner = _LOOP.acquire()
         self._prepared: dict[str, Any] = {}
         self._session: Any = None
         self._serial = _LEVELS[address.consistency][1]
         try:
             self._session = self._run(self._connect())
         except BaseException:
-            self._close_loop()
+            _LOOP.release()
             raise
 
     def rows(self, cql: str, values: Sequence[Any] = (), serial: bool = False) -> list[Any]:
@@ -185,19 +225,9 @@ class CassandraConnection:
         except DatabaseAway:
             pass  # it is not there to be told
         finally:
-            self._close_loop()
-
-    def _close_loop(self) -> None:
-        """The driver makes two pairs of sockets for each loop and leaves it to the interpreter to
-        close them when nothing refers to them, which warns of that. After an error its objects
-        refer to each other, so without a collection the descriptors would pile up.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
             self._prepared.clear()
             self._session = None
-            self._runner.close()
-            gc.collect()
+            _LOOP.release()
 
     async def _connect(self) -> Any:
         address, (level, serial) = self._address, _LEVELS[self._address.consistency]

@@ -53,9 +53,14 @@ class CassandraPlace:
 
     def open(self, origin: CrawlOrigin, is_rebuilt: bool) -> CassandraTables:
         """See ``RegistryPlace``. The keyspace must exist."""
+        # with a data center that does not exist every query would wait
+        checking = CassandraConnection(self._address._replace(datacenter=""))
+        try:
+            self._check_keyspace(checking)
+        finally:
+            checking.close()
         connection = CassandraConnection(self._address)
         try:
-            self._check_keyspace(connection)
             crawl = UUID(origin.manifest.crawl)
             buckets, state = self._prepare(connection, origin, is_rebuilt)
             return CassandraTables(connection, self._keyspace, crawl, buckets, state)
@@ -64,13 +69,19 @@ class CassandraPlace:
             raise
 
     def _check_keyspace(self, connection: CassandraConnection) -> None:
+        ((center,),) = connection.rows("SELECT data_center FROM system.local")
+        peers = connection.rows("SELECT data_center FROM system.peers")
+        nodes = Counter([center, *(name for (name,) in peers)])
+        local = self._address.datacenter or center
+        if local not in nodes:
+            raise RegistryError(
+                f"{self._address} has no data center {local}; there is {', '.join(sorted(nodes))}"
+            )
         found = connection.rows(
             "SELECT replication, durable_writes FROM system_schema.keyspaces"
             " WHERE keyspace_name = ?",
             (self._keyspace,),
         )
-        ((center,),) = connection.rows("SELECT data_center FROM system.local")
-        local = self._address.datacenter or center
         if not found:
             raise RegistryError(
                 f"{self._address} has no keyspace {self._keyspace}; create it, with as many copies"
@@ -83,8 +94,6 @@ class CassandraPlace:
                 f"{self.name} has durable_writes = false, so a node that ends loses rows below the"
                 " position of the registry; set it to true"
             )
-        peers = connection.rows("SELECT data_center FROM system.peers")
-        nodes = Counter([*(name for (name,) in peers), center])
         is_local = self._address.consistency == "local_quorum"
         if problem := replication_problem(dict(replication), nodes, local if is_local else ""):
             raise RegistryError(f"{self.name}: {problem}")

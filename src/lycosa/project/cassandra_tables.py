@@ -18,7 +18,10 @@ as in PostgreSQL; readers find it in ``hosts.url_status``. Otherwise two project
 commits differently could write different rows with one timestamp.
 
 **Dead letters** are rows of their own. One is deleted when the URL is written with another state
-and the table has it. That read sees every write of an earlier commit, because both need a majority.
+and the table has it. That read sees what was written for the commits before, because both need a
+majority. A state that is read whole, or a step of several commits, may pass over a failure that a
+slow second projector has still to write. The crawl numbers its dead letters in a table of its own,
+so such a URL is known (``recovered``), and the deletion is written without that question.
 """
 
 from __future__ import annotations
@@ -95,6 +98,7 @@ class CassandraTables:
         self._connection.write_all(self._url_statements(urls))
         self._connection.write_all(list(self._outdated_letters(urls)))
         self._connection.write_all(self._deletions(step.deleted))
+        self._connection.write_all(self._recoveries(step.recovered))
         self._move(step, forgotten)
         return {}
 
@@ -185,6 +189,13 @@ class CassandraTables:
                 keys = {URLS: (url8, host8), URLS_BY_HOST: where, DEAD_LETTER_ROWS: where}
             for table, key in keys.items():
                 yield table.delete(self._keyspace), (at, *key)
+
+    def _recoveries(self, recovered: Iterable[DeletedRow]) -> Iterator[Statement]:
+        """Delete dead letters that another projector may write later, whether they are there."""
+        for each in recovered:
+            at, url8 = write_time(*each.when.mark) + 1, each.key[9:]
+            key = (each.host.host, bucket_of(url8, self._buckets), url8)
+            yield DEAD_LETTER_ROWS.delete(self._keyspace), (at, *key)
 
     def _capture_statements(self, rows: Iterable[Row]) -> Iterator[Statement]:
         for row in rows:

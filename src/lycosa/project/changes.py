@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from lycosa.commit import NOTHING, Commit, Mark
+from lycosa.frontier.dead_letters import LETTERS, decode_letter
 from lycosa.kv.port import pairs_of
 from lycosa.project.rows import RowTime, row_time
 
@@ -42,6 +43,8 @@ class Changes:
         self._before = dict(positions)
         self.hosts: dict[bytes, WrittenValue] = {}
         self.urls: dict[bytes, WrittenValue] = {}
+        self.letters: set[bytes] = set()
+        """The keys of URLs that became dead letters; their last value may have another state."""
         self.positions: dict[int, RowTime] = {}
         """The last commit of each partition that changed."""
         self.commits = 0
@@ -70,6 +73,8 @@ class Changes:
                     self.urls[key] = WrittenValue(batch.partition, value, when)
                 elif key[:1] == b"H" and len(key) == _HOST_KEY:
                     self.hosts[key] = WrittenValue(batch.partition, value, when)
+                elif key[:1] == LETTERS and value is not None:
+                    self.letters.add(b"U" + decode_letter(value).url)
         self.commits += is_new
 
     def __repr__(self) -> str:

@@ -16,9 +16,11 @@ from itertools import islice
 import msgspec
 
 from lycosa.commit import MARK_KEY, NOTHING, Mark
+from lycosa.frontier.dead_letters import LETTERS, decode_letter
 from lycosa.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.kv.port import SavedTable
 from lycosa.kv.records import decode_url, host_key, prefix_end
+from lycosa.model.completed import UrlState
 from lycosa.project.changes import Changes, CommitsMissing
 from lycosa.project.registry import Registry
 from lycosa.project.rows import (
@@ -32,7 +34,7 @@ from lycosa.project.rows import (
     summary_of_host,
 )
 from lycosa.project.source import ProjectorSource
-from lycosa.project.tables import DatabaseAway, PositionsMoved, RegistryError
+from lycosa.project.tables import DatabaseAway, DeletedRow, PositionsMoved, RegistryError
 from lycosa.shard.view import CrawlView
 
 _BATCH_ROWS = 20_000
@@ -184,6 +186,9 @@ class Projector:
             self._follow_log()
             if partition not in self._registry.followed:
                 return  # commits are missing after all: it is read again
+        recovered = self._recovered(table, when)
+        while some := list(islice(recovered, self._batch_rows)):
+            self._registry.write_recovered(some)
         self._registry.finish_urls(partition)
         self._report(read_whole=1)
 
@@ -195,6 +200,16 @@ class Projector:
             if (state := turned.get(last8)) is not None:
                 facts = facts._replace(state=state)
             yield registry_url(partition, key, decode_url(value), facts, when)
+
+    def _recovered(self, table: SavedTable, when: RowTime) -> Iterator[DeletedRow]:
+        """The URLs with a dead letter that are in another state; a late projector may still write
+        the dead letter.
+        """
+        for _, value in table.scan(LETTERS, prefix_end(LETTERS)):
+            key = b"U" + decode_letter(value).url
+            record = table.get(key)
+            if record is not None and decode_url(record).state is not UrlState.FAILED:
+                yield DeletedRow(key, self._facts(table, key[1:9]), when)
 
     def _facts(self, table: SavedTable, host8: bytes) -> HostSummary:
         value = table.get(host_key(host8))

@@ -8,11 +8,12 @@ written while its later commits are followed; its position is set when all of th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from lycosa.commit import Mark
 from lycosa.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.kv.records import decode_url
+from lycosa.model.completed import UrlState
 from lycosa.project.changes import Changes, WrittenValue
 from lycosa.project.rows import (
     HostSummary,
@@ -115,6 +116,7 @@ class Registry:
                 ),
                 urls=_url_rows(changes, facts),
                 deleted=_deleted_rows(changes, facts),
+                recovered=_recovered_rows(changes, facts),
                 positions={n: each for n, each in changes.positions.items() if n not in loading},
             )
         )
@@ -126,6 +128,10 @@ class Registry:
     def write_part(self, hosts: Iterable[Row], urls: Iterable[Row]) -> None:
         """Write rows of a state that is read whole; the position does not change yet."""
         self._opened.write(RegistryStep(hosts=hosts, urls=urls, is_whole=True))
+
+    def write_recovered(self, rows: Collection[DeletedRow]) -> None:
+        """Note URLs that were dead letters before the state that is read whole, and are not now."""
+        self._opened.write(RegistryStep(recovered=rows, is_whole=True))
 
     def begin_urls(self, partition: int, when: RowTime) -> None:
         """Note that all hosts of a partition are there, as of a commit, and its URLs are written
@@ -197,6 +203,17 @@ def _url_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> Iterator[
         if each.value is not None:
             host = facts.get(key[1:9]) or lost_host()
             yield registry_url(each.partition, key, decode_url(each.value), host, each.when)
+
+
+def _recovered_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> list[DeletedRow]:
+    """The URLs that became dead letters in one of the commits and were queued again in a later."""
+    found = []
+    for key in changes.letters & changes.urls.keys():
+        value = changes.urls[key].value
+        if value is not None and decode_url(value).state is not UrlState.FAILED:
+            host = facts.get(key[1:9]) or lost_host()
+            found.append(DeletedRow(key, host, changes.urls[key].when))
+    return found
 
 
 def _deleted_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> list[DeletedRow]:

@@ -34,7 +34,7 @@ class PositionsMoved(Exception):
 
 
 class DeletedRow(NamedTuple):
-    """A URL or host whose record was deleted; ``key`` is that of the record."""
+    """A row that is no more as of a commit; ``key`` is that of the record of the URL or host."""
 
     key: bytes
     host: HostSummary
@@ -45,13 +45,16 @@ class DeletedRow(NamedTuple):
 class RegistryStep:
     """Rows, and the positions that they reach.
 
-    ``is_whole``: the rows are those of a state that is read whole, in which the rows of all URLs of
-    a host follow, so a changed status of the host need not be carried to them.
+    ``deleted`` are URLs and hosts without a record. ``recovered`` are URLs that were dead letters
+    in an earlier commit of the step, or before its state, and are in another state now.
+    ``is_whole``: the rows are those of a state that is read whole. The rows of all URLs of a host
+    follow, so a changed status of the host need not be carried to them.
     """
 
     hosts: Iterable[Row] = ()
     urls: Iterable[Row] = ()
     deleted: Collection[DeletedRow] = ()
+    recovered: Collection[DeletedRow] = ()
     positions: Mapping[int, RowTime] = field(default_factory=dict)
     is_whole: bool = False
 

@@ -143,6 +143,10 @@ class Meter:
         """Call ``read`` before each snapshot; it sets what another part counts."""
         self._readers.append(read)
 
+    def stop_watching(self) -> None:
+        """Keep the present numbers, because the parts that the readers read are closed."""
+        self._readers.clear()
+
     def snapshot(self) -> MeterSnapshot:
         """The present numbers."""
         for read in self._readers:
