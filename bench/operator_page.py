@@ -164,6 +164,7 @@ class Measurement:
     def run_window(self, seconds: float, rate: float) -> None:
         """One window; with ``rate`` 0 it has no requests."""
         workers = self._workers()
+        answering = self._metric("lycosa_question_seconds_total")
         fetched, began, cpu = self._fetched(), time.monotonic(), _cpu_s(workers)
         due = began
         addresses = list(self.addresses())
@@ -176,9 +177,11 @@ class Measurement:
         ended, lasted = self._fetched() - fetched, time.monotonic() - began
         used = _cpu_s(workers) - cpu
         self.windows[rate > 0].append((ended / lasted, ended / max(used, 0.001)))
+        share = (self._metric("lycosa_question_seconds_total") - answering) / max(used, 0.001)
         kind = "with" if rate else "without"
         print(
-            f"{kind} requests: {ended / lasted:.1f} requests/s, {ended / used:.1f} a CPU second",
+            f"{kind} requests: {ended / lasted:.1f} requests/s, {ended / used:.1f} a CPU second,"
+            f" {share:.1%} of the workers' processor time for answers",
             flush=True,
         )
 
@@ -233,13 +236,16 @@ class Measurement:
         for each in (name, "all"):
             self.times[each].append(spent)
 
-    def _fetched(self) -> int:
-        """Requests that have ended; of hosts that are new, most are for robots.txt."""
+    def _metric(self, name: str) -> float:
         with urllib.request.urlopen(f"http://127.0.0.1:{_API}/metrics", timeout=30) as answer:
             for line in answer.read().decode().splitlines():
-                if line.startswith('lycosa_fetch_seconds_count{phase="total"}'):
-                    return int(float(line.rpartition(" ")[2]))
-        return 0
+                if line.startswith(f"{name} "):
+                    return float(line.rpartition(" ")[2])
+        return 0.0
+
+    def _fetched(self) -> int:
+        """Requests that have ended; of hosts that are new, most are for robots.txt."""
+        return int(self._metric('lycosa_fetch_seconds_count{phase="total"}'))
 
     def _workers(self) -> list[int]:
         found = []

@@ -16,9 +16,10 @@ _MOST_VALUES = 12
 _HEAD = """# Metrics
 
 `/metrics` of the HTTP interface answers in the text form of Prometheus. `lycosa crawl --api`,
-`lycosa serve FOLDER` and `lycosa serve --cluster FILE --api ADDRESS` have it; it needs no token and
-tells nothing about single hosts. Without an HTTP interface, `lycosa status DIR --metrics` prints
-the same numbers of a running crawl, for example for the textfile collector of a node exporter.
+`lycosa serve FOLDER` and `lycosa serve --cluster FILE --api ADDRESS` have it. An interface with
+tokens asks for one with the scope `read` (`authorization` in Prometheus). Without an HTTP
+interface, `lycosa status DIR --metrics` prints the same numbers of a running crawl, for example for
+the textfile collector of a node exporter. No metric tells anything about a single host.
 
 `deploy/prometheus` has a configuration and alert rules, `deploy/grafana/lycosa.json` a dashboard.
 [Operations](operations.md#alerts) says what to do about each alert.

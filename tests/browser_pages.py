@@ -56,7 +56,7 @@ def obstacles(page: Page) -> list[str]:
     ]
 
 
-def save_picture(page: Page, name: str) -> None:
-    """Save what the page looks like, if pictures are wanted."""
+def save_picture(page: Page, name: str, is_whole: bool = False) -> None:
+    """Save what the page looks like, if pictures are wanted: what fits the window, or all of it."""
     if PICTURES:
-        page.screenshot(path=str(Path(PICTURES) / f"{name}.png"))
+        page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), full_page=is_whole)

@@ -123,7 +123,8 @@ def test_a_pause_and_a_resumption_reach_the_server(watched: Watched) -> None:
     watched.site.await_request(since=resumed)
     expect(page.locator("canvas").first).to_be_visible()
     expect(page.locator(".chart").first).to_have_attribute("aria-label", re.compile("now [0-9]"))
-    save_picture(page, "operator-overview")
+    expect(page.locator(".limits")).not_to_contain_text("paused")
+    save_picture(page, "operator-overview", is_whole=True)
 
 
 def test_a_host_is_paused_and_resumed(watched: Watched) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import trustme
 
 from api_crawl import PATIENCE_S, ApiCrawl, served_folder
 from lycosa.api.places import FolderCrawl
@@ -67,19 +69,23 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
 
 
 @asynccontextmanager
-async def second_interface(job: ApiJob, tokens: Tokens) -> AsyncIterator[str]:
+async def second_interface(
+    job: ApiJob, tokens: Tokens, certificate: str = "", key: str = ""
+) -> AsyncIterator[str]:
     """An interface in this process, with its own limits, to the crawl of a job."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         number = os.dup(listener.fileno())
     place = FolderCrawl(Path(job.folder), Path(job.sockets))
-    settings = ApiSettings(f"127.0.0.1:{port}", job.settings.token_file, limits=job.settings.limits)
+    settings = ApiSettings(
+        f"127.0.0.1:{port}", job.settings.token_file, certificate, key, limits=job.settings.limits
+    )
     serving = asyncio.create_task(
         serve_api(ApiJob(settings, number), place, tokens, lambda app: None)
     )
-    url = f"http://127.0.0.1:{port}"
+    url = f"http{'s' if certificate else ''}://127.0.0.1:{port}"
     try:
-        async with httpx.AsyncClient() as client, asyncio.timeout(PATIENCE_S):
+        async with httpx.AsyncClient(verify=False) as client, asyncio.timeout(PATIENCE_S):
             while (await client.get(f"{url}/health/ready")).status_code != 200:
                 pass
         yield url
@@ -287,6 +293,21 @@ async def test_a_session_of_the_page_follows_from_a_token(
         assert (await client.get("/api/v1/stats")).status_code == 401
 
 
+async def test_tls_is_spoken_and_nothing_else(crawled: Crawled, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    made, files = authority.issue_cert("127.0.0.1"), (tmp_path / "cert.pem", tmp_path / "key.pem")
+    made.cert_chain_pems[0].write_to_path(files[0])
+    made.private_key_pem.write_to_path(files[1])
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    async with second_interface(crawled.job(), Tokens([]), *map(str, files)) as url:
+        async with httpx.AsyncClient(verify=trusting) as client:
+            assert (await client.get(f"{url}/api/v1/stats")).status_code == 200
+        async with httpx.AsyncClient() as client:
+            with pytest.raises(httpx.TransportError):
+                await client.get(url.replace("https", "http"))
+
+
 async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
     job = crawled.job(request_s=0.3, rate=5.0, burst_s=3.0, connections=10)
     async with second_interface(job, Tokens([])) as url:
@@ -352,3 +373,20 @@ def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:
         while Path(f"/proc/{second}").exists() and time.monotonic() < deadline:
             pause.wait(0.05)
         assert not Path(f"/proc/{second}").exists()
+
+
+@pytest.mark.long
+def test_an_interface_that_hangs_is_replaced_and_the_crawl_continues(tmp_path: Path) -> None:
+    web = SyntheticWeb(WebPlan(hosts=10, pages=500))
+    with served(web) as port, served_folder(tmp_path / "c", [web.seed_url(0, port)]) as crawl:
+        first = crawl.api_pid()
+        crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("captures", 0) > 5)
+        os.kill(first, signal.SIGSTOP)
+        before = json.loads((tmp_path / "c" / "status.json").read_text())
+        answer = crawl.await_answer("/api/v1/stats", lambda answer: answer.status_code == 200)
+        assert crawl.api_pid() not in (0, first)
+        assert any("did not answer for 15 s" in line for line in crawl.lines)
+        after = json.loads((tmp_path / "c" / "status.json").read_text())
+        assert after["pid"] == before["pid"] and after["deaths"] == 0
+        assert answer.json()["captures"] > 30
+        assert crawl.stop() == 0

@@ -115,6 +115,19 @@ def test_a_crawl_of_a_folder_comes_to_shards_as_it_was(
         assert len(log) == requests
 
 
+def test_a_crawl_that_has_so_many_shards_already_is_left_as_it_is(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with real_cluster(tmp_path, kafka, SETTINGS, 2) as cluster:
+        kept = tmp_path / "objects" / "snapshots" / "00001" / "of-this-crawl"
+        kept.parent.mkdir(parents=True)
+        kept.write_text("a snapshot")
+        found = result(tmp_path, "cluster", "import", "cluster.toml", "--shards", "2")
+        assert (found["is_new"], found["notes"], kept.exists()) == (False, [], True)
+        refused = cluster.run("cluster", "import", "cluster.toml", "--shards", "4")
+        assert refused.wait() == 2 and "was not stopped" in str(refused)
+
+
 @pytest.mark.long
 def test_a_killed_crawl_of_a_folder_goes_on_in_shards_and_then_in_more_shards(
     tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]

@@ -42,7 +42,7 @@ from lycosa.shard.folder_view import FolderView
 from lycosa.shard.joined_view import JoinedView
 from lycosa.shard.live_view import LiveView, viewable
 from lycosa.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
-from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
+from lycosa.shard.opening import Ground, PartitionData, Shard, SnapshotLimit, open_shard
 from lycosa.shard.snapshot_view import LogMovedOn, SnapshotView
 from lycosa.shard.view import CrawlOrigin, CrawlView
 from lycosa.store import RecordError, layout
@@ -123,8 +123,9 @@ class Cluster:
         return MemorySnapshots(self.objects, 0, log, self._make)
 
     def ground(self, snapshot_commits: int = 300) -> Ground:
+        limit = SnapshotLimit(snapshot_commits)
         log = MemoryLog(self.changelog)
-        return Ground(log, MemorySegments(self.objects, 0), self.snapshots(log), snapshot_commits)
+        return Ground(log, MemorySegments(self.objects, 0), self.snapshots(log), limit)
 
     def content(self) -> tuple[str, dict[str, bytes]]:
         return repr(self.changelog), dict(self.objects)

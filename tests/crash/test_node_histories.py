@@ -9,6 +9,7 @@ import pytest
 from nodes.changes import ChangesHistory
 from nodes.doors import DoorsHistory
 from nodes.history import LEAST_FAULTS, Breach, live_and_judge
+from nodes.outside import OutsideHistory
 from nodes.plants import PLANTS
 from nodes.pools import PoolHistory
 from nodes.stops import StopsHistory
@@ -39,6 +40,13 @@ def test_changed_settings_reach_every_owner_and_are_never_forgotten(
 @pytest.mark.parametrize("seed", range(4))
 def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, kind=StopsHistory)
+    assert lived.takeovers > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_leases_of_an_outside_fetcher_move_with_their_shard(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=OutsideHistory)
     assert lived.takeovers > 0
 
 

@@ -41,7 +41,7 @@ from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.politeness.node_addresses import NodeAddresses
 from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
+from lycosa.shard.opening import Ground, PartitionData, Shard, SnapshotLimit, open_shard
 from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.worker.assembly import Assembled, Ports, assemble
@@ -370,7 +370,7 @@ class Process:
                 NodeSnapshots(
                     self, NodeObjects(self, world.objects, self._chance), self.shard, log, make
                 ),
-                _SNAPSHOT_COMMITS,
+                SnapshotLimit(_SNAPSHOT_COMMITS),
                 lambda claim: moments.append(clock.monotonic()),
                 saves_aside=True,
             )

@@ -22,7 +22,7 @@ from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import Seeds
 from lycosa.commit import MemoryChangelog
 from lycosa.config.sections import Config
-from lycosa.exchange import InProcessExchange, MemoryTopics, Parcel
+from lycosa.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import suffix_list
 from lycosa.model.partition_key import PartitionKey
@@ -261,6 +261,27 @@ class World:
             delivery.arrivals.look_up(process.shard),
             partial(assembled.calls.answer_call, process.shard),
         )
+
+    async def call_owner(self, shard: int, body: bytes, within_s: float = 30.0) -> bytes:
+        """A program that is not of the crawl calls a shard's owner. Raises ``NoAnswer``."""
+        process = self.owners.get(shard)
+        if process is None or not process.answers or process.machine.is_cut_off:
+            raise NoAnswer(f"shard {shard} has no owner that answers")
+
+        async def answer() -> bytes:
+            await process.gate()
+            reply = await self._mesh.receivers.call_owner(shard, body)
+            await process.gate()
+            return reply
+
+        token = CURRENT.set(process)
+        task = asyncio.get_running_loop().create_task(answer())
+        CURRENT.reset(token)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait([task], timeout=within_s)
+        if not task.done() or task.cancelled() or process.machine.is_cut_off:
+            raise NoAnswer(f"the owner of shard {shard} gave no answer")
+        return task.result()
 
     def inquiry(self, process: Process) -> NodeInquiry:
         return NodeInquiry(process, self._mesh)

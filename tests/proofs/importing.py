@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any, NamedTuple
 
 from clusters import LONGEST_S, SETTINGS, RealCluster, real_cluster
@@ -166,30 +167,26 @@ def _imported(
     cluster: RealCluster, arguments: tuple[str, ...], kills: int, chance: random.Random
 ) -> list[str]:
     """Import, after programs that were killed while they did."""
-    command = ("cluster", "import", "cluster.toml", *arguments)
-    longest, killed, steps = 6.0, 0, list[str]()
-    for _ in range(kills):
-        program = cluster.run(*command)
+    command = ("cluster", "import", "cluster.toml", *arguments, "--json")
+    longest, killed, steps, began = 6.0, 0, list[str](), 0.0
+    program = None
+    while program is None:
+        began, program = time.monotonic(), cluster.run(*command)
         try:
-            code = program.process.wait(chance.uniform(0.5, longest))
-        except Exception:
+            program.process.wait(chance.uniform(0.5, longest) if killed < kills else 1800)
+        except TimeoutExpired:
             program.end()
-            killed += 1
-            steps += [line for line in ["its start", *str(program).splitlines()] if _is_step(line)][
-                -1:
-            ]
-            longest *= 1.3  # the later steps too
-        else:
-            assert code == 0, str(program)
-            break
-    began = time.monotonic()
-    program = cluster.run(*command, "--json")
+            lines = ["its start", *str(program).splitlines()]
+            steps += [line for line in lines if _is_step(line)][-1:]
+            killed, longest, program = killed + 1, longest * 1.3, None  # the later steps too
+    took = time.monotonic() - began
     assert program.wait() == 0, str(program)
     text = "\n".join(program.lines)
     found: dict[str, Any] = json.loads(text[text.index("{") :])
+    assert found["is_new"], found
     reached = Counter(line.rpartition("import: ")[2] for line in steps)
     return [
-        f"imported into {found['shards']} shards in {time.monotonic() - began:.1f} s:"
+        f"imported into {found['shards']} shards in {took:.1f} s:"
         f" {found['urls']} URLs, {found['captures']} captures; before that killed {killed} times"
         f" ({', '.join(f'{name}: {number}' for name, number in reached.most_common())})"
     ]

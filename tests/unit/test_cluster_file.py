@@ -108,3 +108,42 @@ def test_a_file_with_a_secret_that_others_can_read_is_warned_about(tmp_path: Pat
     assert given.warnings() == [
         f"{given.path} can be read by other users of this machine: chmod 600 {given.path}"
     ]
+
+
+def test_the_section_of_redis_is_read_and_its_password_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("hunter2\n")
+    (tmp_path / "secret").chmod(0o644)
+    given = read(
+        tmp_path,
+        LEAST + '[redis]\naddresses = ["a:1", "b:2"]\ndatabase = 3\nusername = "lycosa"\n'
+        'password_file = "secret"\ntls = true\nauthority = "secret"\n',
+    )
+    assert given.redis is not None
+    assert given.redis.addresses == ("a:1", "b:2")
+    assert given.redis.password() == "hunter2"
+    assert "hunter2" not in repr(given)
+    assert [str(tmp_path / "secret") in each for each in given.warnings()] == [True]
+    plain = read(tmp_path, LEAST + '[redis]\naddresses = ["a:1"]\n').redis
+    assert plain is not None and plain.password() == ""
+    monkeypatch.setenv("LYCOSA_REDIS_PASSWORD", "from the environment")
+    assert plain.password() == "from the environment"
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ("", "redis.addresses: needed"),
+        ('addresses = ["redis://:secret@a:1"]', "redis.addresses: "),
+        ('addresses = ["a:1"]\nurl = "x"', "redis.url: no such key"),
+        ('addresses = ["a:1"]\npassword = "secret"', "redis.password: no such key"),
+        ('addresses = ["a:1"]\ndatabase = -1', "redis.database: a whole number"),
+        ('addresses = ["a:1"]\npassword_file = "none"', "redis.password_file: "),
+        ('addresses = ["a:1"]\nauthority = "cluster.toml"', "redis.authority: without tls"),
+    ],
+)
+def test_what_is_wrong_with_redis_is_named(tmp_path: Path, section: str, problem: str) -> None:
+    [found] = problems(tmp_path, f"{LEAST}[redis]\n{section}\n")
+    assert found.startswith(problem)
+    assert "secret" not in found.replace("password", "")

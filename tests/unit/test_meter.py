@@ -67,6 +67,20 @@ def test_readers_set_what_other_parts_count() -> None:
     assert meter.snapshot().table("lycosa_urls") == {"queued": 3, "parked": 0}
 
 
+def test_closed_parts_are_read_no_more_and_their_last_numbers_stay() -> None:
+    meter, is_open = Meter(), [True]
+
+    def read() -> None:
+        assert is_open, "used after close"
+        meter.set("lycosa_url_seen_keys", 7)
+
+    meter.watch(read)
+    assert meter.snapshot().whole("lycosa_url_seen_keys") == 7
+    meter.stop_watching()
+    is_open.clear()
+    assert meter.snapshot().whole("lycosa_url_seen_keys") == 7
+
+
 def _snapshot(number: int) -> MeterSnapshot:
     meter = Meter()
     meter.set("lycosa_captures_total", number)
@@ -121,7 +135,13 @@ def test_the_numbers_of_a_worker_do_not_fall_when_its_process_is_replaced() -> N
         latest = heard.latest.meter
         assert latest.whole("lycosa_dns_failures_total") == 6
         assert latest.distributions["lycosa_parse_seconds"][""].count == 2
-        assert latest.whole("lycosa_captures_total") == 1  # of its tables, as it says
+        # It begins at its last commit, and the counter waits until it is there again.
+        assert latest.whole("lycosa_captures_total") == 5
+    heard.hear(Progress(meter=_discovered(_snapshot(6))))
+    assert heard.latest.captures == 6
+    heard.hear(Progress(meter=_discovered(_snapshot(2))), is_last=True)
+    assert heard.latest.captures == 2  # the summary says what is stored
+    heard.hear(Progress(meter=_discovered(_snapshot(1))))
     heard.begin_process()
     heard.hear(Progress(meter=_discovered(_snapshot(1))))
     assert heard.latest.meter.whole("lycosa_dns_failures_total") == 7

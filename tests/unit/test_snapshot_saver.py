@@ -9,10 +9,16 @@ import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from lycosa.commit import Mark, MemoryChangelog, MemoryLog
+from lycosa.commit import Commit, Mark, MemoryChangelog, MemoryLog, PartitionBatch
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.shard.opening import Ground, PartitionData, Shard
+from lycosa.shard.opening import (
+    CLUSTER_LIMIT,
+    Ground,
+    PartitionData,
+    Shard,
+    SnapshotLimit,
+)
 from lycosa.store import NotStored
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.system.clock import ThreadOffload
@@ -65,17 +71,28 @@ class Mail(NoParcels):
 class Bench:
     """A saver that is told of commits 1, 2, ...; commit n names the inbox position 10 n."""
 
-    def __init__(self, seen: Path, is_aside: bool) -> None:
+    def __init__(
+        self,
+        seen: Path,
+        is_aside: bool,
+        limit: SnapshotLimit = SnapshotLimit(3),  # noqa: B008
+    ) -> None:
+        self.now = 1000.0
         self.log, self.slow, self.mail = Trimming(), Slow(), Mail()
-        ground = Ground(
-            self.log, MemorySegments({}, 0), self.slow, snapshot_commits=3, saves_aside=is_aside
-        )
+        ground = Ground(self.log, MemorySegments({}, 0), self.slow, limit, saves_aside=is_aside)
         data = PartitionData(MemoryKeyValue(), SortedSeenUrls(seen))
         self.saver = SnapshotSaver(
-            Shard(0, 1, ground, {0: data}), ThreadOffload(), lambda point: None, 0, 0
+            Shard(0, 1, ground, {0: data}),
+            ThreadOffload(),
+            lambda point: None,
+            0,
+            0,
+            lambda: self.now,
         )
 
-    async def commit(self, number: int) -> None:
+    async def commit(self, number: int, value: bytes = b"") -> None:
+        batch = PartitionBatch(0, {b"key": value, b"deleted": None})
+        self.saver.note_commit(Commit(term=1, sequence=number, wall=0.0, batches=[batch]))
         await self.saver.tend(number, 10 * number, {0: Mark(1, number)}, self.mail)
 
     async def until(self, holds: Callable[[], object]) -> None:
@@ -119,3 +136,59 @@ async def test_nothing_is_trimmed_after_a_snapshot_that_was_not_stored(tmp_path:
     assert bench.log.trims == [] and bench.saver.waits_for == "the store is away"
     await bench.commit(4)
     assert bench.log.trims == [4] and bench.saver.waits_for == ""
+
+
+async def test_in_a_cluster_a_snapshot_is_due_after_ten_minutes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False, limit=CLUSTER_LIMIT)
+    bench.slow.go.set()
+    for number in range(1, 400):  # a commit every second and a half
+        bench.now += 1.5
+        await bench.commit(number)
+    assert bench.slow.saved == []
+    bench.now += 1.5
+    await bench.commit(400)
+    assert bench.slow.saved == [Mark(1, 400)]
+    bench.now += 1e6  # without a commit there is nothing to save
+    await bench.saver.tend(400, 4000, {0: Mark(1, 400)}, bench.mail)
+    assert len(bench.slow.saved) == 1
+    await bench.commit(401)
+    assert bench.slow.saved[1:] == [Mark(1, 401)]
+
+
+async def test_in_a_cluster_a_snapshot_is_due_after_256_mb_of_writes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False, limit=CLUSTER_LIMIT)
+    bench.slow.go.set()
+    value = bytes(64_000_000 - len(b"key") - len(b"deleted"))
+    for number in range(1, 4):
+        await bench.commit(number, value)
+    assert bench.slow.saved == []
+    await bench.commit(4, value)
+    assert bench.slow.saved == [Mark(1, 4)]
+    for number in range(5, 9):
+        assert len(bench.slow.saved) == 1
+        await bench.commit(number, value)
+    assert bench.slow.saved == [Mark(1, 4), Mark(1, 8)]
+
+
+async def test_writes_while_a_snapshot_is_sent_count_for_the_next(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=True, limit=SnapshotLimit(1e9, 1e9, 100))
+    for number in range(1, 4):
+        await bench.commit(number, bytes(90))
+    bench.slow.go.set()
+    await bench.until(lambda: bench.saver._done)
+    await bench.commit(4)  # trims
+    await bench.commit(5)
+    await bench.until(lambda: len(bench.slow.saved) == 2)
+    assert bench.slow.saved == [Mark(1, 1), Mark(1, 5)]
+    await bench.saver.close()
+
+
+async def test_a_snapshot_that_was_not_stored_stays_due(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False, limit=CLUSTER_LIMIT)
+    bench.slow.go.set()
+    bench.slow.failures = 1
+    bench.now += 600.0
+    await bench.commit(1)
+    assert bench.slow.saved == []
+    await bench.commit(2)
+    assert bench.slow.saved == [Mark(1, 2)]

@@ -32,6 +32,7 @@ API = "/api/v1"
 COOKIE = "lycosa_session"
 PUBLIC = ("/health/", "/login", "/static/")
 """Paths that need no token: probes, the form that takes one, and what that form looks like."""
+_SESSION = ("/login", "/logout")  # they change only who the client is
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _LEASING = f"{API}/frontier/next"  # it is a GET, and changes what is leased
 _LARGE = f"{API}/frontier/results"
@@ -105,7 +106,8 @@ class Gate:
         _check_origin(scope, headers, changes)
         if client is None and not path.startswith(PUBLIC):
             raise self._no_token(scope, headers)
-        if client is not None and changes and client.scope < AccessScope.OPERATE:
+        steers = changes and path not in _SESSION
+        if client is not None and steers and client.scope < AccessScope.OPERATE:
             raise Problem(403, f"the token {client.name!r} may read and not change anything")
         scope.setdefault("state", {})["client"] = client
         if scope["method"] in _SAFE:

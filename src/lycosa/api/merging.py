@@ -7,7 +7,7 @@ after that row at every owner. So a merged list can be cut anywhere.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,22 +32,37 @@ def merged(answers: Mapping[int, Found], most: int, silent: list[int]) -> Merged
     lists = [decoded_rows(found) for found in answers.values()]
     cuts = [found.cursor for found in answers.values() if found.is_partial and found.cursor]
     known_to = min(cuts, default="")
+    kept_to, is_cut = _kept_to(list(answers.values()), lists)
     rows: list[dict[str, Any]] = []
     has_more = any(found.cursor for found in answers.values())
-    is_partial = any(found.is_partial for found in answers.values())
     for row in heapq.merge(*lists, key=lambda row: str(row.get("order", ""))):
-        if len(rows) == most or (known_to and str(row.get("cursor", "")) > known_to):
-            has_more = True
+        mark = str(row.get("cursor", ""))
+        if is_cut and mark > kept_to:
+            break
+        if len(rows) == most or (known_to and mark > known_to):
+            has_more, is_cut = True, False
             break
         rows.append(row)
     last = str(rows[-1].get("cursor", "")) if rows else known_to
     return MergedList(
         rows=[_shown(row) for row in rows],
-        cursor=(last if len(rows) == most else known_to or last) if has_more else "",
+        cursor=(last if len(rows) == most else known_to or last) if has_more and not is_cut else "",
         wall=min((found.wall for found in answers.values()), default=0.0),
-        is_partial=is_partial or any(getattr(found, "is_cut", False) for found in answers.values()),
+        is_partial=any(found.is_partial for found in answers.values()),
         silent=silent,
+        ordered_at=min((found.ordered_at for found in answers.values()), default=0.0),
+        is_cut=is_cut,
     )
+
+
+def _kept_to(answers: Sequence[Found], lists: Sequence[list[dict[str, Any]]]) -> tuple[str, bool]:
+    """Behind which row an order lacks rows of some partition, and whether there is such a place."""
+    ends = [
+        str(rows[-1].get("cursor", "")) if rows else ""
+        for found, rows in zip(answers, lists, strict=True)
+        if found.is_cut and not found.cursor
+    ]
+    return min(ends, default=""), bool(ends)
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

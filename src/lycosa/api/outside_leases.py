@@ -26,6 +26,7 @@ from lycosa.calls import (
 _LEASE = re.compile(r"(\d{1,6})[-.:].{1,200}")
 _LOOK_S = 1.0  # an owner that had nothing is asked again after this, or when it said
 _NOTHING_S = 2.0
+_ROUNDS = 4  # in progress, of all fetchers together: an owner waits a second for hosts that are due
 _MOST_OF_ONE = 100  # what an owner lends at once
 
 
@@ -36,6 +37,7 @@ class LeaseDesk:
         self._calls, self._partitions = calls, partitions
         self._next = 0  # where the last round stopped, so that all partitions have their turn
         self._empty_until: dict[int, float] = {}
+        self._rounds = asyncio.Semaphore(_ROUNDS)
 
     def __repr__(self) -> str:
         return f"<LeaseDesk next={self._next} empty={len(self._empty_until)}>"
@@ -48,7 +50,8 @@ class LeaseDesk:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         while True:
-            leased, silent = await self._one_round(holder, most, lease_s)
+            async with self._rounds:
+                leased, silent = await self._one_round(holder, most, lease_s)
             if leased:
                 return leased
             if silent is not None and len(self._empty_until) == 0:

@@ -28,6 +28,7 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
         "end": status.end,
         "waits_for": status.waits_for or progress.waits_for,
         "urls": {"discovered": progress.discovered, **progress.states},
+        "leased": progress.leased,
         "captures": progress.captures,
         "pages": progress.pages,
         "requests": progress.requests,
@@ -42,7 +43,11 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
         "fetching": progress.running,
         "next_in_s": progress.next_in_s if progress.next_in_s >= 0 else None,
         "slowest_hosts": [msgspec.to_builtins(note) for note in progress.slowest],
-        "storage": {"commits": progress.commits, "unparsed": progress.unparsed},
+        "storage": {
+            "commits": progress.commits,
+            "unparsed": progress.unparsed,
+            "free_bytes": progress.meter.number("lycosa_disk_free_bytes"),
+        },
         "memory": {"held_bytes": progress.memory_bytes, "bound_bytes": progress.memory_bound},
         "workers": [
             {
@@ -72,6 +77,7 @@ def frontier_counts(status: ClusterStatus) -> dict[str, Any]:
         "discovered": status.progress.discovered,
         "states": states,
         "queued": states.get("queued", 0),
+        "leased": status.progress.leased,
         "failed": states.get("failed", 0),
         "hosts": status.progress.hosts,
         "hosts_ready": status.progress.hosts_ready,

@@ -11,12 +11,13 @@ import asyncio
 
 from lycosa.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
 from lycosa.api.places import ReachedCrawl
-from lycosa.calls import Call, CallRefusal, CallReply, decode_reply, encode_call
+from lycosa.calls import Call, CallRefusal, CallReply, LeaseUrls, decode_reply, encode_call
 from lycosa.exchange import CallRefused, NoAnswer
 from lycosa.processes.api_job import ApiLimits
 from lycosa.system.wire import UNREADABLE
 
 _REST_S = 2.0
+_LEASES = 4  # so many times more calls for URLs than others
 READ_S = 3.0
 """The deadline of a question about stored state."""
 WRITE_S = 20.0
@@ -28,7 +29,7 @@ class OwnerCalls:
 
     def __init__(self, place: ReachedCrawl, limits: ApiLimits) -> None:
         self._place, self._limits = place, limits
-        self._turns: dict[int, asyncio.Semaphore] = {}
+        self._turns: dict[tuple[int, bool], asyncio.Semaphore] = {}
         self._silent_until: dict[int, float] = {}
         self._waiting = 0
 
@@ -48,7 +49,10 @@ class OwnerCalls:
             raise OwnerSilent(partition, "its worker did not answer the call before", _REST_S)
         if self._waiting >= self._limits.waiting_calls:
             raise ServiceBusy()
-        turns = self._turns.setdefault(shard, asyncio.Semaphore(self._limits.calls))
+        # Calls for URLs wait at the owner, for about a second; others must not wait for them.
+        kind = shard, isinstance(call, LeaseUrls)
+        most = self._limits.calls * (_LEASES if kind[1] else 1)
+        turns = self._turns.setdefault(kind, asyncio.Semaphore(most))
         self._waiting += 1
         try:
             async with asyncio.timeout(deadline_s):

@@ -296,6 +296,6 @@ def _remarks(found: RescuedShard) -> Iterator[str]:
         )
     if found.entered.unparsed:
         yield (
-            f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again; the next"
-            " owner tries it"
+            f"{shard}: {counted(found.entered.unparsed, 'page')} could not be parsed again; the"
+            " next owner tries it"
         )

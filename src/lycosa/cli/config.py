@@ -39,6 +39,9 @@ as `--delay 2s`.
 Write durations as `90`, `500ms`, `1.5s`, `10m`, `2h`, `1d`; sizes as bytes or `512KiB`, `100MB`,
 `10GB`; lists as TOML arrays or with commas. An unknown key or a bad value stops the start.
 Obedience to robots.txt is not a setting.
+
+Settings marked "Live" may change while the crawl runs: on the operator's page, by the HTTP
+interface (`PATCH /api/v1/settings`), or with `lycosa cluster set`.
 """
 
 
@@ -217,6 +220,7 @@ def _toml(field: Any, value: Any) -> str:
 def markdown() -> str:
     """The documentation page of all settings."""
     from lycosa.config.fields import fields, sections
+    from lycosa.config.live import LIVE
 
     lines = [_PAGE.strip()]
     for section in ("", *sections()):
@@ -226,7 +230,8 @@ def markdown() -> str:
         lines += ["| setting | type | default | bound | meaning |", "|---|---|---|---|---|"]
         for field in (fields()[key] for key in keys):
             default = f"`{field.show(field.default)}`" if field.show(field.default) else ""
-            cells = (f"`{field.key}`", field.type_text, default, field.bound_text, field.meaning)
+            meaning = f"{field.meaning} Live." if field.key in LIVE else field.meaning
+            cells = (f"`{field.key}`", field.type_text, default, field.bound_text, meaning)
             lines.append("| " + " | ".join(map(_markdown_cell, cells)) + " |")
     return "\n".join(lines)
 

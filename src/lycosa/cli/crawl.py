@@ -278,11 +278,20 @@ async def _supervise(
     from lycosa.processes.uploads import begin_uploads
 
     with ExitStack() as stack:
-        rules = RunRules(stack.enter_context(CallSockets()).path)
+        try:
+            rules = RunRules(stack.enter_context(CallSockets()).path)
+        except OSError as error:
+            if api is not None:
+                raise
+            why = f"{error.strerror or error}: {error.filename}"
+            display.show_line(f"commands cannot call this crawl while it runs ({why})")
+            rules = None
         uploads = begin_uploads(session, display.show_line)
         supervisor = Supervisor(
             session, plan, seeds, display.show_progress, display.show_line, uploads, rules
         )
+        if rules is None:
+            return await _run_supervisor(session, supervisor, display)
         crawl, folder = session.manifest.crawl, session.folder
         called = CalledCrawl(crawl, supervisor, rules.sockets, folder, display.show_line)
         await called.open(*(api or ()))

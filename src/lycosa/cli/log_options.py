@@ -45,7 +45,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(_LEVELS),
             callback=_take,
             expose_value=False,
-            help="EventLog nothing that is less important [info].",
+            help="Log nothing that is less important [info].",
         ),
         click.option(
             "--log-format",
@@ -59,7 +59,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="FILE",
             callback=_take,
             expose_value=False,
-            help="EventLog events and each fetch to FILE (docs/logs.md).",
+            help="Log events and each fetch to FILE (docs/logs.md).",
         ),
     ):
         function = add(function)

@@ -14,7 +14,7 @@ import msgspec
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
 from lycosa.politeness.address_pool import PoolState, PoolUse
-from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot
+from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot, not_below
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
 MOST_SLOWEST = 5
@@ -230,13 +230,14 @@ class ContinuedProgress:
     """The progress of one worker over its processes, of which one follows another.
 
     What a process counts begins at zero. Here it continues from its predecessor's last report, so
-    the numbers of the crawl never fall. Between two processes the last report stays.
+    the numbers of the crawl never fall, nor by what a killed worker had not committed. Between two
+    processes the last report stays.
     """
 
-    __slots__ = ("_ended", "latest")
+    __slots__ = ("_ended", "_has_ended", "latest")
 
     def __init__(self) -> None:
-        self._ended = MeterSnapshot()
+        self._ended, self._has_ended = MeterSnapshot(), False
         self.latest = Progress()
 
     def __repr__(self) -> str:
@@ -245,9 +246,10 @@ class ContinuedProgress:
     def begin_process(self) -> None:
         """From now on another process reports."""
         self._ended = carried(self.latest.meter)
+        self._has_ended = _FIRST in self.latest.meter.numbers
 
-    def hear(self, progress: Progress) -> None:
-        """Take a report."""
+    def hear(self, progress: Progress, is_last: bool = False) -> None:
+        """Take a report. The last one of a run counts as it is, for the summary of the crawl."""
         meter = progress.meter
         if _FIRST not in meter.numbers:
             # The process is opening its shard: it knows its memory, and no counts yet.
@@ -255,6 +257,8 @@ class ContinuedProgress:
             meter = MeterSnapshot({**known.numbers, **meter.numbers}, known.distributions)
         elif self._ended.numbers or self._ended.distributions:
             meter = merged_snapshot((self._ended, meter))
+        if self._has_ended and not is_last:
+            meter = not_below(meter, self.latest.meter)
         self.latest = msgspec.structs.replace(progress, meter=meter)
 
 

@@ -243,7 +243,9 @@ def _address_problems(key: str, addresses: object, example: str) -> Iterator[str
     for address in addresses:
         found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
         if found is None or not 0 < int(found[2]) < 65536:
-            yield f"{key}: {address!r} is not HOST:PORT"
+            # what has an @ may be a URL with a password
+            is_shown = isinstance(address, str) and "@" not in address
+            yield f"{key}: {repr(address) if is_shown else 'an entry'} is not HOST:PORT"
 
 
 def _tls_problems(tls: dict[str, Any], folder: Path) -> Iterator[str]:

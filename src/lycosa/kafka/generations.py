@@ -41,7 +41,7 @@ def close_log(
     if found != last:
         raise LogWentOn(
             f"shard {shard} was at commit {last.sequence} when it was read, and is at"
-            f" {found.sequence} now: the crawl went on; give the same command again"
+            f" {found.sequence} now: the crawl continued; give the same command again"
         )
 
 

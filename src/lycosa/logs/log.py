@@ -116,7 +116,7 @@ class EventLog:
         host: str = "",
         values: Mapping[str, Any] | None = None,
     ) -> None:
-        """EventLog an event. Equal ones about one host are limited."""
+        """Log an event. Equal ones about one host are limited."""
         if self.writes(level):
             record = EventRecord(
                 time=shown_time(time.time()),
@@ -130,7 +130,7 @@ class EventLog:
             self._put(record, (event, host, message))
 
     def fetch(self, record: FetchRecord) -> None:
-        """EventLog an attempt. Failures of one host for one reason are limited."""
+        """Log an attempt. Failures of one host for one reason are limited."""
         is_failure = bool(record.reason)
         key = (record.event, record.host, record.reason) if is_failure else None
         self._put(record, key)

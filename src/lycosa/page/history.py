@@ -22,7 +22,7 @@ HistorySample = tuple[float, float, int, float, float | None]
 
 
 class CrawlHistory:
-    """Samples of one crawl. The first reader starts it."""
+    """Samples of one crawl, from ``start`` on."""
 
     def __init__(self, service: CrawlService) -> None:
         self._service = service
@@ -34,9 +34,10 @@ class CrawlHistory:
         return f"<CrawlHistory samples={len(self._samples)}>"
 
     def start(self) -> None:
-        """Begin to take samples, if that has not begun."""
+        """Begin to take samples, if that has not begun. Raises ``RuntimeError`` without a loop."""
         if self._following is None or self._following.done():
-            self._following = asyncio.get_running_loop().create_task(self._follow())
+            loop = asyncio.get_running_loop()
+            self._following = loop.create_task(self._follow())
 
     def columns(self, since: float = 0.0) -> list[list[Any]]:
         """The samples after a wall time, by column."""

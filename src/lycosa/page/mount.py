@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from lycosa.page.steering import steering_forms
 
 def add_page(app: FastAPI) -> None:
     """Add the pages and their files."""
-    app.include_router(reading_routes(CrawlHistory(app.state.service)))
+    history = CrawlHistory(app.state.service)
+    with suppress(RuntimeError):  # without a loop, the first look at the charts starts it
+        history.start()
+    app.include_router(reading_routes(history))
     app.include_router(steering_forms())
     folder = Path(str(files("lycosa.page"))) / "static"
     app.mount("/static", StaticFiles(directory=folder), "static")

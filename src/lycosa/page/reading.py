@@ -125,7 +125,7 @@ async def _hosts(request: Request) -> Response:
         search=_value(request, "search"),
         states=_HOST_STATES,
         sorts=_SORTS,
-        ordered_at=getattr(listing, "ordered_at", 0.0),
+        ordered_at=listing.ordered_at,
         **_listed(listing, values),
     )
 

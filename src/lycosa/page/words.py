@@ -53,7 +53,7 @@ def ago_text(wall: float) -> str:
 
 def text_of_bytes(body: bytes) -> str:
     """Text for a browser: characters that control it are replaced."""
-    text = body.decode("utf-8", "replace")
+    text = body.decode("utf-8", "replace").replace("\r\n", "\n")
     return "".join(
         sign if sign >= " " or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text
     )

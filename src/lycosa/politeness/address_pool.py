@@ -3,6 +3,7 @@
 The promise: while the pool is *shared*, requests to an address start no sooner than
 ``address_delay_s`` after the previous one, from whichever machine, and at most ``address_slots`` of
 them are open. While it is not shared, no machine sends more than its part of that (``divided``).
+For the time of a request after the pool was lost, its open requests come on top of these parts.
 
 Why a rule for who is present is needed. A worker that cannot reach the pool uses the divided
 limits, which are safe only if all others use them too. So the pool is shared only while **every

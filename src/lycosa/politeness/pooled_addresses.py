@@ -170,31 +170,26 @@ class PooledAddresses:
 
     def _rest_s(self, now: float) -> float:
         """The seconds for which no request may start whatever its address, 0 when one may."""
-        if self._answers and self._is_shared:
-            return max(self._rests_until - now, 0.0)
-        counted = max(
-            (
+        if not (self._answers and self._is_shared):
+            # Until a server has noticed the absence, the workers there may share the limits.
+            elsewhere = (
                 until
                 for server, until in self._counted.items()
                 if not (self._answers and server == self._server)
-            ),
-            default=-inf,
-        )
-        if now < counted:
-            return min(counted - now, _AGAIN_S)
-        if self._is_shared:  # it gives no answer, and has noticed our absence by now
-            self._divide(now)
+            )
+            until = max(elsewhere, default=-inf) + self._divided.address_delay_s
+            if now < until:
+                return min(until - now, _AGAIN_S)
+            if self._is_shared:
+                self._divide()
         return max(self._rests_until - now, 0.0)
 
-    def _divide(self, now: float) -> None:
+    def _divide(self) -> None:
         self._is_shared = False
-        delay_s = self._divided.address_delay_s
-        self._rests_until = now + delay_s
-        self._local.set_limits(delay_s, self._divided.address_slots)
+        self._local.set_limits(self._divided.address_delay_s, self._divided.address_slots)
 
-    def _share(self, now: float) -> None:
+    def _share(self) -> None:
         self._is_shared = True
-        self._rests_until = now + self._divided.address_delay_s
         self._local.set_limits(self._shared.address_delay_s, self._shared.address_slots)
 
     # -- the loop
@@ -269,10 +264,9 @@ class PooledAddresses:
             return
         self._note_counted(answer.server, received)
         self._answers = True
-        if answer.is_shared and not self._is_shared:
-            self._share(received)
-        elif not answer.is_shared and self._is_shared:
-            self._divide(received)
+        if answer.is_shared is not self._is_shared:
+            self._share() if answer.is_shared else self._divide()
+            self._rests_until = received + self._divided.address_delay_s
         self._note_use(*_use_of(answer))
 
     def _miss(self, error: PoolAway) -> None:
@@ -285,7 +279,10 @@ class PooledAddresses:
         self._asked.clear()
 
     def _note_counted(self, server: str, now: float) -> None:
-        self._counted = {name: until for name, until in self._counted.items() if until > now}
+        rest_s = self._divided.address_delay_s
+        self._counted = {
+            name: until for name, until in self._counted.items() if until + rest_s > now
+        }
         self._counted[server] = now + ABSENT_S
 
     def _note_use(self, state: PoolState, why: str) -> None:

@@ -42,7 +42,8 @@ async def drain_parcels(state: GatheredState) -> Mapping[bytes, float]:
     ``SettingsError`` when the memory is too little, the errors of the tables, and ``OSError``.
     """
     # the attempt logs of a cluster are not on this machine
-    end = PreviousEnd.CRASH if state.was_on_machine else PreviousEnd.ORDERLY
+    lost = PreviousEnd.ORDERLY if state.is_orderly else PreviousEnd.LOST
+    end = PreviousEnd.CRASH if state.was_on_machine else lost
     config = msgspec.structs.replace(state.config, workers=1)
     plan = memory_plan(config)
     job = WorkerJob(

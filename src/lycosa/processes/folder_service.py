@@ -27,6 +27,7 @@ from lycosa.cluster.messages import (
     ToCoordinator,
 )
 from lycosa.config.sections import Config
+from lycosa.folder.lock import CrawlInUse
 from lycosa.model.end import End
 from lycosa.processes.called_crawl import CallSockets
 from lycosa.processes.session import Session, memory_plan, open_session
@@ -86,7 +87,13 @@ class FolderService:
             self._begin.clear()
             if self._is_leaving:
                 return
-            session = await asyncio.to_thread(self._opened)
+            try:
+                session = await asyncio.to_thread(self._opened)
+            except CrawlInUse as error:
+                if is_first:
+                    raise
+                self._tell(f"{error}; resume the crawl again when that program has ended")
+                continue
             try:
                 outcome = await self._run_session(
                     session, sockets.path, on_ready if is_first else None

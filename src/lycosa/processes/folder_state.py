@@ -1,10 +1,11 @@
 """The state of a crawl folder whose crawl does not run, for ``StateReader``.
 
-The folder does not change meanwhile, so one view serves all questions until the next run begins.
+Commands of operators may change the folder meanwhile, so a view serves questions for some seconds.
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from lycosa.inspect.reader import CrawlReader
@@ -15,6 +16,8 @@ from lycosa.processes.idle_run import settings_of
 from lycosa.shard.folder_view import FolderView
 from lycosa.system.clock import SystemClock
 
+_USED_S = 3.0
+
 
 class FolderState:
     """The state of the folder at its last commit; implements ``StateSource``."""
@@ -22,6 +25,7 @@ class FolderState:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._view: FolderView | None = None
+        self._until = 0.0
         self._saved: SavedSettings | None = None
 
     def __repr__(self) -> str:
@@ -29,8 +33,9 @@ class FolderState:
 
     def open_view(self, partition: int) -> FolderView:
         """The view of all partitions; closing it has no effect."""
-        if self._view is None:
-            self._view = FolderView(self._folder)
+        now = time.monotonic()
+        if self._view is None or now > self._until:
+            self._view, self._until = FolderView(self._folder), now + _USED_S
         return self._view
 
     def saved_settings(self) -> SavedSettings:

@@ -116,7 +116,7 @@ def import_folder(folder: Path, places: ClusterPlaces) -> ImportReport:
         counters = _write(made, state, places)
         made.put_in_force(1, [])
         note_import(folder, places.given.name, places.given.objects, time.time())
-    made.delete_others()
+    notes.append(made.delete_others())
     return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
 
 
@@ -137,8 +137,8 @@ def import_shards(places: ClusterPlaces, shards: int) -> ImportReport:
     given = msgspec.structs.replace(places.given, shards=before)
     read_crawl(places.objects, given)
     if before == shards:
-        NewGeneration(places, manifest, Config()).delete_others()
-        return ImportReport(manifest, is_new=False)
+        left = NewGeneration(places, manifest, Config()).delete_others()
+        return ImportReport(manifest, is_new=False, notes=(left,) if left else ())
     if shards < before:
         raise CrawlFrozen(
             f"the crawl {given.name!r} has {before} shards, which cannot become fewer; give a"
@@ -155,8 +155,7 @@ def import_shards(places: ClusterPlaces, shards: int) -> ImportReport:
     ends.close_logs()
     segments = ends.seal_segments()
     made.put_in_force(number + 1, records)
-    made.delete_others()
-    notes = [] if state.is_orderly else [_NOT_ORDERLY]
+    notes = [made.delete_others(), "" if state.is_orderly else _NOT_ORDERLY]
     return _report(made.manifest, counters, segments, time.monotonic() - began, notes)
 
 
@@ -319,4 +318,5 @@ def _report(
     urls, captures = (
         sum(getattr(each, name) for each in counters) for name in ("discovered", "captures")
     )
-    return ImportReport(manifest, True, urls, captures, segments, seconds, tuple(notes))
+    told = tuple(filter(None, notes))
+    return ImportReport(manifest, True, urls, captures, segments, seconds, told)

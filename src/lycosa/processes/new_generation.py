@@ -27,6 +27,7 @@ from lycosa.folder.manifest import Manifest
 from lycosa.frontier.counters import Counters, counters_of
 from lycosa.kafka import (
     FirstCommit,
+    KafkaAway,
     KafkaClient,
     KafkaControl,
     begin_log,
@@ -37,6 +38,7 @@ from lycosa.kafka import (
 from lycosa.kafka.generations import delete_state_topics, extend_feeds, generation_number
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.model.end import End
+from lycosa.objects.errors import ObjectError
 from lycosa.objects.generation import GENERATIONS, OF_SHARDS, generation_prefix, placed_objects
 from lycosa.objects.port import ObjectStore
 from lycosa.reshard.counting import recounted
@@ -191,21 +193,38 @@ class NewGeneration:
         content = msgspec.json.format(msgspec.json.encode(self._config), indent=2)
         self._places.objects.put(SETTINGS_NAME, content)
 
-    def delete_others(self) -> None:
+    def delete_others(self) -> str:
         """Delete the state of other generations, which no one reads any more; may be repeated.
 
-        Attempt logs stay, by which politeness is judged. Raises ``ObjectError`` or ``KafkaAway``.
+        Attempt logs stay, by which politeness is judged. Returns why not everything was deleted, or
+        an empty text.
         """
-        kept, number = self.manifest.generation, generation_number(self.manifest.generation)
+        if not self.manifest.generation:
+            return ""  # there never was another one; its own keys have no prefix
+        try:
+            self._delete_objects()
+            delete_state_topics(
+                self._places.client, self._places.given.name, self.manifest.generation, self._number
+            )
+        except (ObjectError, KafkaAway) as error:
+            return (
+                f"what is left of the earlier division could not be deleted ({error}); it is not"
+                " used; the same command, given again, deletes it"
+            )
+        return ""
+
+    @property
+    def _number(self) -> int:
+        return generation_number(self.manifest.generation)
+
+    def _delete_objects(self) -> None:
         objects, mine = self._places.objects, generation_prefix(self.manifest.generation)
-        # the keys of the first generation have no prefix
-        for prefix in (f"{kind}/" for kind in OF_SHARDS):
+        for prefix in (f"{kind}/" for kind in OF_SHARDS):  # of the first generation
             objects.delete([each.key for each in objects.list(prefix) if _is_state(each.key)])
         for each in list(objects.list(f"{GENERATIONS}/")):
-            is_later = generation_number(each.key.split("/")[1]) > number
+            is_later = generation_number(each.key.split("/")[1]) > self._number
             if _is_state(each.key) and not each.key.startswith(mine) and not is_later:
                 objects.delete([each.key])
-        delete_state_topics(self._places.client, self._places.given.name, kept, number)
 
     def __repr__(self) -> str:
         return f"<NewGeneration {self.manifest.generation} shards={self._shards}>"

@@ -43,6 +43,7 @@ from lycosa.ports import Parser
 from lycosa.shard.view import CrawlView
 from lycosa.store import JournalError, RecordError
 from lycosa.store.damage import StoreDamaged
+from lycosa.system.meter import Meter
 
 if TYPE_CHECKING:
     from lycosa.inspect.queries.answering import StateAnswers
@@ -84,6 +85,8 @@ class Allowance:
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._share, self._clock = share, clock
         self._saved_s, self._at = _MOST_SAVED_S, clock()
+        self.used_s = 0.0
+        """Processor time that was used so far."""
 
     def wait_s(self) -> float:
         """Seconds until something may be used."""
@@ -100,6 +103,7 @@ class Allowance:
     def use(self, seconds: float) -> None:
         """Note processor time that was used."""
         self._saved_s -= seconds
+        self.used_s += seconds
 
     def __repr__(self) -> str:
         return f"<Allowance {self._saved_s:.3f} s>"
@@ -119,6 +123,8 @@ class StateReader:
     def __init__(self, source: StateSource, share: float = SHARE) -> None:
         self._source = source
         self.allowance = Allowance(share)
+        self.answered = 0
+        """Number of questions that were answered."""
         self._questions: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._is_ending = Event()
@@ -184,6 +190,7 @@ class StateReader:
         except Exception as error:  # a program error must not end the thread, nor the crawl
             return CallRefusal(f"the question cannot be answered: {error!r}"[:500])
         finally:
+            self.answered += 1
             sys.setswitchinterval(usual_s)
             self.allowance.use(time.thread_time() - began)
 
@@ -261,6 +268,16 @@ class StateReader:
             task = asyncio.get_running_loop().create_task(texts.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+def measure_reader(meter: Meter, reader: StateReader) -> None:
+    """Count questions, and what they cost, in a worker's meter."""
+
+    def read() -> None:
+        meter.set("lycosa_questions_total", reader.answered)
+        meter.set("lycosa_question_seconds_total", reader.allowance.used_s)
+
+    meter.watch(read)
 
 
 def _settle(answer: asyncio.Future[CallReply], reply: CallReply) -> None:

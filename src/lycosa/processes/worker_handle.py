@@ -195,8 +195,10 @@ class WorkerHandle:
         while (frame := await self._stream.receive()) is not None:
             self._silence.note_heard()
             message = decode_from_worker(frame)
-            if isinstance(message, Progress | Ended):
-                self._heard.hear(message if isinstance(message, Progress) else message.progress)
+            if isinstance(message, Progress):
+                self._heard.hear(message)
+            elif isinstance(message, Ended):
+                self._heard.hear(message.progress, is_last=True)
             self._on_message(self, message)
             if isinstance(message, Ended | Failed):
                 return message

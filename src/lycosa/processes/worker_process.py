@@ -42,7 +42,7 @@ from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.model.parsed import ParserHealth
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
-from lycosa.processes.state_reader import StateReader
+from lycosa.processes.state_reader import StateReader, measure_reader
 from lycosa.processes.worker_state import WorkerState
 from lycosa.shard.live_view import viewable
 from lycosa.system.durable import FULL, DiskFull
@@ -131,6 +131,7 @@ class WorkerProcess:
         assembled = assemble(job, ports, ask, shard, _extensions(job))
         self._reader = StateReader(WorkerState(job, shard, assembled))
         assembled.calls.reader = self._reader.answer
+        measure_reader(assembled.meter, self._reader)
         duties = CoordinatorLink(assembled, place.term, self._tell, place.peers)
         await place.open(assembled)
         parser, meter = child_parser(ports), LoopMeter()
@@ -149,8 +150,9 @@ class WorkerProcess:
         meter.start()
         try:
             end = await self._run_to_end(assembled, duties, report, place.early)
+            ended = Ended(end.value, report.make_report())  # needs open tables
             await self._end(assembled, ports, place)
-            await self._stream.send(encode_worker_message(Ended(end.value, report.make_report())))
+            await self._stream.send(encode_worker_message(ended))
         finally:
             meter.stop()
 
@@ -226,7 +228,7 @@ class WorkerProcess:
             await asyncio.sleep(_PROGRESS_S)
 
     def _log_waits(self, before: str, now: str) -> str:
-        """EventLog when a wait for something outside begins or ends; returns ``now``."""
+        """Log when a wait for something outside begins or ends; returns ``now``."""
         if bool(before) is not bool(now):
             self._log.note(
                 LogLevel.WARNING if now else LogLevel.INFO,
@@ -236,7 +238,7 @@ class WorkerProcess:
         return now
 
     def _log_parser(self, before: int, health: ParserHealth) -> int:
-        """EventLog deaths of parse children; returns how many there were."""
+        """Log deaths of parse children; returns how many there were."""
         if health.deaths > before:
             died = f"{health.deaths - before} died; the document is tried again alone"
             self._log.note(LogLevel.WARNING, "parser_died", died)

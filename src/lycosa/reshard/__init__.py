@@ -1,1 +1,1 @@
-"""Divides the state of a stopped crawl anew: rows of partitions become rows of shards."""
+"""Divides the state of a stopped crawl again: rows of partitions become rows of shards."""

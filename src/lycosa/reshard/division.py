@@ -9,12 +9,12 @@
 ``T``                      to the shard of the sitemap's URL
 ``C S s``                  to the shard that their own key gives (``content_rows``)
 ``J``                      to all shards
-``Z``                      to the shard of the host, numbered anew from 1
-``K``                      to the shard of the host that was decided about, numbered anew; those
+``Z``                      to the shard of the host, numbered again from 1
+``K``                      to the shard of the host that was decided about, numbered again; those
                            about no host stay with the number of their partition
-``h``                      made anew, complete
+``h``                      made again, complete
 ``O I``                    nowhere: all parcels must have been taken
-``M``                      counters are counted anew (``counting``); ``allowed`` and ``unparsed`` go
+``M``                      counters are counted again (``counting``); ``allowed`` and ``unparsed`` go
                            to all shards; the others are made by the first commit
 =========================  ======================================================================
 
@@ -139,7 +139,7 @@ class Division:
         self._hosts.put(partition, key[1:], value)
 
     def _nothing(self, partition: int, key: bytes, value: bytes) -> None:
-        """Rows that are made anew."""
+        """Rows that are made again."""
 
     def _known(self, partition: int, key: bytes, value: bytes) -> None:
         self._sink.put(self._owners.shard_of(partition, value), key, value)

@@ -42,8 +42,10 @@ def gather_cluster(
             # a worker of one machine would look for the commit in its own log
             tables[number].write({MARK_KEY: None})
             told(len(tables))
+        numbers = {number: _numbers_of(table) for number, table in tables.items()}
         for each in positions:
-            _return_parcels(tables, each, opened.read_inbox(each.shard, each.inbox))
+            parcels = opened.read_inbox(each.shard, each.inbox)
+            _return_parcels(tables, numbers, each.shard, parcels)
     finally:
         for table in tables.values():
             table.flush()
@@ -74,27 +76,30 @@ def _times(positions: list[ShardPosition]) -> tuple[float, float]:
 
 
 def _return_parcels(
-    tables: Mapping[int, KeyValue], receiver: ShardPosition, parcels: Iterator[Parcel]
+    tables: Mapping[int, KeyValue],
+    numbers: Mapping[int, ParcelNumbers],
+    receiver: int,
+    parcels: Iterator[Parcel],
 ) -> None:
     """Put the parcels for one shard that it has not taken into their senders' outboxes."""
-    taken = _numbers_of(tables[receiver.shard]).taken
+    taken = numbers[receiver].taken
     held: dict[int, dict[int, Parcel]] = {}
     for parcel in parcels:
         if parcel.sequence > taken.get(parcel.source, 0):
             held.setdefault(parcel.source, {}).setdefault(parcel.sequence, parcel)
     for source, table in tables.items():
-        numbers, here = _numbers_of(table), held.get(source, {})
-        made = numbers.made.get(receiver.shard, 0)
-        waiting = numbers.waiting.get(receiver.shard, set())
+        here = held.get(source, {})
+        made = numbers[source].made.get(receiver, 0)
+        waiting = numbers[source].waiting.get(receiver, set())
         for number in range(taken.get(source, 0) + 1, made + 1):
             if number in waiting:
                 continue
             if number not in here:
                 raise StateDamaged(
-                    f"parcel {number} from shard {source} to shard {receiver.shard} is neither in"
+                    f"parcel {number} from shard {source} to shard {receiver} is neither in"
                     " its outbox nor in the topic: `lycosa audit` shows what is lost"
                 )
-            table.write({_row_key(receiver.shard, number): _row_of(here[number])})
+            table.write({_row_key(receiver, number): _row_of(here[number])})
 
 
 def _numbers_of(table: KeyValue) -> ParcelNumbers:

@@ -54,7 +54,7 @@ def gather_folder(
                 copy_files(table_folder(folder, number), target)
             tables[number] = open_table(target)
             told(number + 1)
-        wall, time, sequence, settings = _apply_logs(folder, tables)
+        wall, time, sequence = _apply_logs(folder, tables)
         newest = max(Mark.unpack(table.get(MARK_KEY)) for table in tables.values())
     finally:
         for table in tables.values():
@@ -69,7 +69,6 @@ def gather_folder(
         manifest.term,
         wall,
         time,
-        settings,
     )
 
 
@@ -88,24 +87,23 @@ def copy_files(source: Path, target: Path) -> None:
             shutil.copyfile(path, target / path.name)
 
 
-def _apply_logs(folder: Path, tables: dict[int, KeyValue]) -> tuple[float, float, int, int]:
+def _apply_logs(folder: Path, tables: dict[int, KeyValue]) -> tuple[float, float, int]:
     """Apply the commits that tables lack.
 
-    Returns wall time and crawl time of the last commit, the greatest sequence, and the version of
-    the live settings.
+    Returns wall time and crawl time of the last commit, and the greatest sequence.
     """
     marks = {number: Mark.unpack(table.get(MARK_KEY)) for number, table in tables.items()}
     wall = time = 0.0
-    sequence, settings = max((mark.sequence for mark in marks.values()), default=0), 0
+    sequence = max((mark.sequence for mark in marks.values()), default=0)
     for worker, commit in merged_by_worker(saved_logs(log_folder(folder)).values()):
         if (commit.time or commit.wall) >= time:
             wall, time = commit.wall, commit.time or commit.wall
-        sequence, settings = max(sequence, commit.sequence), max(settings, commit.settings)
+        sequence = max(sequence, commit.sequence)
         for batch in commit.batches:
             if commit.mark > marks[batch.partition]:
                 tables[batch.partition].write(marked(batch, commit.mark, worker))
                 marks[batch.partition] = commit.mark
-    return wall, time, sequence, settings
+    return wall, time, sequence
 
 
 def _settings(folder: Path) -> Config:

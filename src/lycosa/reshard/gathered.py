@@ -21,7 +21,8 @@ class GatheredState(msgspec.Struct, frozen=True):
 
     ``newest`` has the greatest term and the greatest sequence of all its commits, ``term`` the
     greatest term of an owner. ``wall`` and ``time`` are wall time and crawl time such that no
-    stored time is reached early; ``settings`` is the version of the live settings.
+    stored time is reached early; ``settings`` is the version of the live settings, which only a
+    cluster keeps.
     ``was_on_machine``: it is of a crawl folder. ``is_orderly``: all owners ended with nothing in
     flight.
     """

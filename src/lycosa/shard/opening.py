@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import Protocol
 
 import msgspec
@@ -69,10 +70,26 @@ class Snapshots(Protocol):
         ...
 
 
+class SnapshotLimit(msgspec.Struct, frozen=True):
+    """When the next snapshot is due: after so many commits, seconds or bytes of writes.
+
+    The bytes are those of keys and values, before the log compresses them. On one machine a
+    snapshot is a flush of the table, and commits bound what is read again after a crash. In a
+    cluster it is an upload: time and bytes bound what a takeover downloads and replays.
+    """
+
+    commits: float = 300
+    seconds: float = inf
+    write_bytes: float = inf
+
+
+CLUSTER_LIMIT = SnapshotLimit(commits=inf, seconds=600.0, write_bytes=256_000_000)
+
+
 class Ground(msgspec.Struct, frozen=True):
     """The three ports under the commits of a shard.
 
-    A snapshot is taken after ``snapshot_commits`` commits. ``on_claim`` is called when the log has
+    A snapshot is due at ``snapshot_limit``. ``on_claim`` is called when the log has
     accepted the claim, before anything is restored. With ``saves_aside`` commits continue while a
     snapshot is being saved.
     """
@@ -80,7 +97,7 @@ class Ground(msgspec.Struct, frozen=True):
     log: Log
     segments: Segments
     snapshots: Snapshots
-    snapshot_commits: int = 300
+    snapshot_limit: SnapshotLimit = SnapshotLimit()
     on_claim: Callable[[Claim], None] = lambda claim: None
     saves_aside: bool = False
 

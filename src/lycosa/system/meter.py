@@ -143,6 +143,10 @@ class Meter:
         """Call ``read`` before each snapshot; it sets what another part counts."""
         self._readers.append(read)
 
+    def stop_watching(self) -> None:
+        """Keep the present numbers, because the parts that the readers read are closed."""
+        self._readers.clear()
+
     def snapshot(self) -> MeterSnapshot:
         """The present numbers."""
         for read in self._readers:
@@ -188,6 +192,24 @@ def carried(snapshot: MeterSnapshot) -> MeterSnapshot:
         return metric is not None and metric.kind is MetricKind.COUNTER and not metric.is_stored
 
     numbers = {name: table for name, table in snapshot.numbers.items() if is_kept(name)}
+    return MeterSnapshot(numbers, snapshot.distributions)
+
+
+def not_below(snapshot: MeterSnapshot, earlier: MeterSnapshot) -> MeterSnapshot:
+    """The snapshot, with stored counters that are no smaller than earlier ones.
+
+    A worker that was killed begins again at its last commit, so such a counter may fall by a few.
+    A program that computes rates would take that for a start at zero, and the whole crawl for new.
+    """
+    numbers = dict(snapshot.numbers)
+    for name, table in earlier.numbers.items():
+        metric = METRICS.get(name)
+        if metric is not None and metric.is_stored and name in numbers:
+            now = numbers[name]
+            if any(now.get(value, 0) < number for value, number in table.items()):
+                numbers[name] = {
+                    value: max(now.get(value, 0), table.get(value, 0)) for value in {**table, **now}
+                }
     return MeterSnapshot(numbers, snapshot.distributions)
 
 

@@ -236,6 +236,8 @@ _PARSE = (
         "Seconds without a parse child; 0 with one.",
         merge=Merge.GREATEST,
     ),
+    Metric("lycosa_questions_total", _C, "Questions about the state that workers answered."),
+    Metric("lycosa_question_seconds_total", _C, "Processor time of the workers for these answers."),
     Metric("lycosa_parser_deaths_total", _C, "Parse children that died or were killed."),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),

@@ -164,6 +164,7 @@ def assemble(
     delivery.arrivals.take_own_parcels(departures.outboxes)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
+    meter = measured_worker(worker, pipeline, stages, departures, clock)
     return Assembled(
         worker,
         stages.intake,
@@ -175,10 +176,10 @@ def assemble(
         stages.robots,
         clock,
         _live(owned, worker, stages),
-        measured_worker(worker, pipeline, stages, departures, clock),
+        meter,
         _call_desk(owned, stages, worker, pipeline),
         stages,
-        _closed_in_turn(settling.close, addresses.close, shard.close),
+        _closed_in_turn(meter.stop_watching, settling.close, addresses.close, shard.close),
     )
 
 

@@ -38,7 +38,7 @@ from lycosa.politeness.address_pool import divided
 from lycosa.ports import Clock
 from lycosa.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.shard.object_snapshots import ObjectSnapshots
-from lycosa.shard.opening import Ground, Shard, open_shard
+from lycosa.shard.opening import CLUSTER_LIMIT, Ground, Shard, open_shard
 from lycosa.store import NotStored
 from lycosa.store.object_segments import ObjectSegments
 from lycosa.worker.job import ClusterJob, WorkerJob
@@ -163,7 +163,9 @@ class ShardOpening:
         segments = ObjectSegments(store, number, folder / "segments")
         services.waits.opening = f"the claim of shard {number}"
         began = self._clock.monotonic()
-        ground = Ground(log, segments, snapshots, on_claim=self._note_claim, saves_aside=True)
+        ground = Ground(
+            log, segments, snapshots, CLUSTER_LIMIT, on_claim=self._note_claim, saves_aside=True
+        )
         shard, recovered = open_shard(number, self._job.owned, ground)
         return OpenedShard(shard, self._completed(shard, recovered), began)
 

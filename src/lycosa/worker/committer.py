@@ -102,7 +102,9 @@ class Committer:
         self._committed_at = clock.monotonic()
         self._next = books.shard.next_sequence
         self._inbox = books.shard.last.inbox if books.shard.last else 0
-        self._snapshots = SnapshotSaver(books.shard, offload, reach, self.commits, self._inbox)
+        self._snapshots = SnapshotSaver(
+            books.shard, offload, reach, self.commits, self._inbox, clock.monotonic
+        )
         self._marks: dict[int, Mark] = {}  # of commits of this run
         self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
         self._waits_for = ""
@@ -307,6 +309,7 @@ class Committer:
                 marked(batch, commit.mark, commit.shard)
             )
             self._reach("commit:applied")
+        self._snapshots.note_commit(commit)
         return began
 
     async def _tend(self) -> None:

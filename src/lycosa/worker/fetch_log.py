@@ -21,7 +21,7 @@ class FetchLog:
         return f"<FetchLog {self._log!r}>"
 
     def note_attempt(self, request: FetchRequest, fetched: Fetched, delay_s: float) -> None:
-        """EventLog an attempt that has ended."""
+        """Log an attempt that has ended."""
         is_failed = fetched.reason is not Reason.NONE
         level = LogLevel.WARNING if is_failed else LogLevel.INFO
         if not self._log.writes(level):

@@ -9,9 +9,9 @@ may contain commits behind the one that it is named after. Its table says up to 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from lycosa.commit import Mark
+from lycosa.commit import Commit, Mark
 from lycosa.ports import Offload
 from lycosa.shard.opening import Shard
 from lycosa.store import NotStored
@@ -23,14 +23,22 @@ class SnapshotSaver:
     """One per worker.
 
     ``sequence`` is the last commit, which the snapshots contain, ``inbox`` the position that it
-    names.
+    names. ``monotonic`` is the clock by which snapshots are due.
     """
 
     def __init__(
-        self, shard: Shard, offload: Offload, reach: FaultPoint, sequence: int, inbox: int
+        self,
+        shard: Shard,
+        offload: Offload,
+        reach: FaultPoint,
+        sequence: int,
+        inbox: int,
+        monotonic: Callable[[], float],
     ) -> None:
         self._shard, self._offload, self._reach = shard, offload, reach
         self._saved, self._saved_inbox = sequence, inbox
+        self._monotonic, self._began = monotonic, monotonic()
+        self._write_bytes = 0  # of commits behind the last snapshot
         self._aside: asyncio.Task[None] | None = None
         self._done: tuple[int, int] | None = None  # a snapshot whose trim is due
         self.waits_for = ""
@@ -44,10 +52,20 @@ class SnapshotSaver:
         """Whether a snapshot is being saved while commits continue."""
         return self._aside is not None
 
+    def note_commit(self, commit: Commit) -> None:
+        """Count the writes of a commit that is in the log. May be called on another thread."""
+        self._write_bytes += sum(
+            len(key) + len(value or b"")
+            for batch in commit.batches
+            for key, value in (
+                batch.writes.items() if isinstance(batch.writes, dict) else batch.writes
+            )
+        )
+
     async def tend(
         self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
     ) -> None:
-        """Save a snapshot when enough commits were made, and trim after one that was saved.
+        """Save a snapshot when one is due, and trim after one that was saved.
 
         It is called between two commits; ``commits``, ``inbox`` and ``marks`` are of the last one.
         Raises the errors of the snapshots, except ``NotStored``.
@@ -56,12 +74,12 @@ class SnapshotSaver:
             task, self._aside = self._aside, None
             task.result()
         ground = self._shard.ground
-        is_due = commits - self._saved >= ground.snapshot_commits
-        if is_due and self._aside is None and self._done is None:
+        if self._is_due(commits) and self._aside is None and self._done is None:
             if not ground.saves_aside:
-                await self._save(commits, inbox, marks)
+                await self._save(commits, inbox, marks, self._extent())
             else:
-                work = self._save(commits, inbox, dict(marks))
+                # What is written before the task runs belongs to the next snapshot.
+                work = self._save(commits, inbox, dict(marks), self._extent())
                 self._aside = asyncio.get_running_loop().create_task(work)
         await self._trim(mail)
 
@@ -73,7 +91,7 @@ class SnapshotSaver:
             task, self._aside = self._aside, None
             await task
         await self._trim(mail)
-        await self._save(commits, inbox, marks)
+        await self._save(commits, inbox, marks, self._extent())
         await self._trim(mail)
 
     async def close(self) -> None:
@@ -82,7 +100,21 @@ class SnapshotSaver:
             self._aside.cancel()
             await asyncio.gather(self._aside, return_exceptions=True)
 
-    async def _save(self, sequence: int, inbox: int, marks: Mapping[int, Mark]) -> None:
+    def _is_due(self, commits: int) -> bool:
+        made, limit = commits - self._saved, self._shard.ground.snapshot_limit
+        return made > 0 and (
+            made >= limit.commits
+            or self._monotonic() - self._began >= limit.seconds
+            or self._write_bytes >= limit.write_bytes
+        )
+
+    def _extent(self) -> tuple[float, int]:
+        """The time, and the bytes of writes since the last snapshot."""
+        return self._monotonic(), self._write_bytes
+
+    async def _save(
+        self, sequence: int, inbox: int, marks: Mapping[int, Mark], extent: tuple[float, int]
+    ) -> None:
         snapshots = self._shard.ground.snapshots
         try:
             for number, data in self._shard.data.items():
@@ -98,6 +130,7 @@ class SnapshotSaver:
         self.waits_for = ""
         self._reach("flush:done")
         self._done = sequence, inbox
+        self._began, self._write_bytes = extent[0], self._write_bytes - extent[1]
 
     async def _trim(self, mail: ParcelDelivery) -> None:
         """Trim after a snapshot. The log before it is then not needed any more."""

@@ -19,7 +19,7 @@
       height: box.clientHeight,
       legend: { show: false },
       cursor: { show: true },
-      scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+      scales: { x: { range: (_, low, high) => [Math.min(low ?? high ?? 0, (high ?? 0) - 300), high ?? 300] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [{ stroke: text, grid, ticks: grid }, { stroke: text, grid, ticks: grid, size: 60 }],
       series: [{}, { stroke: line, width: 2, points: { show: false }, spanGaps: true }],
     }, data(box), box));
