@@ -22,7 +22,7 @@ from api_crawl import PATIENCE_S, ApiCrawl, served_folder
 from lycosa.api.places import FolderCrawl
 from lycosa.api.process import serve_api
 from lycosa.api.tokens import Tokens, read_tokens
-from lycosa.processes.api_job import ApiJob, ApiLimits, ApiSettings
+from lycosa.serve.api_job import ApiJob, ApiLimits, ApiSettings
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 

@@ -21,7 +21,7 @@ import msgspec
 from lycosa.api.problems import Problem
 from lycosa.api.quotas import Places, RequestQuota
 from lycosa.api.tokens import AccessScope, Client, Tokens
-from lycosa.processes.api_job import ApiLimits
+from lycosa.serve.api_job import ApiLimits
 
 AsgiMessage = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[AsgiMessage]]

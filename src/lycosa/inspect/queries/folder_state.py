@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from lycosa.folder.saved_config import settings_of
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.processes.idle_run import settings_of
 from lycosa.shard.folder_view import FolderView
 from lycosa.system.clock import SystemClock
 
