@@ -145,10 +145,10 @@ def _host(number: int) -> tuple[bytes, bytes]:
 
 
 @contextmanager
-def server(database: str, dsn: str) -> Iterator[tuple[str, int, Path]]:
-    """The database, the pid of its server if it was started here, and the folder of its data."""
+def server(database: str, dsn: str) -> Iterator[tuple[str, int]]:
+    """The database, and the pid of its server if it was started here."""
     if dsn:
-        yield dsn, 0, Path()
+        yield dsn, 0
         return
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         services = ROOT / "script" / "services"
@@ -158,7 +158,7 @@ def server(database: str, dsn: str) -> Iterator[tuple[str, int, Path]]:
         values = dict(line.split("=", 1) for line in run.stdout.split())
         place, pid = values[database.upper()], int(values[f"{database.upper()}_PID"])
         try:
-            yield f"cassandra://{place}" if database == "cassandra" else place, pid, Path(folder)
+            yield f"cassandra://{place}" if database == "cassandra" else place, pid
         finally:
             subprocess.run([services, "stop", database, folder], check=True)
 
@@ -254,13 +254,15 @@ def main() -> None:
     asked = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder,
-        server(asked.database, asked.dsn) as (dsn, pid, data),
+        server(asked.database, asked.dsn) as (dsn, pid),
     ):
         crawl = MadeCrawl(Path(folder) / "crawl", asked.urls)
         crawl.append()
         source = FolderSource(crawl.folder)
         registry = Registry(place_of(asked.database, dsn), source.origin)
-        projector = Projector(source, registry, lambda report: None, lambda seconds: True)
+        # a database that is too busy for a moment is waited for
+        wait = threading.Event().wait
+        projector = Projector(source, registry, lambda report: None, wait)
         print(
             "read whole, then completed:", measured(pid, projector, lambda: projector.follow(True))
         )
@@ -270,11 +272,6 @@ def main() -> None:
         for rate in map(float, asked.rates.split(",")):
             print(lags(crawl, registry, source, rate, int(20 * min(rate, 2))))
         registry.close()
-        if pid:
-            tables = [(path.stat().st_size, path.parent.name) for path in data.rglob("*-Data.db")]
-            for name in sorted({name.partition("-")[0] for _, name in tables}):
-                total = sum(size for size, table in tables if table.partition("-")[0] == name)
-                print(f"{name}: {total / 1e6:.1f} MB in files")
 
 
 if __name__ == "__main__":

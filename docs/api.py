@@ -15,7 +15,7 @@ from lycosa.api.app import make_app
 from lycosa.api.gate import API, GateRules
 from lycosa.api.service import CrawlService
 from lycosa.api.tokens import Tokens
-from lycosa.processes.api_job import ApiLimits
+from lycosa.serve.api_job import ApiLimits
 
 PAGE = Path(__file__).parent / "api.md"
 BEGIN, END = "<!-- endpoints: written by docs/api.py -->\n", "<!-- end of the endpoints -->\n"

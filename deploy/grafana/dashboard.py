@@ -329,6 +329,17 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Questions of interface and page",
+            "short",
+            [
+                ("sum(rate(lycosa_questions_total{$in}[$__rate_interval]))", "a second"),
+                (
+                    "sum(rate(lycosa_question_seconds_total{$in}[$__rate_interval]))",
+                    "seconds of readers a second",
+                ),
+            ],
+        ),
+        (
             "Shards and nodes",
             "short",
             [

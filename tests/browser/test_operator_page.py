@@ -109,6 +109,9 @@ def test_the_page_says_why_a_url_waits_and_what_robots_txt_says(watched: Watched
     page.get_by_label("URL, or the id").fill(watched.address("/private/x"))
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".answer")).to_contain_text("robots.txt disallows it")
+    page.get_by_label("URL, or the id").fill(watched.address("/never-linked"))
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator(".answer")).to_contain_text("if it were found, it would be crawled")
 
 
 def test_a_pause_and_a_resumption_reach_the_server(watched: Watched) -> None:

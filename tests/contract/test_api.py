@@ -22,7 +22,7 @@ from api_crawl import PATIENCE_S, ApiCrawl, served_folder
 from lycosa.api.places import FolderCrawl
 from lycosa.api.process import serve_api
 from lycosa.api.tokens import Tokens, read_tokens
-from lycosa.processes.api_job import ApiJob, ApiLimits, ApiSettings
+from lycosa.serve.api_job import ApiJob, ApiLimits, ApiSettings
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 
@@ -181,6 +181,16 @@ def test_events_tell_the_state(crawled: Crawled) -> None:
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = [line for line in answer.iter_lines() if line.startswith("event:")]
     assert events == ["event: state", "event: stats"]
+
+
+def test_a_head_is_that_of_the_answer_without_its_body(crawled: Crawled) -> None:
+    for path in ("/stats", f"/urls/{crawled.web.seed_url(0, crawled.port)}"):
+        answer = crawled.client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert int(answer.headers["content-length"]) > 0
+    leasing = crawled.client.head("/frontier/next", params={"worker_id": "w"})
+    assert leasing.status_code == 405
+    assert crawled.client.head("/nothing").status_code == 404
 
 
 def test_probes_and_metrics(crawled: Crawled) -> None:

@@ -20,11 +20,11 @@ from lycosa.calls import (
     HostsQuery,
     UrlQuery,
 )
+from lycosa.inspect.queries.state_reader import Allowance, StateReader
 from lycosa.inspect.reader import CrawlReader, read_folder
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.processes.state_reader import Allowance, StateReader
 from lycosa.shard.folder_view import FolderView
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.system.clock import SystemClock
@@ -38,7 +38,7 @@ class FolderState:
     def __init__(self, folder: Path) -> None:
         self.folder, self.parsers = folder, list[ChildParser]()
 
-    def open_view(self, partition: int) -> FolderView:
+    def open_view(self, partition: int | None) -> FolderView:
         return FolderView(self.folder)
 
     def saved_settings(self) -> SavedSettings:

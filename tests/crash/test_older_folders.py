@@ -25,9 +25,9 @@ from lycosa.cli.main import main
 from lycosa.exchange import Outbox
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import attempts_folder
+from lycosa.folder.saved_config import saved_settings
 from lycosa.inspect.audit.run import audit
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.processes.session import saved_settings
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.request_log import LoggedRequest

@@ -151,12 +151,13 @@ def test_a_real_prometheus_answers_every_query_about_a_real_crawl(tmp_path: Path
     (tmp_path / "store").mkdir()
     with synthetic_web() as seed:
         crawl = ApiCrawl(
+            tmp_path / "crawl",
             [
                 *("crawl", seed, "--dir", str(tmp_path / "crawl"), "--workers", "2"),
                 *LOOPBACK,
                 *("--upload", (tmp_path / "store").as_uri(), "--api", "127.0.0.1:0"),
                 *("--delay", "0.2s", "--set", "politeness.address_delay_s=0"),
-            ]
+            ],
         )
         try:
             crawl.await_ready()

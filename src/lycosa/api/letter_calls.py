@@ -19,7 +19,7 @@ from lycosa.calls import DeadLetterAction, DeadLetterDecision, DecisionAnswer
 from lycosa.cluster.messages import CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
 from lycosa.model.dead_letter import LetterAction, ListedLetter
 from lycosa.model.end import End
-from lycosa.processes.api_job import ApiLimits
+from lycosa.serve.api_job import ApiLimits
 from lycosa.serve.caller import CoordinatorFinder
 from lycosa.urls.identity import hash8
 

@@ -13,7 +13,7 @@ from lycosa.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
 from lycosa.api.places import ReachedCrawl
 from lycosa.calls import Call, CallRefusal, CallReply, LeaseUrls, decode_reply, encode_call
 from lycosa.exchange import CallRefused, NoAnswer
-from lycosa.processes.api_job import ApiLimits
+from lycosa.serve.api_job import ApiLimits
 from lycosa.system.wire import UNREADABLE
 
 _REST_S = 2.0

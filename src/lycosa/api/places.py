@@ -18,13 +18,13 @@ from lycosa.exchange import NoAnswer, SocketExchange
 from lycosa.folder.bucket import read_crawl, stored_sites
 from lycosa.folder.manifest import load_manifest
 from lycosa.folder.names import crawl_sites
+from lycosa.folder.saved_config import settings_of
+from lycosa.inspect.queries.folder_state import FolderState
+from lycosa.inspect.queries.state_reader import StateReader
 from lycosa.network import Credentials, NetworkInquiry, credentials_of
 from lycosa.objects.opening import open_store
-from lycosa.processes.api_job import COORDINATOR_SOCKET, ApiJob
-from lycosa.processes.folder_state import FolderState
-from lycosa.processes.idle_run import settings_of
-from lycosa.processes.state_reader import StateReader
 from lycosa.reasons import Reason
+from lycosa.serve.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.serve.caller import CoordinatorPlace
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, host_of, partition_of
 

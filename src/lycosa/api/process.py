@@ -25,7 +25,7 @@ from lycosa.api.service import CrawlService
 from lycosa.api.slow_clients import http_server, raise_file_limit, yield_to_crawl
 from lycosa.api.tokens import Tokens, read_tokens
 from lycosa.network import split_address
-from lycosa.processes.api_job import ApiJob, decode_api_job
+from lycosa.serve.api_job import ApiJob, decode_api_job
 
 _ALIVE_S = 1.0
 _MAX_JOB_BYTES = 100_000

@@ -62,7 +62,7 @@ from lycosa.cluster.messages import (
 from lycosa.config.fields import fields, value_of
 from lycosa.config.live import LIVE
 from lycosa.model.end import End
-from lycosa.processes.api_job import ApiLimits
+from lycosa.serve.api_job import ApiLimits
 from lycosa.urls.identity import InvalidUrl
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)

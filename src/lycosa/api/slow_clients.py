@@ -20,7 +20,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lycosa.api.problems import Problem
-from lycosa.processes.api_job import ApiLimits
+from lycosa.serve.api_job import ApiLimits
 
 _HANDSHAKE_S = 5.0
 _KEEP_S = 15

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from lycosa.processes.api_job import ApiSettings
     from lycosa.processes.api_keeper import ApiListener
+    from lycosa.serve.api_job import ApiSettings
 
 DEFAULT_ADDRESS = "127.0.0.1:8470"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -85,8 +85,8 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
         if importlib.util.find_spec(name) is None:
             raise click.UsageError(f"{name} is not installed: pip install 'lycosa[api]'")
     from lycosa.api.tokens import read_tokens
-    from lycosa.processes.api_job import ApiLimits, ApiSettings
     from lycosa.processes.api_keeper import ApiListener
+    from lycosa.serve.api_job import ApiLimits, ApiSettings
 
     certificate, key = (str(path.resolve()) for path in tls) if tls else ("", "")
     settings = ApiSettings(
@@ -109,7 +109,7 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
 
 def _danger(settings: ApiSettings, has_tokens: bool, is_loopback: bool) -> str:
     """Why the interface would be unsafe; empty when it is not."""
-    from lycosa.processes.api_job import TOKENS_VARIABLE
+    from lycosa.serve.api_job import TOKENS_VARIABLE
 
     how = f"give --api-tokens FILE, or {TOKENS_VARIABLE} in the environment"
     if not is_loopback and not has_tokens:

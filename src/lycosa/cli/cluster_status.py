@@ -71,9 +71,11 @@ def status_values(found: ClusterStatus) -> dict[str, Any]:
     """The status as values for JSON."""
     import msgspec
 
+    from lycosa.cluster.progress import progress_values
+
     values: dict[str, Any] = msgspec.to_builtins(found)
     values.pop("type", None)
-    values["progress"].pop("type", None)
+    values["progress"] = progress_values(found.progress)
     return values
 
 

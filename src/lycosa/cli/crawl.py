@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from lycosa.cli.crawl_display import Display
     from lycosa.config.sections import Config
     from lycosa.config.sources import Settings
-    from lycosa.processes.api_job import ApiSettings
     from lycosa.processes.api_keeper import ApiListener
     from lycosa.processes.session import Session
     from lycosa.processes.supervisor import CrawlOutcome, Supervisor
+    from lycosa.serve.api_job import ApiSettings
     from lycosa.system.memory_plan import MemoryPlan
 
 _MOST_TOLD = 10
@@ -357,7 +357,7 @@ def crawl_settings(folder: Path, options: dict[str, Any]) -> Settings:
     from lycosa.config.sections import LimitSection
     from lycosa.config.sources import SettingsError, load_settings
     from lycosa.folder.manifest import has_manifest, prepare_folder
-    from lycosa.processes.session import saved_settings
+    from lycosa.folder.saved_config import saved_settings
 
     if folder.is_dir() and not has_manifest(folder):
         prepare_folder(folder)  # a folder with other files in it is the first error to report

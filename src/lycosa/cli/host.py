@@ -112,7 +112,7 @@ async def _decide_running(reached: ReachedCrawl, decision: HostDecision) -> int:
     """Call the owner of the host, again while it does not answer."""
     from lycosa.api.answers import OwnerSilent, ServiceRefusal
     from lycosa.api.service import CrawlService
-    from lycosa.processes.api_job import ApiLimits
+    from lycosa.serve.api_job import ApiLimits
 
     service = CrawlService(reached, ApiLimits())
     watching = asyncio.create_task(service.watch.run())

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lycosa.kafka import KafkaClient
     from lycosa.network import Credentials
     from lycosa.objects.port import ObjectStore
-    from lycosa.processes.api_job import ApiSettings
     from lycosa.processes.api_keeper import ApiKeeper, ApiListener
+    from lycosa.serve.api_job import ApiSettings
     from lycosa.serve.running_coordinator import ServeEnd
     from lycosa.system.health import HealthFile
 
@@ -202,8 +202,8 @@ def _api_keeper(
     """The running keeper of the HTTP process, if there is to be one."""
     if api is None:
         return None
-    from lycosa.processes.api_job import ApiJob
     from lycosa.processes.api_keeper import ApiKeeper
+    from lycosa.serve.api_job import ApiJob
 
     settings, listener = api
     job = ApiJob(settings, -1, cluster_file=str(given.path.resolve()))

@@ -13,9 +13,9 @@ from lycosa.cli.crawl_seeds import CrawlSeeds
 from lycosa.cli.output import ExitCode, clean
 
 if TYPE_CHECKING:
-    from lycosa.processes.api_job import ApiSettings
     from lycosa.processes.api_keeper import ApiListener
     from lycosa.processes.folder_service import FolderService
+    from lycosa.serve.api_job import ApiSettings
     from lycosa.system.health import HealthFile
 
 

@@ -8,6 +8,7 @@ it: texts, the slowest hosts, the state of single processes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -313,3 +314,25 @@ def _health(parsers: list[ParserHealth]) -> ParserHealth:
         deaths=sum(each.deaths for each in parsers),
         tried_again=sum(each.tried_again for each in parsers),
     )
+
+
+_NAMED = (
+    "discovered",
+    "states",
+    "captures",
+    "committed",
+    "pages",
+    "requests",
+    "body_bytes",
+    "reasons",
+    "rule_refusals",
+    "hosts",
+    "memory_bytes",
+)
+
+
+def progress_values(progress: Progress) -> dict[str, Any]:
+    """The progress as values for JSON, with its main numbers under names of their own."""
+    values: dict[str, Any] = msgspec.to_builtins(progress)
+    values.pop("type", None)
+    return {name: getattr(progress, name) for name in _NAMED} | values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -132,16 +133,11 @@ async def _hosts(request: Request) -> Response:
 
 async def _host(request: Request) -> Response:
     service, name = service_of(request), request.path_params["host"]
-    found = await service.host(name)
+    state = _one_of(request, "state", ("", *_URL_STATES), "")
+    asked = HostUrlsQuery(name, state, _value(request, "after"), _MOST)
+    found, listing = await asyncio.gather(service.host(name), service.host_urls(asked))
     if found is None:
         raise Problem(404, f"the crawl does not know the host {name}")
-    asked = HostUrlsQuery(
-        found["host"],
-        _one_of(request, "state", ("", *_URL_STATES), ""),
-        _value(request, "after"),
-        _MOST,
-    )
-    listing = await service.host_urls(asked)
     return page_response(
         request,
         "host.html",

@@ -22,8 +22,8 @@ import msgspec
 from lycosa.config.sources import SettingsError
 from lycosa.network import split_address
 from lycosa.network.errors import RefusedConnection
-from lycosa.processes.api_job import ApiJob, encode_api_job
 from lycosa.processes.worker_handle import WorkerSilence, reap
+from lycosa.serve.api_job import ApiJob, encode_api_job
 
 _MODULE = "lycosa.page.process"
 _LOOK_S = 1.0

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from lycosa.processes.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
+from lycosa.serve.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
 from lycosa.serve.caller_desk import CalledCoordinator, CallerDesk, CallerSocket
 
 _LONGEST_BASE = 70  # bytes; a socket's address has at most 100 on some systems

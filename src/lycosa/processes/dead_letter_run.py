@@ -5,9 +5,11 @@ It fetches nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from lycosa.frontier.decision_log import ActionRow
 from lycosa.frontier.letter_decisions import carry_out_decision
 from lycosa.model.dead_letter import LetterAction, LetterDecision, ListedLetter
 from lycosa.processes.idle_run import idle_worker
@@ -23,15 +25,23 @@ async def decide_letters(
 
     Raises the errors of ``Session``, and ``ManifestError`` when the folder is not a crawl.
     """
+    changed: Counter[int] = Counter()
     async with idle_worker(folder) as assembled:
-        worker, clock, count = assembled.worker, assembled.clock, 0
+        worker, clock = assembled.worker, assembled.clock
+        partitions = worker.frontier.partitions
         for start in range(0, len(letters), _COMMIT_URLS):
             for letter in letters[start : start + _COMMIT_URLS]:
                 date_us = int(clock.wall() * 1_000_000)
                 decision = LetterDecision(action, by, date_us, letter.number)
-                partition = worker.frontier.partitions[letter.partition]
                 host8, url8 = hash8(letter.host), hash8(letter.url)
-                count += carry_out_decision(partition, host8, url8, decision, clock.time())
+                changed[letter.partition] += carry_out_decision(
+                    partitions[letter.partition], host8, url8, decision, clock.time()
+                )
             await worker.committer.commit()
+        for number, count in changed.items():
+            date_us = int(clock.wall() * 1_000_000)
+            call = f"stopped crawl {date_us}"
+            row = ActionRow(call, by, date_us, action.value, "dead letters", "", count)
+            partitions[number].decisions.add(row)
         await worker.committer.finish()
-        return count
+        return changed.total()

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.folder.manifest import NotACrawl, has_manifest
+from lycosa.folder.saved_config import settings_of
 from lycosa.kv.rocks import opener_within
-from lycosa.processes.session import memory_plan, open_session, saved_settings
+from lycosa.processes.session import memory_plan, open_session
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.real_ports import cache_of, real_ports
 
@@ -38,18 +37,3 @@ async def idle_worker(folder: Path) -> AsyncIterator[Assembled]:
             await ports.parser.close()
             await assembled.sender.close()
             assembled.close()
-
-
-def settings_of(folder: Path) -> Config:
-    """The settings of a crawl's last run.
-
-    Raises ``ManifestError`` when the folder is not a crawl.
-    """
-    config = saved_settings(folder)
-    if config is None:
-        raise NotACrawl(
-            f"{folder} is not a crawl"
-            if not has_manifest(folder)
-            else f"{folder} has no settings.json; start the crawl again first"
-        )
-    return config

@@ -51,31 +51,10 @@ from lycosa.system.memory_plan import (
     fitted,
     plan_memory,
 )
-from lycosa.system.wire import UNREADABLE
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 SOFTWARE = f"lycosa/{version('lycosa')}"
-
-
-def saved_settings(folder: Path) -> Config | None:
-    """The settings of the folder's last run, or ``None`` when it is not a crawl yet.
-
-    Raises ``ManifestError``.
-    """
-    if not manifests.has_manifest(folder):
-        return None
-    manifests.load_manifest(folder)
-    try:
-        return msgspec.json.decode(settings_path(folder).read_bytes(), type=Config)
-    except FileNotFoundError:
-        return None
-    except UNREADABLE as error:
-        what = (
-            f"{settings_path(folder)} cannot be read ({error}); restore it, or delete it and give"
-            " the settings again"
-        )
-        raise manifests.DamagedManifest(what) from error
 
 
 def worker_count(config: Config) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.cluster.progress import Progress
+from lycosa.cluster.progress import Progress, progress_values
 from lycosa.folder.names import status_path
 from lycosa.system.memory_relief import ReliefStep
 from lycosa.system.wire import UNREADABLE
@@ -64,7 +64,7 @@ class StatusFile:
                 "processes": msgspec.to_builtins(progress.memory),
             },
             "waiting_for": waiting_for(progress),
-            "progress": msgspec.to_builtins(progress),
+            "progress": progress_values(progress),
         }
         # Not synced, because the file is meaningless after a crash. The rename is for readers, who
         # would otherwise see half of it.

@@ -35,6 +35,7 @@ from lycosa.cluster.worker_messages import (
     decode_to_worker,
     encode_worker_message,
 )
+from lycosa.inspect.queries.state_reader import StateReader, measure_reader
 from lycosa.kv.rocks import SharedCache, opener_within
 from lycosa.logs.log import EventLog, opened_log, traced_share
 from lycosa.logs.records import LogLevel
@@ -42,7 +43,6 @@ from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.model.parsed import ParserHealth
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
-from lycosa.processes.state_reader import StateReader, measure_reader
 from lycosa.processes.worker_state import WorkerState
 from lycosa.shard.live_view import viewable
 from lycosa.system.durable import FULL, DiskFull

@@ -45,11 +45,13 @@ class WorkerState:
         )
         self._canonicalizer = Canonicalizer(job.config.canonical)
 
-    def open_view(self, partition: int) -> LiveView:
-        """The partition after the last commit. Waits for a write to its table."""
-        one = msgspec.structs.replace(self._shard, data={partition: self._shard.data[partition]})
+    def open_view(self, partition: int | None) -> LiveView:
+        """The state after the last commit. Waits for a write to the tables of the view."""
+        shard = self._shard
+        if partition is not None:
+            shard = msgspec.structs.replace(shard, data={partition: shard.data[partition]})
         last = self._assembled.worker.committer.last
-        return LiveView(self._origin, one, self._segments, last)
+        return LiveView(self._origin, shard, self._segments, last)
 
     def saved_settings(self) -> SavedSettings:
         """The settings of the start, with the live ones that apply now."""

@@ -60,6 +60,17 @@ _AWAY = (
 )
 
 
+# what a node says that has too much to do; all statements but conditional ones may be repeated
+_RETRIED = (
+    errors.CassErrorLibRequestTimedOut,
+    errors.CassErrorLibRequestQueueFull,
+    errors.CassErrorServerOverloaded,
+    errors.CassErrorServerReadTimeout,
+    errors.CassErrorServerWriteTimeout,
+)
+_PAUSES_S = (0.5, 2.0, 8.0)
+
+
 class CassandraAddress(NamedTuple):
     """Nodes to begin with, and how to connect. ``ca``, ``cert`` and ``key`` are texts in PEM."""
 
@@ -276,10 +287,9 @@ class CassandraConnection:
     async def _each(self, statements: Iterator[Statement], found: list[Any] | None) -> None:
         async def work() -> None:
             for cql, values in statements:
-                if found is None:
-                    await self._session.execute(await self._bound(cql, values))
-                else:
-                    found.extend(await self._rows(cql, values))
+                rows = await self._patiently(cql, values)
+                if found is not None:
+                    found.extend(rows)
 
         tasks = [asyncio.create_task(work()) for _ in range(_AT_ONCE)]
         try:
@@ -288,6 +298,17 @@ class CassandraConnection:
             for each in tasks:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _patiently(self, cql: str, values: Sequence[Any]) -> list[Any]:
+        """The rows of a statement, repeated if the database is too busy: a step has thousands of
+        statements, and one that fails lets all of them be repeated.
+        """
+        for pause in _PAUSES_S:
+            try:
+                return await self._rows(cql, values)
+            except _RETRIED:
+                await asyncio.sleep(pause)
+        return await self._rows(cql, values)
 
     async def _conditional(self, statements: Sequence[Statement]) -> bool:
         batch = acsylla.create_batch_unlogged()

@@ -14,8 +14,8 @@
                            about no host stay with the number of their partition
 ``h``                      made again, complete
 ``O I``                    nowhere: all parcels must have been taken
-``M``                      counters are counted again (``counting``); ``allowed`` and ``unparsed`` go
-                           to all shards; the others are made by the first commit
+``M``                      counters are counted again (``counting``); ``allowed`` and ``unparsed``
+                           go to all shards; the others are made by the first commit
 =========================  ======================================================================
 
 A prefix that is not in this table stops the import: nothing may be left behind.

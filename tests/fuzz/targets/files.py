@@ -16,11 +16,11 @@ from lycosa.config.sections import Config
 from lycosa.folder import manifest
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import Identity, Manifest, ManifestError
+from lycosa.folder.saved_config import saved_settings
 from lycosa.inspect.running import lock_holder
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.capture import Location
-from lycosa.processes.session import saved_settings
 from lycosa.store import RecordError, layout, read_record
 from lycosa.store.records import Draft
 from store_samples import capture

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from lycosa.folder.saved_config import settings_of
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.processes.idle_run import settings_of
 from lycosa.shard.folder_view import FolderView
 from lycosa.system.clock import SystemClock
 
@@ -31,7 +31,7 @@ class FolderState:
     def __repr__(self) -> str:
         return f"<FolderState {self._folder}>"
 
-    def open_view(self, partition: int) -> FolderView:
+    def open_view(self, partition: int | None) -> FolderView:
         """The view of all partitions; closing it has no effect."""
         now = time.monotonic()
         if self._view is None or now > self._until:
@@ -41,7 +41,7 @@ class FolderState:
     def saved_settings(self) -> SavedSettings:
         """The settings of the last run."""
         if self._saved is None:
-            self._saved = load_saved_settings(CrawlReader(self.open_view(0)))
+            self._saved = load_saved_settings(CrawlReader(self.open_view(None)))
         return self._saved
 
     def make_parser(self) -> ChildParser:

@@ -36,6 +36,7 @@ from lycosa.calls import (
     DeadLettersQuery,
     HostsQuery,
     StateQuestion,
+    UrlQuery,
 )
 from lycosa.kv.port import TableError
 from lycosa.model.parsed import Document, Link
@@ -66,8 +67,8 @@ _UNREADABLE = (TableError, StoreDamaged, RecordError, JournalError, OSError)
 class StateSource(Protocol):
     """Where the questions are answered from."""
 
-    def open_view(self, partition: int) -> CrawlView:
-        """A view of one partition. Blocks; close it after use."""
+    def open_view(self, partition: int | None) -> CrawlView:
+        """A view that has this partition, or all of them. Blocks; close it after use."""
         ...
 
     def saved_settings(self) -> SavedSettings:
@@ -201,7 +202,8 @@ class StateReader:
 
         if self._answers is None:
             self._answers = StateAnswers(self._source.saved_settings, is_tended=True)
-        view = self._source.open_view(partition)
+        # An explanation follows redirects, and needs the places of the scope, which are anywhere.
+        view = self._source.open_view(None if isinstance(question, UrlQuery) else partition)
         try:
             is_of_all = isinstance(question, HostsQuery | DeadLettersQuery | ActionsQuery)
             budget = TimeBudget(_LIST_BUDGET_S if is_of_all else _BUDGET_S)
