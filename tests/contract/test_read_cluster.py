@@ -332,7 +332,7 @@ def test_a_request_that_came_too_early_is_a_breach(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("shards = 3", "shards = 4"), "created with 3 shards"),
+        (("shards = 3", "shards = 4"), "has 3 shards"),
         (('name = "', 'name = "other-'), "belongs to the cluster crawl"),
         (("[objects]\nurl", "#"), "has no"),
     ],
