@@ -51,11 +51,14 @@ LONGEST_S = 60.0
 
 
 class SmallWorker:
-    """The worker of a shard: its seeds are fetched when they are committed."""
+    """The worker of a shard: its seeds are fetched when they are committed.
 
-    def __init__(self, shard: int, term: int) -> None:
+    ``taken`` are those of the shard's table, which earlier workers of it filled.
+    """
+
+    def __init__(self, shard: int, term: int, taken: list[str]) -> None:
         self.shard, self.term = shard, term
-        self.taken: list[str] = []
+        self.taken = taken
         self.expects_more, self.settings, self.routes = True, 0, 0
 
     def status(self) -> list[FromWorker]:
@@ -103,6 +106,7 @@ class SmallNode:
         self.plan = NodePlan(time.time())
         self.workers: dict[int, SmallWorker] = {}
         self.terms: dict[int, int] = {}
+        self.taken: dict[int, list[str]] = {}
         self.notes: list[str] = []
         self.refused: list[str] = []
         self.takes_seeds = True
@@ -192,7 +196,8 @@ class SmallNode:
 
     def _start(self, act: StartWorker) -> None:
         self.terms[act.shard] = self.terms.get(act.shard, 0) + 1
-        worker = SmallWorker(act.shard, self.terms[act.shard])
+        taken = self.taken.setdefault(act.shard, [])
+        worker = SmallWorker(act.shard, self.terms[act.shard], taken)
         self.workers[act.shard] = worker
         self._say(act.shard, worker.status())
         if (stop := self.plan.greeting(act.shard)) is not None:

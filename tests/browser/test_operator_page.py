@@ -94,6 +94,8 @@ def test_a_host_is_found_by_a_part_of_its_name(watched: Watched) -> None:
     page.get_by_label("Part of the name").fill("nothing-like-it")
     expect(page.get_by_text("No host.")).to_be_visible()
     page.get_by_label("Part of the name").fill("op.exam")
+    expect(page.get_by_role("link", name=watched.host)).to_be_visible()
+    page.wait_for_load_state("networkidle")
     page.get_by_role("link", name=watched.host).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(watched.host)
     expect(page.get_by_text("robots.txt").first).to_be_visible()

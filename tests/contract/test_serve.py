@@ -196,7 +196,7 @@ async def test_seeds_are_given_and_the_crawl_is_followed_to_its_end(cluster: Rea
         assert "the crawl had ended (finished); it continues" in found
         values = json.loads(found[found.index("{\n") :])
         assert (values["end"], values["seeds_given"], values["exit_code"]) == ("finished", 2500, 0)
-        assert values["are_all_seeds_given"] and values["status"]["progress"]["captures"] == 2500
+        assert values["are_all_seeds_given"] and values["status"]["progress"]["captures"] == 2502
 
 
 async def test_a_caller_that_leaves_does_not_stop_the_crawl(cluster: RealCluster) -> None:
