@@ -18,6 +18,7 @@ _CACHE = os.environ.get("SERVICES_CACHE") or (
     Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lycosa-services"
 )
 AXE = Path(_CACHE) / "axe-core-4.14.1" / "axe.min.js"
+_TRIES = 60  # each waits until the crawl or its deadline answers
 PICTURES = os.environ.get("SAVE_PICTURES", "")
 
 
@@ -60,3 +61,12 @@ def save_picture(page: Page, name: str, is_whole: bool = False) -> None:
     """Save what the page looks like, if pictures are wanted: what fits the window, or all of it."""
     if PICTURES:
         page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), full_page=is_whole)
+
+
+def go_to(page: Page, address: str) -> None:
+    """Open a page of the crawl, again while the crawl says that it cannot answer yet."""
+    for _ in range(_TRIES):
+        answer = page.goto(address)
+        if answer is None or answer.status != 503:
+            return
+    raise AssertionError(f"{address} is not answered")

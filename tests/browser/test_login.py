@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from api_crawl import served_folder
-from browser_pages import opened_browser
+from browser_pages import go_to, opened_browser
 
 pytestmark = pytest.mark.browser
 
@@ -42,5 +42,5 @@ def test_a_token_opens_the_page_and_only_an_operating_one_its_forms(tmp_path: Pa
         page.get_by_label("Token").fill("0123456789abcdef-operates")
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("button", name="Pause the crawl")).to_be_visible()
-        page.goto(crawl.url + "/actions")
+        go_to(page, crawl.url + "/actions")
         expect(page.get_by_role("heading", level=1)).to_have_text("Actions of operators")

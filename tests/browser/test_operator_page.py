@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from api_crawl import ApiCrawl, served_folder
-from browser_pages import obstacles, opened_browser, save_picture
+from browser_pages import go_to, obstacles, opened_browser, save_picture
 from watched_site import HOST, WatchedSite, watched_site
 
 pytestmark = pytest.mark.browser
@@ -37,7 +37,7 @@ class Watched:
         self.troubles: list[str] = []
 
     def show(self, path: str) -> Page:
-        self.page.goto(self.crawl.url + path)
+        go_to(self.page, self.crawl.url + path)
         return self.page
 
     def address(self, path: str) -> str:
