@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 _CACHE = os.environ.get("SERVICES_CACHE") or (
     Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lycosa-services"
 )
 AXE = Path(_CACHE) / "axe-core-4.14.1" / "axe.min.js"
+expect.set_options(timeout=20_000)
 _TRIES = 60  # each waits until the crawl or its deadline answers
 PICTURES = os.environ.get("SAVE_PICTURES", "")
 

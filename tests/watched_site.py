@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 HOST = "shop.example"
-PAGES = 160
+PAGES = 300  # so many that some wait whenever a test looks
 SCRIPT = "<script>window.wasRun = true; document.title = 'taken over'; alert(1)</script>"
 _ROBOTS = b"User-agent: *\nDisallow: /private\n"
 

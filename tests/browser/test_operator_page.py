@@ -108,6 +108,10 @@ def test_the_page_says_why_a_url_waits_and_what_robots_txt_says(watched: Watched
     expect(page.locator(".answer")).to_contain_text("It waits")
     expect(page.locator(".answer")).to_contain_text("URLs of its host are before it")
     save_picture(page, "operator-url")
+    watched.crawl.await_answer(
+        f"/api/v1/urls/{watched.address('/private/x')}".replace("//p", "%2F%2Fp"),
+        lambda answer: "disallow" in answer.text,
+    )
     page.get_by_label("URL, or the id").fill(watched.address("/private/x"))
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".answer")).to_contain_text("robots.txt disallows it")
@@ -173,7 +177,7 @@ def test_a_dead_letter_is_retried(watched: Watched) -> None:
     watched.site.is_repaired, began = True, time.monotonic()
     page.get_by_role("button", name="Retry the chosen ones").click()
     expect(page.get_by_role("status")).to_contain_text("committed")
-    watched.site.await_request("/missing", since=began, patience_s=60)
+    watched.site.await_request("/missing", since=began, patience_s=150)
     watched.crawl.await_answer(
         f"/api/v1/urls/{watched.address('/missing')}".replace("//s", "%2F%2Fs"),
         lambda answer: answer.json().get("verdict") == "fetched",

@@ -33,7 +33,14 @@ def test_a_clock_that_is_wrong_in_some_runs_breaks_no_promise(seed: int, tmp_pat
     assert history.faults["clock"] > 0
 
 
-@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize(
+    "plant",
+    [
+        # its history is the longest one
+        pytest.param(plant, marks=[pytest.mark.long] * (plant == "forgetful"))
+        for plant in PLANTS
+    ],
+)
 def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     for seed in range(5):
         (tmp_path / str(seed)).mkdir()

@@ -15,7 +15,7 @@ SMALL = {
     "hosts": ["--millions", "0.002", "--few", "500", "--links", "500", "--visits", "200"],
     "memory_queued": ["--few", "500", "--many", "1000"],
 }
-LONG = ["memory_queued"]  # it fills memory first, which takes half a minute
+LONG = ["memory_queued", "frontier", "fairness"]  # each takes a quarter of a minute and more
 
 
 @pytest.mark.parametrize(
