@@ -72,6 +72,20 @@ def test_a_host_whose_address_becomes_known_takes_its_slot_along() -> None:
     assert bench.acquire(1.0) is known
 
 
+def test_a_forgotten_address_does_not_make_a_later_host_of_it_early() -> None:
+    bench = Workbench(SLOTS)
+    host, later = (visit_of(n, "198.18.0.1", time) for n, time in ((1, 100.0), (2, 200.0)))
+    first = visit_of(3, "198.18.0.2", 60.0)
+    bench.put_host(host)
+    bench.put_host(first)
+    bench.remove_host(host)
+    assert bench.acquire(50.0) is None  # forgets the address, which has no host now
+    bench.put_host(later)
+    assert bench.acquire(60.0) is first
+    assert bench.acquire(150.0) is None
+    assert bench.acquire(200.0) is later
+
+
 class WorkbenchMachine(RuleBasedStateMachine):
     """Against a model that knows each host's time and address."""
 

@@ -167,7 +167,10 @@ class Workbench:
 
     def _schedule(self, group: _Group) -> None:
         """Update the group's heap entry."""
-        group.version += 1
+        # No two groups ever have one version: an entry of a group that was dropped must not count
+        # for a later group of the same address.
+        self._ticket += 1
+        group.version = self._ticket
         if not group.hosts:
             if group.in_use == 0:
                 # The group stays until the time of its address, because a host that joins again
