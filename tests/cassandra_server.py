@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
-import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +17,8 @@ from typing import Any
 
 import acsylla
 import pytest
+
+from killing import kill_server
 
 _SERVICES = Path(__file__).parents[1] / "script" / "services"
 
@@ -51,14 +51,7 @@ class CassandraServer:
     def kill(self) -> None:
         """``kill -9`` of the node; it is gone when this returns."""
         self._disconnect()
-        ended = os.pidfd_open(self.pid)
-        try:
-            signal.pidfd_send_signal(ended, signal.SIGKILL)
-            poll = select.poll()
-            poll.register(ended, select.POLLIN)
-            assert poll.poll(20_000), "the server is still there"
-        finally:
-            os.close(ended)
+        kill_server(self.pid)
 
     def stop(self) -> None:
         self._disconnect()

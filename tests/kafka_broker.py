@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import subprocess
 import uuid
 from collections.abc import Iterable, Iterator
@@ -14,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from killing import kill_server
 from lycosa.kafka import KafkaClient, KafkaSettings, Topics, make_topics
 from lycosa.kafka.reading import PartitionReader
 
@@ -59,14 +58,7 @@ class Broker:
 
     def kill(self, number: int = 0) -> None:
         """As power loss ends a broker; it is gone when this returns."""
-        ended = os.pidfd_open(self.pids[number])
-        try:
-            signal.pidfd_send_signal(ended, signal.SIGKILL)
-            waiting = select.poll()  # select() takes no descriptor above 1023
-            waiting.register(ended, select.POLLIN)
-            assert waiting.poll(PATIENCE_S * 1000), "the broker is still there"
-        finally:
-            os.close(ended)
+        kill_server(self.pids[number], PATIENCE_S)
 
     def stop(self) -> None:
         subprocess.run([_SERVICES, "stop", "kafka", self._folder], check=True)

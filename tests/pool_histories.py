@@ -35,7 +35,7 @@ from lycosa.politeness.address_pool import (
 from lycosa.politeness.memory_pool import PoolServer
 from lycosa.politeness.node_addresses import NodeAddresses
 from lycosa.politeness.pooled_addresses import PooledAddresses
-from lycosa.synthetic import run_virtual
+from lycosa.synthetic import VirtualClock, run_virtual
 
 NODES, SHARDS, TOTAL_S = 3, 6, 8.0
 SECTION = PolitenessSection(address_delay_s=1.0, address_slots=6)
@@ -61,19 +61,6 @@ class PoolLived(msgspec.Struct, frozen=True):
     faults: int
     shared: float
     kinds: dict[str, int]
-
-
-class _Clock:
-    """Of a machine that may stand still; its monotonic clock counts that."""
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def wall(self) -> float:
-        return self.monotonic()
-
-    async def sleep(self, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
 
 
 class _Machine:
@@ -134,7 +121,7 @@ class _Process:
         )
         self._history, self._machine = history, machine
         self._local = machine.addresses.join(SECTION)
-        self.pooled = PooledAddresses(worker, self._local, _Link(history, machine), _Clock())
+        self.pooled = PooledAddresses(worker, self._local, _Link(history, machine), VirtualClock())
         self._tasks = [
             asyncio.create_task(self._request(address, holder))
             for address in ADDRESSES

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from killing import kill_server
 
 _SERVICES = Path(__file__).parents[1] / "script" / "services"
 
@@ -40,14 +40,7 @@ class PostgresServer:
 
     def kill(self) -> None:
         """``kill -9`` of the server; it is gone when this returns, its children a moment later."""
-        ended = os.pidfd_open(self.pid)
-        try:
-            signal.pidfd_send_signal(ended, signal.SIGKILL)
-            poll = select.poll()
-            poll.register(ended, select.POLLIN)
-            assert poll.poll(20_000), "the server is still there"
-        finally:
-            os.close(ended)
+        kill_server(self.pid)
 
     def stop(self) -> None:
         subprocess.run([_SERVICES, "stop", "postgres", self._folder], check=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import cassandra_server
 import postgres_server
@@ -15,6 +15,7 @@ from lycosa.project.tables import RegistryPlace
 from postgres_server import PostgresServer
 
 Rows = list[tuple[Any, ...]]
+Server = TypeVar("Server", PostgresServer, CassandraServer)
 
 
 class RegistryDatabase(Protocol):
@@ -47,12 +48,10 @@ class RegistryDatabase(Protocol):
     def stop(self) -> None: ...
 
 
-class PostgresDatabase:
-    """Schemas of a PostgreSQL server."""
+class _ServerDatabase(Generic[Server]):
+    """A server with the schemas or keyspaces of tests."""
 
-    name, option, variable = "postgres", "--schema", "LYCOSA_POSTGRES_DSN"
-
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.kill, self.start, self.stop = server.kill, server.start, server.stop
 
@@ -63,6 +62,12 @@ class PostgresDatabase:
     @property
     def pid(self) -> int:
         return self.server.pid
+
+
+class PostgresDatabase(_ServerDatabase[PostgresServer]):
+    """Schemas of a PostgreSQL server."""
+
+    name, option, variable = "postgres", "--schema", "LYCOSA_POSTGRES_DSN"
 
     def new_schema(self, name: str = "") -> str:
         return name or f"t-{uuid.uuid4().hex[:12]}"
@@ -83,22 +88,10 @@ class PostgresDatabase:
         self.execute(f"UPDATE positions SET sequence = {sequence}", schema)
 
 
-class CassandraDatabase:
+class CassandraDatabase(_ServerDatabase[CassandraServer]):
     """Keyspaces of a node of Cassandra."""
 
     name, option, variable = "cassandra", "--keyspace", "LYCOSA_CASSANDRA_DSN"
-
-    def __init__(self, server: CassandraServer) -> None:
-        self.server = server
-        self.kill, self.start, self.stop = server.kill, server.start, server.stop
-
-    @property
-    def dsn(self) -> str:
-        return self.server.dsn
-
-    @property
-    def pid(self) -> int:
-        return self.server.pid
 
     def new_schema(self, name: str = "") -> str:
         return self.server.create_keyspace(name or f"t_{uuid.uuid4().hex[:12]}")

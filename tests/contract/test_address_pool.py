@@ -156,6 +156,19 @@ async def test_a_server_that_stands_still_is_away_within_the_limit(
     assert (await pool.exchange(PoolCall(_member()))).server == server
 
 
+async def test_a_call_whose_writes_are_refused_has_no_effect(
+    pool: RedisPool, redis: RedisServers
+) -> None:
+    redis.ask("CONFIG", "SET", "min-replicas-to-write", "2")
+    try:
+        with pytest.raises(PoolAway, match="NOREPLICAS") as refused:
+            await pool.exchange(PoolCall(_member()))
+    finally:
+        redis.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+    assert not refused.value.server  # so the worker need not wait until it counts as absent
+    assert redis.ask("EXISTS", "{lycosa}:present") == "0"
+
+
 async def test_everything_expires_when_it_is_not_used(pool: RedisPool, redis: RedisServers) -> None:
     await pool.exchange(PoolCall(_member(settle_s=1.0), [WantedSlot(A, "a")]))
     for key in ("present", "state", "crawls", f"address:{A}"):

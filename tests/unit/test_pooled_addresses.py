@@ -22,23 +22,12 @@ from lycosa.politeness.address_pool import (
 from lycosa.politeness.memory_pool import PoolServer
 from lycosa.politeness.node_addresses import NodeAddresses
 from lycosa.politeness.pooled_addresses import PooledAddresses
-from lycosa.synthetic import run_virtual
+from lycosa.synthetic import VirtualClock, run_virtual
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=4)
 TOTAL_S = 20.0
 SETTLED_S = 40.0
 A = "192.0.2.1"
-
-
-class LoopClock:
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def wall(self) -> float:
-        return self.monotonic()
-
-    async def sleep(self, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
 
 
 class Link:
@@ -84,7 +73,7 @@ class Cluster:
                 PoolWorker(f"{crawl}{n}-", crawl, n, count, nodes, SECTION, TOTAL_S, is_first=True),
                 NodeAddresses().join(SECTION),
                 self.links[n],
-                LoopClock(),
+                VirtualClock(),
             )
             for n in range(count)
         ]
@@ -271,7 +260,7 @@ def test_a_worker_that_leaves_in_order_ends_no_settling() -> None:
             PoolWorker("next-", "x", 0, 2, 2, SECTION, TOTAL_S),
             NodeAddresses().join(SECTION),
             Link(cluster.server),
-            LoopClock(),
+            VirtualClock(),
         )
         await asyncio.sleep(2.0)
         assert cluster.states() == {PoolState.SHARED}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.project_run import ProjectOptions, project_crawl
+
+if TYPE_CHECKING:
+    from lycosa.project.tables import RegistryPlace
 
 _POSTGRES, _CASSANDRA = "LYCOSA_POSTGRES_DSN", "LYCOSA_CASSANDRA_DSN"
 _LIBPQ = {"PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE"}
@@ -101,26 +105,16 @@ def _following(function: Callable[..., Any]) -> Callable[..., Any]:
     "--schema", metavar="NAME", default="lycosa", help="Schema of this crawl's tables [lycosa]."
 )
 @_following
-def postgres(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
-    dsn: str | None,
-    schema: str,
-    **options: Any,
-) -> int:
+def postgres(dsn: str | None, schema: str, **options: Any) -> int:
     """Copy URLs, hosts and the crawl log of the crawl in DIR to PostgreSQL.
 
     The crawl may be running. With --cluster it is a crawl on many machines.
     """
     if not dsn and not _LIBPQ.intersection(os.environ):
         raise click.UsageError(f"no database given: set {_POSTGRES}, PGHOST or --dsn")
-    try:
+    with _client("PostgreSQL", "postgres"):
         from lycosa.project import PostgresPlace
-    except ImportError as error:
-        raise _missing_client("PostgreSQL", "postgres", error) from error
-    place = PostgresPlace(dsn or "", schema)
-    return project_crawl(CrawlPlace(folder, cluster, cache), place, ProjectOptions(**options))
+    return _project(PostgresPlace(dsn or "", schema), **options)
 
 
 @command.command(
@@ -144,30 +138,31 @@ def postgres(
     help="Parts in which a new registry stores the URLs of a host [16].",
 )
 @_following
-def cassandra(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
-    dsn: str | None,
-    keyspace: str,
-    buckets: int,
-    **options: Any,
-) -> int:
+def cassandra(dsn: str | None, keyspace: str, buckets: int, **options: Any) -> int:
     """Copy URLs, hosts and the crawl log of the crawl in DIR to Cassandra.
 
     The crawl may be running. With --cluster it is a crawl on many machines.
     """
     if not dsn:
         raise click.UsageError(f"no database given: set {_CASSANDRA} or --dsn")
-    try:
+    with _client("Cassandra", "cassandra"):
         from lycosa.project import CassandraPlace
+    return _project(CassandraPlace(dsn, keyspace, buckets), **options)
+
+
+@contextmanager
+def _client(database: str, extra: str) -> Iterator[None]:
+    """For an import that needs the client of a database."""
+    try:
+        yield
     except ImportError as error:
-        raise _missing_client("Cassandra", "cassandra", error) from error
-    place = CassandraPlace(dsn, keyspace, buckets)
+        raise click.UsageError(
+            f"the client of {database} is not installed ({error.name}): pip install"
+            f" 'lycosa[{extra}]'"
+        ) from error
+
+
+def _project(
+    place: RegistryPlace, folder: Path, cluster: Path | None, cache: Path | None, **options: Any
+) -> int:
     return project_crawl(CrawlPlace(folder, cluster, cache), place, ProjectOptions(**options))
-
-
-def _missing_client(database: str, extra: str, error: ImportError) -> click.UsageError:
-    return click.UsageError(
-        f"the client of {database} is not installed ({error.name}): pip install 'lycosa[{extra}]'"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
 from contextlib import closing
 
 from confluent_kafka import KafkaError, KafkaException
@@ -16,6 +16,8 @@ from lycosa.kafka.topics import CHANGELOG, CONTROL, DLQ, INBOX, PAGES, Topics
 from lycosa.kafka.upkeep import KafkaAway
 
 _ANSWER_S = 30.0
+_STATE = (CHANGELOG, INBOX, CONTROL)
+_GENERATION = re.compile(r"g([0-9]+)-[0-9a-f]{6}")
 
 
 class LogWentOn(Exception):
@@ -95,19 +97,15 @@ def generation_number(generation: str) -> int:
 
     -1 for any other text.
     """
-    number, _, rest = generation.removeprefix("g").partition("-")
     if not generation:
         return 1
-    return int(number) if generation[:1] == "g" and number.isdigit() and rest else -1
+    found = _GENERATION.fullmatch(generation)
+    return int(found[1]) if found else -1
 
 
 def _is_old(topic: str, name: str, kept: str, number: int) -> bool:
     owner, _, kind = topic.rpartition(".")
-    if kind not in _state_kinds() or not (owner == name or owner.startswith(f"{name}.")):
+    if kind not in _STATE or not (owner == name or owner.startswith(f"{name}.")):
         return False
     generation = owner.removeprefix(name).removeprefix(".")
     return generation != kept and 0 < generation_number(generation) <= number
-
-
-def _state_kinds() -> Collection[str]:
-    return (CHANGELOG, INBOX, CONTROL)

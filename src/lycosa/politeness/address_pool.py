@@ -149,8 +149,8 @@ class PoolAnswer(msgspec.Struct, frozen=True):
 class PoolAway(Exception):
     """The pool gave no answer; the message says why.
 
-    ``server`` is the server to which the call was sent, empty when it was sent to none. There it
-    may have had an effect, or may have one until its deadline.
+    ``server`` is the server to which the call was sent. There it may have had an effect, or may
+    have one until its deadline. It is empty when the call certainly has none.
     """
 
     def __init__(self, text: str, server: str = "") -> None:

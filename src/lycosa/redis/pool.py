@@ -20,7 +20,7 @@ from typing import Any
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from lycosa.config.cluster_file import RedisSection
 from lycosa.network import split_address
@@ -47,6 +47,8 @@ _PRESENT, _STATE, _CRAWLS, _ADDRESS = (
     f"{{lycosa}}:{name}" for name in ("present", "state", "crawls", "address:")
 )
 _CONNECT_S = 1.0
+# with these a server refuses every write of a script, so a call has had no effect
+_WRITES_REFUSED = ("MISCONF", "NOREPLICAS")
 
 
 class RedisPool:
@@ -75,7 +77,8 @@ class RedisPool:
                 found = await self._run(len(keys), *keys, *head, *arguments)
         except (RedisError, OSError, TimeoutError) as error:
             await self.close()
-            raise PoolAway(_said(error, self._used), self._server) from error
+            server = "" if _refuses_writes(error) else self._server
+            raise PoolAway(_said(error, self._used), server) from error
         except BaseException:
             await self.close()  # its answer must not be taken for that of the next call
             raise
@@ -195,6 +198,10 @@ def _parts(request: PoolRequest) -> Sequence[Any]:
     if isinstance(request, StartedSlot):
         return "S", request.slot, request.age_us
     return "F", request.slot, int(request.was_sent)
+
+
+def _refuses_writes(error: Exception) -> bool:
+    return isinstance(error, ResponseError) and any(code in str(error) for code in _WRITES_REFUSED)
 
 
 def _said(error: Exception, address: str) -> str:

@@ -11,25 +11,21 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from lycosa.commit import MARK_KEY, Mark, marked, merged_by_worker, saved_logs
-from lycosa.config.sections import Config
-from lycosa.folder.manifest import DamagedManifest, load_manifest
+from lycosa.folder.manifest import load_manifest
 from lycosa.folder.names import (
     attempts_folder,
     crawl_sites,
     log_folder,
-    settings_path,
     suffix_list,
     table_folder,
 )
+from lycosa.folder.saved_config import settings_of
 from lycosa.folder.start_check import check_crawl
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.kv.read_only import table_reader
 from lycosa.reshard.gathered import GatheredState, prepare_gathering
 from lycosa.shard.object_snapshots import CONSTANT_SUFFIX
-from lycosa.system.wire import UNREADABLE
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
 
@@ -42,7 +38,7 @@ def gather_folder(
     ``told`` is called with the number of partitions that are there. Raises ``ManifestError``,
     ``CommittedDataMissing``, ``TableLocked``, ``LogDamaged``, ``StoreDamaged`` or ``OSError``.
     """
-    manifest, config = load_manifest(folder), _settings(folder)
+    manifest, config = load_manifest(folder), settings_of(folder)
     check_crawl(folder, manifest, config.seen.urls, table_reader())
     crawl_sites(folder, manifest.identity.suffixes)  # whether its list is the crawl's own
     prepare_gathering(work, suffix_list(folder).read_bytes())
@@ -104,16 +100,6 @@ def _apply_logs(folder: Path, tables: dict[int, KeyValue]) -> tuple[float, float
                 tables[batch.partition].write(marked(batch, commit.mark, worker))
                 marks[batch.partition] = commit.mark
     return wall, time, sequence
-
-
-def _settings(folder: Path) -> Config:
-    path = settings_path(folder)
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Config)
-    except FileNotFoundError:
-        raise DamagedManifest(f"{path} is missing; start the crawl again first") from None
-    except UNREADABLE as error:
-        raise DamagedManifest(f"{path} cannot be read ({error}); restore it from a copy") from error
 
 
 def _copy_attempts(folder: Path, work: Path) -> None:
