@@ -23,7 +23,9 @@ from lycosa.calls import (
 from lycosa.frontier.dead_letters import LetterRow
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.queries.answering import StateAnswers, answer_question
+from lycosa.inspect.queries.letters import LetterLister
 from lycosa.inspect.queries.time_budget import TimeBudget
+from lycosa.inspect.reader import CrawlReader
 from lycosa.kv.records import encode_record, host_name_key, letter_key, meta_key
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
@@ -226,6 +228,24 @@ def test_dead_letters_are_listed_newest_first_without_those_that_were_queued_aga
     of_reason = ask(crawl, DeadLettersQuery(reason=Reason.DNS_FAILED.label))
     assert [row["number"] for row in rows(of_reason)] == [4]
     assert rows(ask(crawl, DeadLettersQuery(host="example.org"))) == []
+
+
+def test_a_search_for_dead_letters_goes_on_behind_those_that_are_not_meant(
+    crawl: WrittenCrawl,
+) -> None:
+    for number in range(1, 4):
+        url = hash8("example.com") + hash8(f"https://example.com/{number}")
+        row = LetterRow(url, number * 1_000_000, Reason.CONNECT_REFUSED, "", 3)
+        crawl.commit(
+            {
+                letter_key(number): encode_record(row),
+                meta_key("dead_letters"): encode_record(number),
+            }
+        )
+    with CrawlReader(FolderView(crawl.folder)).partition_view(0) as view:
+        lister = LetterLister(view, DeadLettersQuery(reason=Reason.DNS_FAILED.label))
+        assert list(lister.letters()) == []
+    assert int(lister.position[-12:], 16) == 1
 
 
 def test_counts_have_the_names_of_the_status(crawl: WrittenCrawl) -> None:

@@ -185,7 +185,6 @@ class StopRequest(Asked):
     """How to stop: with ``at_once`` requests in flight are broken off."""
 
     at_once: bool = False
-    why: ShortText = ""
 
 
 class StateAnswer(BaseModel):

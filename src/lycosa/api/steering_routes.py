@@ -18,7 +18,6 @@ from lycosa.api.models import (
     SettingsRequest,
     StateAnswer,
     StopRequest,
-    WhyRequest,
 )
 from lycosa.api.overview import crawl_state
 from lycosa.api.paging import Cursor, Most, listed_page
@@ -79,13 +78,13 @@ async def actions(request: Request, cursor: Cursor = "", most: Most = 50) -> Row
 
 
 @steering_router.post("/crawl/pause")
-async def pause_crawl(request: Request, body: WhyRequest | None = None) -> StateAnswer:
+async def pause_crawl(request: Request) -> StateAnswer:
     """Start no request until the crawl is resumed."""
     return await _paused(request, True)
 
 
 @steering_router.post("/crawl/resume")
-async def resume_crawl(request: Request, body: WhyRequest | None = None) -> StateAnswer:
+async def resume_crawl(request: Request) -> StateAnswer:
     """End a pause; a crawl that was stopped runs again."""
     return await _paused(request, False)
 

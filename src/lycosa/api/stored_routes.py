@@ -70,4 +70,6 @@ async def content(
         raise Problem(404, "there is no such capture")
     about = msgspec.json.decode(first.about)
     name = content_disposition(about, url_hash, is_text)
+    # all pieces are of this capture, also when a newer one is stored meanwhile
+    asked = msgspec.structs.replace(asked, at=about["date"])
     return ContentStream(service, asked, first, name)

@@ -11,6 +11,7 @@ from typing import Any
 from lycosa.api.answers import CoordinatorSilent
 from lycosa.api.service import CrawlService
 from lycosa.cluster.messages import ClusterStatus
+from lycosa.cluster.progress import Progress
 
 _EVERY_S = 2.0
 _SAMPLES = 1800
@@ -73,10 +74,9 @@ class CrawlHistory:
             await asyncio.sleep(_EVERY_S)
 
 
-def _latency_counts(progress: Any) -> list[int]:
+def _latency_counts(progress: Progress) -> list[int]:
     """The buckets of the latency of fetches so far; empty where it is not measured."""
-    meter = getattr(progress, "meter", None)
-    tables = meter.distributions.get(_LATENCY, {}) if meter is not None else {}
+    tables = progress.meter.distributions.get(_LATENCY, {})
     columns = zip(*(each.counts for each in tables.values()), strict=True)
     return [sum(column) for column in columns]
 

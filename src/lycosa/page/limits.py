@@ -19,7 +19,7 @@ def _limits(status: ClusterStatus, slots: int) -> Iterator[str]:
     if status.end:
         yield "The crawl is ending." if not status.is_over else "The crawl has ended."
         return
-    if getattr(status, "is_paused", False):
+    if status.is_paused:
         yield "An operator has paused the crawl."
         return
     waits = status.waits_for or progress.waits_for

@@ -104,7 +104,7 @@ class CoordinatorConnection:
             async with asyncio.timeout(longest_s):
                 await self._receive()
         except TimeoutError:
-            pass
+            pass  # the caller asks for the state, and then waits again
 
     async def _asked(self, message: CallerMessage) -> ToCaller:
         await self.send(message)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.inspect.queries.time_budget import TimeBudget
+from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
 from lycosa.inspect.reader import CrawlReader, UrlEntry
 from lycosa.shard.view import CrawlView
 from lycosa.store.cdxj import CdxjEntry, timestamp
@@ -29,6 +29,7 @@ MOST_BYTES = 16 << 20
 _MOST_RATIO = 1000  # of decoded to stored bytes
 _LATEST = 10**14  # of the 14 digits of a time
 _MOST_HOPS = 3  # from a revisit to the capture that it refers to
+_SEARCH_S = 1.0  # for one of them
 _decode_entry = msgspec.json.Decoder(CdxjEntry).decode
 
 
@@ -183,11 +184,14 @@ def _referred(source: CrawlView, folder: Path | None, record: StoredRecord) -> S
         url = fields.get("WARC-Refers-To-Target-URI", "")
         date = fields.get("WARC-Refers-To-Date", "")
         wanted = "".join(each for each in date if each.isdigit())[:14]
-        budget = TimeBudget(1.0)
-        found = next((c for c in _indexed(folder, url, budget) if c.time == wanted), None)
-        if found is None:
-            return record
-        record = source.read_record(found.segment, found.offset)
+        budget = TimeBudget(_SEARCH_S)
+        try:
+            found = next((c for c in _indexed(folder, url, budget) if c.time == wanted), None)
+            if found is None:
+                return record
+            record = source.read_record(found.segment, found.offset)
+        except (OutOfTime, RecordError, OSError):
+            return record  # ``content_of`` says that the body is missing
     return record
 
 

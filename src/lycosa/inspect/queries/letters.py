@@ -39,9 +39,11 @@ class LetterLister:
             mark = f"{_LATEST_US - letter.date_us:016x}{self._view.number:06x}{number:012x}"
             is_newest = letter.url not in self._newer
             self._newer.add(letter.url)
-            if mark <= self._query.after or not is_newest or not self._is_meant(letter):
+            if mark <= self._query.after:
                 continue
             self.position = mark
+            if not is_newest or not self._is_meant(letter):
+                continue
             row = self._row(number, letter)
             if row is not None:
                 row.update(order=mark, cursor=mark)

@@ -248,6 +248,8 @@ class StateReader:
         headers = [("content-type", reply.media_type)] if reply.media_type else []
         document = Document(about["url"], int(about["status"]), headers, reply.body)
         parsed = await self._texts.parse(document)
+        if self._ending_texts is not None:
+            self._ending_texts.cancel()  # of a question that was answered meanwhile
         loop = asyncio.get_running_loop()
         self._ending_texts = loop.call_later(_TEXT_IDLE_S, self._end_texts)
         about |= {
