@@ -248,6 +248,33 @@ def test_a_search_for_dead_letters_goes_on_behind_those_that_are_not_meant(
     assert int(lister.position[-12:], 16) == 1
 
 
+def test_a_piece_of_dead_letters_does_not_read_those_of_the_pieces_before(
+    crawl: WrittenCrawl,
+) -> None:
+    number = 1000
+    writes = {meta_key("dead_letters"): encode_record(number)}
+    for each in range(1, number + 1):
+        url = f"https://example.com/{each}"
+        row = LetterRow(
+            hash8("example.com") + hash8(url), each * 1_000_000, Reason.CONNECT_REFUSED, "", 3
+        )
+        writes[letter_key(each)] = encode_record(row)
+        writes.update(url_write(url, UrlState.FAILED, Reason.CONNECT_REFUSED))
+    crawl.commit(writes)
+    whole = rows(ask(crawl, DeadLettersQuery(most=number)))
+    with CrawlReader(FolderView(crawl.folder)).partition_view(0) as view:
+        # two cursors of this partition, and one of another
+        for begin, partition in ((10, 0), (900, 0), (500, 7)):
+            cursor = whole[begin - 1]["cursor"]
+            cursor = f"{cursor[:16]}{partition:06x}{cursor[22:]}"
+            lister = LetterLister(view, DeadLettersQuery(after=cursor))
+            assert [each["number"] for each in lister.letters()] == [
+                row["number"] for row in whole[begin:]
+            ]
+            lister = LetterLister(view, DeadLettersQuery(after=cursor))
+            assert next(lister.read_letters())[0] <= whole[begin]["number"] + 64
+
+
 def test_counts_have_the_names_of_the_status(crawl: WrittenCrawl) -> None:
     found = rows(ask(crawl, CountsQuery()))[0]
     assert found["states"]["queued"] == 0

@@ -1,8 +1,9 @@
 """The present dead letters of one partition, newest first.
 
 Dead letters are numbered, so the newest are found without reading the others: the rows are read
-backwards in blocks. A row stays when its URL is queued again, so each is compared with the URL's
-record and with the operators' decisions.
+backwards in blocks, from the cursor on. A row stays when its URL is queued again, so each is
+compared with the URL's record and with the operators' decisions. A URL that failed again without a
+decision has two rows; the older one is left out of a piece that has the newer one.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class LetterLister:
 
     def letters(self) -> Iterator[dict[str, Any]]:
         """The letters that are meant, behind the cursor. May raise ``OutOfTime``."""
-        for number, letter in self._backwards():
-            mark = f"{_LATEST_US - letter.date_us:016x}{self._view.number:06x}{number:012x}"
+        for number, letter in self.read_letters():
+            mark = self._mark(number, letter)
             is_newest = letter.url not in self._newer
             self._newer.add(letter.url)
             if mark <= self._query.after:
@@ -49,15 +50,36 @@ class LetterLister:
                 row.update(order=mark, cursor=mark)
                 yield row
 
-    def _backwards(self) -> Iterator[tuple[int, LetterRow]]:
-        value = self._view.get(_LAST)
-        last = int(msgspec.msgpack.decode(value)) if value is not None else 0
+    def read_letters(self) -> Iterator[tuple[int, LetterRow]]:
+        """All letters with their numbers, the newest first, from about the cursor on."""
+        last = self._first_behind_cursor()
         while last > 0:
             first = max(last - _BLOCK + 1, 1)
             block = list(self._view.scan(letter_key(first), letter_key(last + 1)))
             for key, row in reversed(block):
                 yield number_of(key), decode_letter(row)
             last = first - 1
+
+    def _mark(self, number: int, letter: LetterRow) -> str:
+        return f"{_LATEST_US - letter.date_us:016x}{self._view.number:06x}{number:012x}"
+
+    def _first_behind_cursor(self) -> int:
+        """The number to begin with: letters with a greater one come before the cursor.
+
+        The cursor may be of another partition, so the number is searched for by the date. Dates
+        grow with the numbers, but for a clock that was set back; a block more is read for that.
+        """
+        value = self._view.get(_LAST)
+        behind, before = 0, (int(msgspec.msgpack.decode(value)) if value is not None else 0) + 1
+        most = before - 1
+        while before - behind > 1:
+            middle = (behind + before) // 2
+            row = self._view.get(letter_key(middle))
+            if row is None or self._mark(middle, decode_letter(row)) > self._query.after:
+                behind = middle
+            else:
+                before = middle
+        return min(behind + _BLOCK, most)
 
     def _is_meant(self, letter: LetterRow) -> bool:
         reason = self._query.reason
