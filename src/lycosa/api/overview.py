@@ -9,7 +9,7 @@ import msgspec
 from lycosa.api.answers import Rates
 from lycosa.cluster.messages import ClusterStatus
 
-_HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "retired")
+_HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "retired", "paused")
 
 
 def crawl_state(status: ClusterStatus) -> str:
