@@ -7,9 +7,11 @@ from test_partition import START, commit, done, found, open_partition
 
 from judging import is_balanced
 from lycosa.frontier.chosen_leases import lease_chosen
+from lycosa.frontier.outside_leases import LeaseRow
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.kv.memory import MemoryKeyValue
+from lycosa.model.capture import RobotsDecision
 from lycosa.model.completed import History, UrlState
 from lycosa.reasons import Reason
 from lycosa.urls.identity import hash8
@@ -97,3 +99,22 @@ def test_hosts_that_are_set_aside_keep_their_other_urls(state: HostState) -> Non
     commit(store, partition)
     is_balanced(store)
     assert host.record.state is state and states(partition)[UrlState.FETCHED] == 6
+
+
+def test_the_lease_of_an_outside_fetcher_ends_when_its_url_is_leased_here() -> None:
+    store = MemoryKeyValue()
+    partition, host = opened(store)
+    lease = partition.lease_next(host)
+    assert lease is not None
+    due, decision = int(NOW) + 50, RobotsDecision()
+    row = LeaseRow("id", "fetcher", "call", lease.url, NOW, NOW + 48, due, NOW + 51, "", decision)
+    partition.outside.lend(lease, row)
+    partition.visits.mark_changed(host)
+    commit(store, partition)
+    partition, host = opened(store)
+    assert len(partition.outside) == partition.counters.leased == 1
+    end_all(partition, host, [lease.url], UrlState.FETCHED)
+    commit(store, partition)
+    is_balanced(store)
+    partition, _ = opened(store)
+    assert len(partition.outside) == partition.counters.leased == 0

@@ -29,15 +29,18 @@ from lycosa.calls import (
 )
 from lycosa.cli.main import main
 from lycosa.config.sections import Config, FetchSection, LimitSection, PolitenessSection
-from lycosa.frontier.outside_leases import LEASES
+from lycosa.frontier.outside_leases import LEASES, LeaseRow
 from lycosa.inspect.reader import read_folder
 from lycosa.kv.records import prefix_end
+from lycosa.model.capture import RobotsDecision
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End
+from lycosa.model.fetched import Limits
 from lycosa.reasons import Reason
 from lycosa.synthetic import Crash
 from lycosa.urls.identity import hash8
 from lycosa.worker.assembly import Assembled
+from lycosa.worker.outside_answers import UnreadableResult, read_result
 
 A = "http://a.test"
 OTHERS = ["http://b.test", "http://c.test", "http://d.test"]
@@ -288,6 +291,21 @@ def test_a_warc_record_is_a_result(tmp_path: Path, pack: Callable[[bytes], bytes
 
     assert run(folder, web(), work) is End.FINISHED
     assert state_of(folder, f"{A}/") is UrlState.FETCHED and audited(folder)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        warc(f"{A}/", BLOCK).replace(b"Content-Length: ", b"Content-Length: " + b"0" * 5000),
+        warc(f"{A}/", BLOCK.replace(b" 200 ", b" 000 ")),
+    ],
+    ids=["length of many digits", "status 0"],
+)
+def test_numbers_in_a_warc_record_are_bounded(record: bytes) -> None:
+    decision = RobotsDecision()
+    row = LeaseRow("id", "fetcher", "call", f"{A}/", 0.0, 30.0, 32, 33.0, "", decision)
+    with pytest.raises(UnreadableResult):
+        read_result(OutsideResult("id", warc=record), row, Limits(), 10.0)
 
 
 async def nothing(fetcher: Fetcher) -> None:

@@ -21,11 +21,14 @@ from lycosa.calls import (
     UrlQuery,
 )
 from lycosa.frontier.dead_letters import LetterRow
-from lycosa.frontier.visit_state import HostState
+from lycosa.frontier.visit_state import HostPause, HostState
+from lycosa.inspect.explain.run import explain
 from lycosa.inspect.queries.answering import StateAnswers, answer_question
 from lycosa.inspect.queries.letters import LetterLister
 from lycosa.inspect.queries.time_budget import TimeBudget
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import CrawlReader, read_folder
+from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.inspect.status import crawl_status
 from lycosa.kv.records import encode_record, host_name_key, letter_key, meta_key
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
@@ -118,6 +121,28 @@ def test_orders_begin_with_the_greatest_and_can_be_cut_anywhere(crawl: WrittenCr
     crawl.commit(host_write("example.com", HostState.RETIRED, waiting=9))
     assert all_names(crawl, sort="queue", state="retired") == ["example.com"]
     assert all_names(crawl, state="retired") == ["example.com"]
+
+
+def test_a_host_that_an_operator_paused_is_shown_as_paused(crawl: WrittenCrawl) -> None:
+    pause = HostPause("ada", 1_000_000)
+    crawl.commit(host_write("example.com", waiting=9, pause=pause))
+    crawl.commit(url_write("http://example.com/page", UrlState.QUEUED))
+    crawl.commit(host_write("example.org", HostState.PARKED, waiting=9, pause=pause))
+    crawl.commit(host_write("10.0.0.1", HostState.RETIRED, waiting=9, pause=pause))
+    for query in ({"sort": "name"}, {"sort": "queue"}, {"sort": "queue", "search": "example"}):
+        assert sorted(all_names(crawl, state="paused", **query)) == ["example.com", "example.org"]
+        shown = {row["host"]: row["state"] for row in rows(ask(crawl, HostsQuery(**query)))}
+        assert shown["example.com"] == shown["example.org"] == "paused"
+        assert "example.com" not in all_names(crawl, state="ready", **query)
+    assert all_names(crawl, state="parked") == []
+    assert all_names(crawl, state="retired") == ["10.0.0.1"]
+    assert rows(ask(crawl, HostQuery("example.com")))[0]["state"] == "paused"
+    reader = read_folder(crawl.folder)
+    found = explain(reader, load_saved_settings(reader), "http://example.com/page", 2.0)
+    assert found.to_json()["facts"]["host_state"] == "paused"
+    status = crawl_status(reader, load_saved_settings(reader), 2.0)
+    assert status.hosts_by_state == {"paused": 2, "ready": 2, "retired": 1}
+    assert "paused" in {line.state for line in status.hosts}
 
 
 def test_an_unknown_order_or_state_is_refused_with_the_known_ones(crawl: WrittenCrawl) -> None:

@@ -68,6 +68,7 @@ def _queue(partition: Partition, host: VisitState, url8: bytes, record: UrlRecor
     if record.due_at:
         due, _ = partition.alarms
         due.remove_due(record.due_at, host.host8 + url8)
+        partition.outside.drop(host.host8 + url8)
     if is_waiting:  # for a retry
         host.record.retrying -= 1
         if host.record.state in (HostState.PARKED, HostState.RETIRED):

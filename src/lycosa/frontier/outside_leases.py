@@ -111,6 +111,11 @@ class OutsideLeases:
         lease.host.record.retrying -= 1
         self._remove(url)
 
+    def drop(self, url: bytes) -> None:
+        """End the lease of a URL that is queued again before it is due, if it has one."""
+        if url in self._rows:
+            self._remove(url)
+
     def is_kept(self, url: bytes, record: UrlRecord, now: float) -> bool:
         """Whether a URL that is due stays lent, because its result is being stored.
 

@@ -23,7 +23,7 @@ from lycosa.reasons import Reason
 
 
 class HostState(IntEnum):
-    """State of a host. The value is written to disk; ``IN_PROCESS`` exists in memory only."""
+    """State of a host. The value is written to disk, except ``IN_PROCESS`` and ``PAUSED``."""
 
     EXHAUSTED = 0  # no URL waits
     READY = 1  # URLs wait; they may be fetched from its next time on
@@ -31,6 +31,7 @@ class HostState(IntEnum):
     PARKED = 3  # URLs wait; the host is over a budget
     RETIRED = 4  # not fetched any more
     IN_PROCESS = 5  # in a visit
+    PAUSED = 6  # paused by an operator, whatever the stored state is; see ``shown_state``
 
     @property
     def label(self) -> str:
@@ -46,6 +47,11 @@ def counted_as(state: HostState) -> UrlState:
     if state is HostState.PARKED:
         return UrlState.PARKED
     return UrlState.RETIRED if state is HostState.RETIRED else UrlState.QUEUED
+
+
+def shown_state(state: HostState, is_paused: bool) -> HostState:
+    """The state of a host as shown to people: a retired host is not paused."""
+    return HostState.PAUSED if is_paused and state is not HostState.RETIRED else state
 
 
 class HostPause(msgspec.Struct, frozen=True, array_like=True):
@@ -108,6 +114,11 @@ class VisitRecord(msgspec.Struct, array_like=True):
         """The earliest start of any request."""
         return self.next_at if self.rest_at < 0 else self.rest_at
 
+    @property
+    def shown_state(self) -> HostState:
+        """The state as shown to people."""
+        return shown_state(self.state, self.pause is not None)
+
 
 _DECODER = msgspec.msgpack.Decoder(VisitRecord)
 decode_visit = _DECODER.decode
@@ -161,7 +172,7 @@ class VisitState:
     @property
     def state(self) -> HostState:
         """The state as shown to people."""
-        return HostState.IN_PROCESS if self.in_process else self.record.state
+        return HostState.IN_PROCESS if self.in_process else self.record.shown_state
 
     @property
     def may_wait(self) -> bool:

@@ -238,8 +238,8 @@ def _add_host(
     config: Config,
     now: float,
 ) -> None:
-    label = record.state.label
-    status.hosts_by_state[label] = status.hosts_by_state.get(label, 0) + 1
+    state = record.shown_state
+    status.hosts_by_state[state.label] = status.hosts_by_state.get(state.label, 0) + 1
     if not record.waiting + record.retrying + record.parked and not (
         top.by is Order.ERRORS and failures_of(record)
     ):
@@ -248,7 +248,7 @@ def _add_host(
     top.add_line(line, record.host)
     if sites is not None:
         sites.add_host(line)
-    is_active = record.state in (HostState.READY, HostState.SNOOZED)
+    is_active = state in (HostState.READY, HostState.SNOOZED)
     if is_active and (status.longest is None or line.needs_s > status.longest.needs_s):
         status.longest = line
 

@@ -154,7 +154,7 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
         reason = f"delay by {owed(record, config, now).source}"
     return HostLine(
         host=record.host,
-        state=record.state.label,
+        state=record.shown_state.label,
         waiting=0 if is_parked else waiting,
         parked=record.parked + (waiting if is_parked else 0),
         captures=record.usage.captures,

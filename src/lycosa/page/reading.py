@@ -31,7 +31,7 @@ from lycosa.reasons import Reason
 _MOST = 50
 _MOST_TEXT = 200_000  # bytes of a text that one page shows
 _LONGEST = 8192  # characters of a value in an address
-_HOST_STATES = ("ready", "snoozed", "parked", "retired", "exhausted")
+_HOST_STATES = ("ready", "snoozed", "parked", "paused", "retired", "exhausted")
 _URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
 _FIRST_REMARK = 140  # reasons from here on are no failures
 _SORTS = ("name", "queue", "wait", "errors")

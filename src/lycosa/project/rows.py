@@ -182,7 +182,7 @@ def registry_host(
         key[1:],
         facts.host,
         facts.site,
-        record.state.label,
+        record.shown_state.label,
         _reason(record.reason),
         _text(record.detail),
         record.waiting,

@@ -393,8 +393,7 @@ class Intake:
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
         """Count refusals by pure rules, by rule and host. ``explain`` judges single URLs again."""
         if number:
-            refused = dict(source.record.refused)
-            count(refused, int(reason), number)
-            source.record.refused = refused
+            source.record.refused = dict(source.record.refused)
+            count(source.record.refused, int(reason), number)
             counters = self._partitions[source.partition].counters
             count(counters.rule_refusals, int(reason), number)

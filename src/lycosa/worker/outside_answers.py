@@ -21,7 +21,7 @@ from lycosa.reasons import Reason
 _FIRST_FAILURE, _LAST_FAILURE = Reason.DNS_NO_SUCH_NAME, Reason.REQUEST_UNANSWERED
 _OURS = frozenset({Reason.CRASHED_WORKER, Reason.INTERNAL})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
-_STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) (\d{3})(?: [^\r\n]*)?\r?\n")
+_STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) ([1-9]\d{2})(?: [^\r\n]*)?\r?\n")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _DETAIL = 500  # characters
 _GZIP = b"\x1f\x8b"
@@ -100,7 +100,7 @@ def _from_record(record: bytes, url: str, limits: Limits) -> Fetched:
     if fields.get("warc-target-uri", "").strip("<>") != url:
         raise UnreadableResult(f"the record is about another URL than {url}")
     length = fields.get("content-length", "")
-    if not length.isdecimal() or int(length) > len(block):
+    if not re.fullmatch(r"[0-9]{1,18}", length) or int(length) > len(block):
         raise UnreadableResult("Content-Length of the record is missing, or beyond its end")
     head, body = _split(block[: int(length)], "HTTP response")
     if re.search(rb"(?im)^transfer-encoding:[^\r\n]*chunked", head):

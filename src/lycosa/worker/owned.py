@@ -84,7 +84,8 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
         keeping=SHIPPED_KEEPING if job.cluster is not None else DEFAULT_KEEPING,
     )
     # After the log is open, because a request without an end counts as one that lasted until then.
-    frontier.hold_back({**recent_hosts(job, clock), **_lent_hosts(partitions, clock)})
+    recent, lent = recent_hosts(job, clock), _lent_hosts(partitions, clock)
+    frontier.hold_back(recent | {host: max(at, recent.get(host, at)) for host, at in lent.items()})
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
 
 

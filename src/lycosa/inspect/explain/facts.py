@@ -79,7 +79,7 @@ def robots_now(view: TableView, host8: bytes, url: str) -> RobotsDecision | None
 def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: float) -> None:
     """Add the state of the URL's host."""
     answer.add_fact("host", host.host)
-    answer.add_fact("host_state", host.state.label)
+    answer.add_fact("host_state", host.shown_state.label)
     if host.state is HostState.SNOOZED or host.next_at > now:
         delay = owed(host, config, now)
         why = why_host(host) or f"delay by {delay.source}"

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from lycosa.frontier.visit_state import HostState
+from lycosa.frontier.visit_state import HostPause, HostState, shown_state
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
 from lycosa.kv.port import SavedTable
 from lycosa.kv.records import host_key, prefix_end
@@ -58,6 +58,11 @@ class _Ranked(msgspec.Struct, array_like=True, gc=False):
     asleep_until: msgspec.Raw = msgspec.Raw()
     has_place: msgspec.Raw = msgspec.Raw()
     errors: int = 0
+    line: msgspec.Raw = msgspec.Raw()
+    rest_at: msgspec.Raw = msgspec.Raw()
+    errands: msgspec.Raw = msgspec.Raw()
+    questions: msgspec.Raw = msgspec.Raw()
+    pause: HostPause | None = None
 
 
 _decode = msgspec.msgpack.Decoder(_Ranked).decode
@@ -113,12 +118,13 @@ class _Pass:
     def _add(self, host8: bytes, host: _Ranked) -> None:
         low = _KEYS - int.from_bytes(host8, "big")
         waits_until = host.parked_until if host.state == _PARKED else host.next_at
+        shown = int(shown_state(HostState(host.state), host.pause is not None))
         for order, rank in (
             ("queue", host.waiting + host.retrying + host.parked),
             ("wait", max(int(waits_until), 0)),
             ("errors", host.errors + host.dns_failures),
         ):
-            kept = self._kept.setdefault((order, host.state), [])
+            kept = self._kept.setdefault((order, shown), [])
             entry = rank << _KEY_BITS | low
             if len(kept) < KEPT:
                 heapq.heappush(kept, entry)

@@ -73,7 +73,7 @@ class HostLister:
         try:
             for mark, host8 in self._named(query.search, query.after):
                 entry = self._entry(host8)
-                if entry is None or (state is not None and entry.record.state is not state):
+                if entry is None or (state is not None and entry.record.shown_state is not state):
                     continue
                 page.rows.append(self._row(entry, mark))
                 if len(page.rows) >= query.most:
@@ -145,7 +145,7 @@ class HostLister:
                 continue
             entry = self._entry(host8)
             # The state may be another one since the hosts were read.
-            if entry is None or (state is not None and entry.record.state is not state):
+            if entry is None or (state is not None and entry.record.shown_state is not state):
                 continue
             page.rows.append(self._row(entry, mark))
             page.cursor = mark
@@ -161,7 +161,7 @@ class HostLister:
         try:
             for _, host8 in self._named(query.search, ""):
                 entry = self._entry(host8)
-                if entry is None or (state is not None and entry.record.state is not state):
+                if entry is None or (state is not None and entry.record.shown_state is not state):
                     continue
                 mark = order_mark(rank_of(entry.record, query.sort), host8)
                 if mark > query.after:
