@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 from dying import Dying
 from judging import (
@@ -70,9 +71,10 @@ from lycosa.synthetic.clock import VIRTUAL_EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.pacing import HostRest
-from planting import code_named
+from planting import planted
 from several_workers import SlowExchange, run_workers
 
+AnyHistory = TypeVar("AnyHistory", bound="History")
 LONGEST_END_S = 7200.0
 HOSTS, PAGES, LEAST_URLS, LEAST_FAULTS, DEATHS = 52, 46, 2000, 10, 6
 PLANTS = {
@@ -322,7 +324,8 @@ class History:
 
     def live(self, deaths: int = DEATHS) -> None:
         """Runs, dies, is started again, and comes to its end."""
-        with self.disk.watched(), _planted(self.plant):
+        bug = planted(*_bug(self.plant)) if self.plant else contextlib.nullcontext()
+        with self.disk.watched(), bug:
             for number in range(1, deaths + 1):
                 if not self._run_and_die(self._path / f"crawl-{number}"):
                     break
@@ -463,10 +466,14 @@ def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> N
 def live_and_judge(
     seed: int, path: Path, plant: str = "", with_audit: bool = True, wild_clock: bool = False
 ) -> History:
-    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl
-    is one as well.
+    """One history to its end. Raises ``Breach``, whatever went wrong."""
+    return judged(History(seed, path, plant, wild_clock), seed, with_audit)
+
+
+def judged(history: AnyHistory, seed: int, with_audit: bool) -> AnyHistory:
+    """The history at its end. Raises ``Breach``, whatever went wrong: an error inside the crawl is
+    one as well.
     """
-    history = History(seed, path, plant, wild_clock)
     try:
         history.live()
         history.judge(with_audit)
@@ -477,21 +484,6 @@ def live_and_judge(
 
 
 # -- planted bugs
-
-
-@contextlib.contextmanager
-def _planted(plant: str) -> Iterator[None]:
-    """Changes the crawler's own code, which is the purpose here and nowhere else in the tests."""
-    if not plant:
-        yield
-        return
-    owner, name, wrong = _bug(plant)
-    right = code_named(owner, name)
-    setattr(owner, name, wrong(right))
-    try:
-        yield
-    finally:
-        setattr(owner, name, right)
 
 
 def _bug(

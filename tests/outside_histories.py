@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from histories import Breach, History, judge_end
+from histories import History, judge_end, judged
 from judging import is_polite
 from lycosa.calls import (
     CallReply,
@@ -36,7 +36,7 @@ from lycosa.model.fetched import FetchRequest
 from lycosa.reasons import Reason
 from lycosa.synthetic import RequestLog, SyntheticFetcher
 from lycosa.worker.assembly import Assembled
-from planting import code_named
+from planting import planted
 
 PLANTS = {
     "free": "a host is not busy while an outside fetcher has one of its URLs",
@@ -141,7 +141,8 @@ class OutsideHistory(History):
         self.fetcher = OutsideFetcher(self)
 
     def live(self, deaths: int = 4) -> None:
-        with _planted(self.lease_plant):
+        bug = planted(*_bug(self.lease_plant)) if self.lease_plant else contextlib.nullcontext()
+        with bug:
             super().live(deaths)
 
     def _check_start(self, assembled: Assembled) -> None:
@@ -170,29 +171,7 @@ def live_with_fetcher(
     seed: int, path: Path, plant: str = "", with_audit: bool = True
 ) -> OutsideHistory:
     """One history to its end. Raises ``Breach``, whatever went wrong."""
-    history = OutsideHistory(seed, path, plant)
-    try:
-        history.live()
-        history.judge(with_audit)
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"[:600]
-        raise Breach(f"seed {seed}: {what} (history: {'; '.join(history.told)})") from error
-    return history
-
-
-@contextlib.contextmanager
-def _planted(plant: str) -> Iterator[None]:
-    """Changes the crawler's own code, which is the purpose here."""
-    if not plant:
-        yield
-        return
-    owner, name, wrong = _bug(plant)
-    right = code_named(owner, name)
-    setattr(owner, name, wrong)
-    try:
-        yield
-    finally:
-        setattr(owner, name, right)
+    return judged(OutsideHistory(seed, path, plant), seed, with_audit)
 
 
 def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
@@ -201,13 +180,13 @@ def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
     from lycosa.worker.worker import Worker
 
     if plant == "free":
-        return Pacing, "lend", lambda self, host, seconds: self._clock.time()
+        return Pacing, "lend", lambda right: lambda self, host, seconds: self._clock.time()
     if plant == "told":
 
         async def at_once(self: Worker, is_called: bool = False) -> None:
             return None
 
-        return Worker, "next_commit", at_once
+        return Worker, "next_commit", lambda right: at_once
     assert plant == "eager"
     store = OutsideDesk._store
 
@@ -225,4 +204,4 @@ def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
         finally:
             HostRest.__call__, HostRest.__exit__ = rest, until  # type: ignore[method-assign]
 
-    return OutsideDesk, "_store", eager
+    return OutsideDesk, "_store", lambda right: eager

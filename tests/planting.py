@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -19,6 +21,17 @@ def code_named(owner: Any, name: str) -> Any:
         return inspect.getattr_static(owner, name)
     except AttributeError as error:
         raise NoSuchCode(f"{owner} has no {name!r}") from error
+
+
+@contextlib.contextmanager
+def planted(owner: Any, name: str, wrong: Callable[[Any], Any]) -> Iterator[None]:
+    """Replaces code by what ``wrong`` makes of it. Raises ``NoSuchCode``."""
+    right = code_named(owner, name)
+    setattr(owner, name, wrong(right))
+    try:
+        yield
+    finally:
+        setattr(owner, name, right)
 
 
 def assert_fits(plant: str, breach: str) -> None:

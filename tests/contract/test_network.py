@@ -322,6 +322,26 @@ async def test_a_renewed_certificate_is_used_without_a_new_start(tmp_path: Path)
         (await connect(port.address, client, b"")).close()
 
 
+def test_changed_files_that_cannot_be_read_are_reported_once_for_each_change(
+    tmp_path: Path,
+) -> None:
+    lines: list[str] = []
+    ours = tls_files(tmp_path / "server")
+    files = TlsFiles(ours, lines.append)
+    key, first = ours.key.read_bytes(), files.context(True)
+    ours.key.write_bytes(b"half a k")
+    assert files.context(True) is files.context(True) is first
+    assert len(lines) == 1 and str(ours.key) in lines[0] and "half" not in lines[0]
+    ours.key.unlink()
+    assert files.context(True) is files.context(True) is first
+    assert len(lines) == 2 and str(ours.key) in lines[1]
+    ours.key.write_bytes(key)
+    assert files.context(True) is not first and len(lines) == 2
+    ours.key.unlink()
+    files.context(True)
+    assert len(lines) == 3
+
+
 # -- what cluster.toml says
 
 

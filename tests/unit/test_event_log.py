@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -94,6 +96,45 @@ def test_a_burst_of_failures_of_one_host_is_counted_and_summarised(tmp_path: Pat
     assert log.suppressed == 480
 
 
+def await_that(is_so: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if is_so():
+            return
+        Event().wait(0.01)
+    pytest.fail("it did not become so within 30 s")
+
+
+def test_a_failure_after_a_burst_and_a_quiet_time_is_written(tmp_path: Path) -> None:
+    now, path = 1000.0, tmp_path / "log"
+    log = EventLog(LogTarget(str(path), "json"), "worker 0", lambda: now)
+
+    def fail(number: int) -> None:
+        for _ in range(number):
+            log.note(LogLevel.WARNING, "waiting", "kafka")
+
+    fail(20)
+    await_that(lambda: path.exists() and len(written(path)) == 20)
+    now += 1000.0
+    fail(1)
+    log.close()
+    assert [each["event"] for each in written(path)] == ["waiting"] * 21
+    assert log.suppressed == 0
+
+
+def test_the_number_of_lost_records_is_written_when_the_log_works_again(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    log = log_to(folder / "log")
+    for number in range(1, 4):  # each record in a batch of its own
+        log.note(LogLevel.INFO, "note", str(number))
+        await_that(lambda number=number: log.suppressed == number)  # type: ignore[misc]
+    folder.mkdir()
+    log.note(LogLevel.INFO, "note", "again")
+    log.close()
+    again, lost = written(folder / "log")
+    assert again["message"] == "again"
+    assert (lost["event"], lost["count"]) == ("suppressed", 3)
+
+
 def test_bursts_are_separate_by_host_and_end_with_their_minute() -> None:
     limiter = BurstLimiter(most=2, window_s=60.0)
     a, b = ("fetch", "a", "lost"), ("fetch", "b", "lost")
@@ -145,6 +186,11 @@ def test_a_record_stays_on_its_line_and_obeys_nobody(encode: Any) -> None:
         ("sasl.password=hunter2, retrying", "sasl.password=***, retrying"),
         ("Authorization: Bearer hunter2", "Authorization: ***"),
         ("token: hunter2", "token: ***"),
+        ("redis://user:hunter2@hunter2@10.0.0.1/0", "redis://***@10.0.0.1/0"),
+        ("password='hunter2'", "password='***'"),
+        ('{"token": "hunter2"}', '{"token": "***"}'),
+        ("AWS_SECRET_ACCESS_KEY=hunter2", "AWS_SECRET_ACCESS_KEY=***"),
+        ("http://a.example/?access_token=hunter2", "http://a.example/?access_token=***"),
         ("http://a.example/?api_key=hunter2&b=1", "http://a.example/?api_key=***&b=1"),
         ("3 tokens left, see the key", "3 tokens left, see the key"),
     ],

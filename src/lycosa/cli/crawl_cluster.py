@@ -52,7 +52,7 @@ async def _submit(given: ClusterFile, seeds: CrawlSeeds) -> SeedsOutcome:
     from lycosa.serve.seed_caller import SeedCaller
 
     display = Display(given.name, [f"crawl {given.name}, by {given.path}"])
-    finder = CoordinatorFinder(given, credentials_of(given), display.show_line)
+    finder = CoordinatorFinder(given, credentials_of(given, display.show_line), display.show_line)
     seeds.tell = display.show_line
     submission = SeedCaller(finder, seeds, lambda status: _show(display, status), display.show_line)
     loop = asyncio.get_running_loop()

@@ -155,7 +155,7 @@ def run(
     given = reachable_cluster(file)
     check_redis_client(given)
     listen = listen or _own_address(given.coordinators)
-    credentials = credentials_of(given)
+    credentials = credentials_of(given, log.show_event)
     for warning in given.warnings():
         log.show_event(warning)
     health = HealthFile(health_file)

@@ -126,7 +126,8 @@ def run(
             f"{file} names no coordinator: add the section [coordinator] with addresses ="
             ' ["HOST:PORT"], where nodes find it, or use --listen'
         )
-    credentials, client, store = credentials_of(given), kafka_client(given), object_store(given)
+    credentials = credentials_of(given, tell_line)
+    client, store = kafka_client(given), object_store(given)
     for warning in given.warnings():
         tell_line(f"warning: {warning}")
     health = HealthFile(health_file)

@@ -84,7 +84,7 @@ def _watch_cluster(file: Path, every_s: float, as_json: bool) -> ExitCode:
     from lycosa.serve.caller import call_coordinator
 
     given = reachable_cluster(file)
-    credentials = credentials_of(given)
+    credentials = credentials_of(given, tell_line)
     is_over = False
 
     def look() -> WatchedState:

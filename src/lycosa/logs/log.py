@@ -38,7 +38,7 @@ TRACES_VARIABLE = "LYCOSA_TRACES"
 """The environment variable with the share of the hosts whose fetches are traced."""
 _GATHER_S = 0.2
 _MOST_QUEUED = 50_000
-_SUMMARY_S = 5.0  # between two looks for bursts that are over
+_SUMMARY_S = 5.0  # the longest wait until a burst that is over is reported
 
 
 class LogTarget(msgspec.Struct, frozen=True):
@@ -66,11 +66,17 @@ def log_target(environment: Mapping[str, str]) -> LogTarget | None:
 class EventLog:
     """The log of one process, which is named ``process`` in the records.
 
-    Without a target nothing is logged. ``close`` writes what is queued.
+    Without a target nothing is logged. ``close`` writes what is queued. ``monotonic`` is the time
+    of bursts.
     """
 
-    def __init__(self, target: LogTarget | None, process: str) -> None:
-        self._target, self._process = target, process
+    def __init__(
+        self,
+        target: LogTarget | None,
+        process: str,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._target, self._process, self._monotonic = target, process, monotonic
         self._queue: queue.SimpleQueue[tuple[LogRecord, BurstKey | None] | None]
         self._queue = queue.SimpleQueue()
         self._limiter = BurstLimiter()
@@ -101,8 +107,9 @@ class EventLog:
 
     @property
     def suppressed(self) -> int:
-        """Records that were counted instead of written, because of bursts or a full queue."""
-        return self._limiter.suppressed + self.dropped
+        """Records that were counted instead of written: in bursts, or as the log took none."""
+        lost = self._file.lost if self._target is not None else 0
+        return self._limiter.suppressed + self.dropped + lost
 
     def writes(self, level: LogLevel) -> bool:
         """Whether records of this level are written at all."""
@@ -152,26 +159,25 @@ class EventLog:
             self._queue.put((record, key))
 
     def _run(self) -> None:
-        told_lost, looked = 0, time.monotonic()
+        told_lost = 0
         while True:
             timeout = _SUMMARY_S if self._limiter.has_pending else None
             batch = self._gather(timeout)
-            now = time.monotonic()
+            now = self._monotonic()
             is_end = self._stop.is_set() and self._queue.empty()
-            lines = [
+            # first the windows that are over, so that their records do not hold back new ones
+            lines = self._summaries(now)
+            lines += [
                 self._encode(record)
                 for record, key in batch
                 if key is None or self._limiter.may_write(key, now)
             ]
-            if is_end or now - looked >= _SUMMARY_S:
-                looked = now
-                lines += self._summaries(now, is_end)
+            if is_end:
+                lines += self._summaries(now, everything=True)
+            is_written = not lines or self._file.append(lines)
             lost = self.dropped + self._file.lost
-            if lost > told_lost:
-                lines.append(self._lost_line(lost - told_lost))
-                told_lost = lost
-            if lines:
-                self._file.append(lines)
+            if is_written and lost > told_lost:
+                told_lost = self._tell_lost(lost, told_lost)
             if is_end:
                 self._file.close()
                 return
@@ -192,7 +198,7 @@ class EventLog:
             if record is not None:
                 batch.append(record)
 
-    def _summaries(self, now: float, everything: bool) -> list[str]:
+    def _summaries(self, now: float, everything: bool = False) -> list[str]:
         return [
             self._encode(
                 EventRecord(
@@ -208,17 +214,19 @@ class EventLog:
             for key, count in self._limiter.close_windows(now, everything)
         ]
 
-    def _lost_line(self, count: int) -> str:
-        return self._encode(
+    def _tell_lost(self, lost: int, told: int) -> int:
+        """Write how many records were lost; returns how many of them the log now tells."""
+        line = self._encode(
             EventRecord(
                 time=shown_time(time.time()),
                 level=LogLevel.WARNING.label,
                 event="suppressed",
                 process=self._process,
                 message="records were dropped because the log could not be written",
-                count=count,
+                count=lost - told,
             )
         )
+        return lost if self._file.append([line], is_counted=False) else told
 
 
 def traced_share(environment: Mapping[str, str]) -> float:

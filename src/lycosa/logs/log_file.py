@@ -32,8 +32,11 @@ class LogFile:
     def __repr__(self) -> str:
         return f"<LogFile {self._path} lost={self.lost}>"
 
-    def append(self, lines: list[str]) -> None:
-        """Write lines; what cannot be written is counted in ``lost``."""
+    def append(self, lines: list[str], is_counted: bool = True) -> bool:
+        """Write lines, and return whether they could be written.
+
+        Otherwise they are counted in ``lost``, if they are ``is_counted``.
+        """
         data = [f"{line}\n".encode("utf-8", "backslashreplace") for line in lines]
         try:
             if self._path == STDERR:
@@ -43,7 +46,9 @@ class LogFile:
                 self._open(len(whole))
                 self._write(b"\n" + whole if self._is_torn else whole)
         except OSError:
-            self.lost += len(lines)
+            self.lost += len(lines) if is_counted else 0
+            return False
+        return True
 
     def close(self) -> None:
         if self._fd > 2:

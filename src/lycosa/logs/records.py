@@ -19,10 +19,10 @@ from typing import Annotated, Any
 import msgspec
 
 _MOST_TEXT = 2000  # characters of one field; a longer one is cut
-_USER = re.compile(r"(?<=://)[^/@\s'\"]+@")
+_USER = re.compile(r"(?<=://)[^/\s'\"]+@")
 _SECRET = re.compile(
-    r"(?i)\b(password|passwd|secret|token|api[-_]?key|access[-_]?key|authorization)"
-    r"(\s*[=:]\s*)((?:bearer|basic)\s+)?[^\s,;&'\"]+"
+    r"(?i)(?<![a-z])(password|passwd|secret|token|api[-_]?key|access[-_]?key|authorization)"
+    r"(['\"]?\s*[=:]\s*['\"]?)((?:bearer|basic)\s+)?[^\s,;&'\"]+"
 )
 # Characters that a terminal or a reader of lines would obey.
 _OBEYED = re.compile(

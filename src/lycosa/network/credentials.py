@@ -3,34 +3,48 @@ certificates of one authority, both, or nothing.
 
 With nothing, only loopback addresses are used. A token keeps others out; it does not hide what is
 sent, and does not protect a connection from a machine on its path. TLS does both. Files of TLS are
-read again when they have changed, because certificates are renewed while a crawl runs.
+read again when they have changed, because certificates are renewed while a crawl runs. New files
+that cannot be read are reported, and the old certificate is used meanwhile.
 """
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 from lycosa.config.cluster_file import ClusterFile, TlsSection
 from lycosa.config.sources import SettingsError
 
 MIN_TOKEN_BYTES = 16
+_Tell = Callable[[str], None]
+"""Gets a line for the operator."""
+
+
+def _tell_nobody(line: str) -> None:
+    """For a program that ends before certificates are renewed."""
+
+
+_Stamp = list[tuple[int, int]]
 
 
 class TlsFiles:
     """The TLS contexts of both sides, of the files' present content.
 
     Each side must show a certificate of the authority. Host names are not compared: the authority
-    belongs to the crawl's operator, and every certificate of it is a machine of the crawl. Raises
-    ``SettingsError``.
+    belongs to the crawl's operator, and every certificate of it is a machine of the crawl. When the
+    files have changed and cannot be read, ``tell`` gets a line, once for each change. Raises
+    ``SettingsError`` when they cannot be read at the start.
     """
 
-    def __init__(self, files: TlsSection) -> None:
-        self._files = files
+    def __init__(self, files: TlsSection, tell: _Tell = _tell_nobody) -> None:
+        self._files, self._tell = files, tell
         self._stamp = self._changed()
+        self._seen: _Stamp | None = self._stamp
         self._client, self._server = _context(files, False), _context(files, True)
 
     def context(self, is_server: bool) -> ssl.SSLContext:
+        stamp = None
         try:
             stamp = self._changed()
             if stamp != self._stamp:
@@ -39,11 +53,14 @@ class TlsFiles:
                     _context(self._files, True),
                 )
                 self._stamp = stamp
-        except (OSError, SettingsError):
-            pass  # the files are being replaced: the contexts of the old ones still work
+        except (OSError, SettingsError) as error:
+            # perhaps they are being replaced
+            if stamp != self._seen:
+                self._tell(f"the changed files of [tls] are not used, the old ones are: {error}")
+        self._seen = stamp
         return self._server if is_server else self._client
 
-    def _changed(self) -> list[tuple[int, int]]:
+    def _changed(self) -> _Stamp:
         files = (self._files.certificate, self._files.key, self._files.authority)
         try:
             return [(path.stat().st_mtime_ns, path.stat().st_ino) for path in files]
@@ -65,11 +82,14 @@ class Credentials:
         return f"Credentials(token={bool(self.token)}, tls={self.tls is not None})"
 
 
-def credentials_of(given: ClusterFile) -> Credentials:
-    """The credentials that ``cluster.toml`` names. Raises ``SettingsError``."""
+def credentials_of(given: ClusterFile, tell: _Tell = _tell_nobody) -> Credentials:
+    """The credentials that ``cluster.toml`` names; ``tell`` is that of ``TlsFiles``.
+
+    Raises ``SettingsError``.
+    """
     return Credentials(
         _read_token(given.token_file) if given.token_file else b"",
-        TlsFiles(given.tls) if given.tls else None,
+        TlsFiles(given.tls, tell) if given.tls else None,
     )
 
 

@@ -119,8 +119,8 @@ def main(arguments: list[str]) -> int:
             serve(sock)
         except (FrameError, ConnectionError):
             return 1  # the parent went away in the middle of a frame
-        except Exception as error:
-            log.note(LogLevel.ERROR, "parser_failed", traceback.format_exc() or str(error))
+        except Exception:
+            log.note(LogLevel.ERROR, "parser_failed", traceback.format_exc())
             raise
         finally:
             log.close()

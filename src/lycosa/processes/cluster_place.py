@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -54,9 +54,11 @@ _THREADS = 5
 
 
 async def open_place(
-    job: WorkerJob, open_table: Opener, stream: FrameStream
+    job: WorkerJob, open_table: Opener, stream: FrameStream, tell: Callable[[str], None]
 ) -> ClusterPlace | None:
     """Open the shard of a job; ``None`` when the node stopped the worker before it was open.
+
+    ``tell`` gets lines for the operator while the shard is open.
 
     Raises the errors of ``ShardOpening.run`` and ``cluster_services``, and ``ConnectionError`` when
     the node is gone.
@@ -71,7 +73,7 @@ async def open_place(
     if opened is None:
         return None
     lease.renew(opened.began)
-    return ClusterPlace(opened, ports, services, watched.early)
+    return ClusterPlace(opened, ports, services, watched.early, tell)
 
 
 class _WatchedOpening:
@@ -175,6 +177,7 @@ class ClusterPlace:
         ports: Ports,
         services: ClusterServices,
         early: Sequence[ToWorker],
+        tell: Callable[[str], None],
     ) -> None:
         self.job, self.early = opened.job, early
         self.shard: Shard | None = opened.shard
@@ -188,7 +191,7 @@ class ClusterPlace:
             client, topics, crawl, self.term, may_post=lambda: lease.holds(clock.monotonic())
         )
         self._inbound = KafkaInbound(client, topics, crawl, number, self._waits.teller("inbox"))
-        inquiry = NetworkInquiry(credentials_of(services.given), crawl)
+        inquiry = NetworkInquiry(credentials_of(services.given, tell), crawl)
         self.peers = NetworkPeers(inquiry, job.cluster.listen)
         ends = ExchangeEnds(self._post, inquiry, self._inbound, Lateness())
         self.ports = msgspec.structs.replace(
