@@ -345,7 +345,7 @@ def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
 def test_live_settings_are_recorded_numbered_and_told() -> None:
     one = OneShard()
     one.says(status())
-    first = CrawlAction("1/1", "ada", 1_000_000, "set", '{"politeness.delay_s": "2"}')
+    first = CrawlAction("1/1", "ada", 1_000_000, "set", "politeness.delay_s=2")
     assert one.asks(ChangeSettings({"politeness.delay_s": "2"}, "ada")) == [
         SettingsSaved(1, {"politeness.delay_s": "2"}, False, [first]),
         LiveSettings(1, {"politeness.delay_s": "2"}, False, [first]),
@@ -368,6 +368,22 @@ def test_a_pause_is_recorded_told_and_outlives_the_coordinator_but_not_the_end()
     later.handle_message(CALLER, MoreAsks(), 1.0)  # the crawl continues
     assert not later.settings.is_paused and later.settings.version == 2
     assert not [each for each in one.asks(PauseCrawl(False)) if getattr(each, "is_paused", False)]
+
+
+def test_who_stops_and_who_resumes_a_crawl_is_recorded() -> None:
+    one = OneShard()
+    one.says(status())
+    saved = one.asks(StopCrawl("stopped", by="ada"))[0]
+    assert isinstance(saved, SettingsSaved)
+    one.asks(StopCrawl("stopped", by="bob"))  # it is stopped already
+    resumed = one.asks(MoreAsks("cleo"))[0]
+    assert isinstance(resumed, SettingsSaved)
+    assert [(each.action, each.by) for each in resumed.actions] == [
+        ("stop_crawl", "ada"),
+        ("resume_crawl", "cleo"),
+    ]
+    limited = OneShard().asks(StopCrawl("limit"))  # nobody decided that
+    assert not [each for each in limited if isinstance(each, SettingsSaved)]
 
 
 def test_records_add_up_to_what_the_next_coordinator_knows() -> None:

@@ -114,13 +114,13 @@ class CrawlService:
         A crawl that had ended is begun again by resuming it.
         """
         if not is_paused and self.watch.status().end:
-            await self.watch.request(MoreAsks())
+            await self.watch.request(MoreAsks(by))
         else:
             await self.watch.request(PauseCrawl(is_paused, by))
 
     async def stop(self, by: str, at_once: bool = False) -> None:
         """End the crawl; it can be resumed."""
-        await self.watch.request(StopCrawl(End.STOPPED.value, at_once))
+        await self.watch.request(StopCrawl(End.STOPPED.value, at_once, by))
 
     # -- what is stored, by the owners
 

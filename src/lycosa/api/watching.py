@@ -37,7 +37,7 @@ class CoordinatorCaller:
         self._place, self._heard = place, heard
         self._status: ClusterStatus | None = None
         self._at = 0.0
-        self._why = "it was not asked yet"
+        self._why = "this interface has just started"
         self._changed = asyncio.Event()
 
     def __repr__(self) -> str:

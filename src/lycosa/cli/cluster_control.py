@@ -12,6 +12,7 @@ import click
 from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
 from lycosa.cli.cluster_status import SEARCH_S, state_line
 from lycosa.cli.output import ExitCode, emit
+from lycosa.cli.running_crawl import operator_name
 
 if TYPE_CHECKING:
     from lycosa.cluster.messages import CallerMessage, ClusterStatus
@@ -60,20 +61,20 @@ def stop(file: Path, now: bool) -> int:
     from lycosa.cluster.messages import StopCrawl
     from lycosa.model.end import End
 
-    found = _call(file, [StopCrawl(End.STOPPED.value, now)])
+    found = _call(file, [StopCrawl(End.STOPPED.value, now, operator_name())])
     emit(f"{found.crawl}: {state_line(found)}; `lycosa cluster resume {file}` continues it")
     return ExitCode.FINISHED
 
 
-@click.command("resume", short_help="Continue a crawl that ended.")
+@click.command("resume", short_help="Continue a crawl that ended or is paused.")
 @click.argument("file", type=CLUSTER_FILE)
 def resume(file: Path) -> int:
-    """Continue a crawl that was stopped, reached a limit, or finished.
+    """Continue a crawl that was paused or stopped, reached a limit, or finished.
 
     It continues under the limits that are stored now. `lycosa crawl URL --cluster FILE` continues
-    it as well.
+    a crawl that ended as well.
     """
-    from lycosa.cluster.messages import MoreAsks, NoMoreAsks
+    from lycosa.cluster.messages import MoreAsks, NoMoreAsks, PauseCrawl
 
     found = _call(file, [])
     if not found.end and not found.progress.discovered:
@@ -81,7 +82,9 @@ def resume(file: Path) -> int:
             f"{found.crawl} has not ended ({state_line(found)}); `lycosa crawl URL --cluster"
             f" {file}` gives it seeds"
         )
-    found = _call(file, [MoreAsks(), NoMoreAsks()])
+    is_paused = found.is_paused and not found.end
+    by = operator_name()
+    found = _call(file, [PauseCrawl(False, by)] if is_paused else [MoreAsks(by), NoMoreAsks()])
     emit(f"{found.crawl}: {state_line(found)}")
     return ExitCode.FINISHED
 
@@ -104,7 +107,7 @@ def change(file: Path, pairs: tuple[str, ...]) -> int:
             raise click.UsageError(f"{pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
         values[key.strip()] = value
     check_live(values)
-    found = _call(file, [ChangeSettings(values)])
+    found = _call(file, [ChangeSettings(values, operator_name())])
     emit(f"settings, version {found.settings_version}: {_pairs(found)}")
     return ExitCode.FINISHED
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import socket
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +12,7 @@ import click
 from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
-from lycosa.cli.running_crawl import running_crawl
+from lycosa.cli.running_crawl import operator_name, running_crawl
 
 if TYPE_CHECKING:
     from lycosa.api.places import ReachedCrawl
@@ -85,7 +83,7 @@ def run(
     from lycosa.calls import HostAction, HostDecision
 
     why, by = remark
-    by = by or f"{getpass.getuser()}@{socket.gethostname()}"
+    by = by or operator_name()
     call = f"lycosa host {uuid.uuid4().hex}"
     decision = HostDecision(call, by, host, HostAction(action), why)
     reached = running_crawl(place)

@@ -54,7 +54,7 @@ from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats, lacking
-from lycosa.cluster.steering import steered, told_settings, unpaused
+from lycosa.cluster.steering import Steering, steered, told_settings, unpaused
 from lycosa.cluster.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
@@ -156,7 +156,10 @@ class Coordinator:
             return []
         self._placement.tick(now)
         self._seats.note_rates(now)
-        self._update_routes(now)
+        before = self._routes.routes.version
+        self._routes.update(self._seats.addresses())
+        if self._routes.routes.version > before:
+            self._tell_all(now)
         for shard in range(len(self._seats)):
             self._tell_requests(shard, now)
         self._look_for_end()
@@ -188,7 +191,9 @@ class Coordinator:
         if not self.superseded_by:
             wall = None if self._ahead_s is None else now + self._ahead_s
             self._placement.record_report(sender, report, now, wall)
-            self._end_with_workers()
+            if not self._end.end and self._seats.have_finished():
+                # The only worker of a crawl needs no coordinator to find that it is finished.
+                self._set_end(EndSaved(End.FINISHED.value, False))
             self._tell_list(self._placement.nodes[sender])
 
     def _supersede(self, number: int) -> None:
@@ -207,7 +212,7 @@ class Coordinator:
             for shard in range(len(self._seats)):
                 self._tell_requests(shard, now)
         elif isinstance(message, MoreAsks):
-            self._expect_asks()
+            self._expect_asks(message, now)
         elif isinstance(message, NoMoreAsks):
             self._expects_asks = False
             if not self._asks.are_over:
@@ -215,11 +220,11 @@ class Coordinator:
                 self._send(CONTROL, self._asks)
             self._tell_all(now)
         elif isinstance(message, StopCrawl):
+            if message.by and (not self._end.end or message.at_once > self._end.at_once):
+                self._steer(message, now)
             self._decide_end(message.end, message.at_once)
         elif isinstance(message, ChangeSettings | PauseCrawl):
-            wall = now + (self._ahead_s or 0.0)
-            self._steer(steered(self._settings, message, str(self.number), wall))
-            self._tell_all(now)
+            self._steer(message, now)
         elif isinstance(message, Drain):
             self._send(CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
@@ -228,7 +233,7 @@ class Coordinator:
         elif isinstance(message, UpgradeFormats):
             self._send(CONTROL, self._placement.raise_formats(message.number))
 
-    def _expect_asks(self) -> None:
+    def _expect_asks(self, message: MoreAsks, now: float) -> None:
         """Wait for requests; a crawl that ended continues.
 
         That more is expected is not recorded: if the caller and this coordinator are both lost, the
@@ -236,13 +241,21 @@ class Coordinator:
         """
         self._expects_asks = True
         self._rounds.start_over()
+        if message.by:
+            self._steer(message, now)
+        elif self._end.end and self._settings.is_paused:
+            self._keep_settings(unpaused(self._settings))
         if self._end.end:
-            if self._settings.is_paused:
-                self._steer(unpaused(self._settings))
             self._seats.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
 
-    def _steer(self, settings: SettingsSaved) -> None:
+    def _steer(self, message: Steering, now: float) -> None:
+        """Record a decision of an operator, and tell the owners, who keep the log of actions."""
+        wall = now + (self._ahead_s or 0.0)
+        self._keep_settings(steered(self._settings, message, str(self.number), wall))
+        self._tell_all(now)
+
+    def _keep_settings(self, settings: SettingsSaved) -> None:
         self._settings = settings
         self._send(CONTROL, settings)
         self._rounds.start_over()
@@ -324,12 +337,6 @@ class Coordinator:
             seat.told[type(message)] = message, now
             self._relay(shard, message)
 
-    def _update_routes(self, now: float) -> None:
-        before = self._routes.routes.version
-        self._routes.update(self._seats.addresses())
-        if self._routes.routes.version > before:
-            self._tell_all(now)
-
     def _tell_requests(self, shard: int, now: float) -> None:
         owner = self._seats.owner(shard)
         if owner is not None and not self._requests.are_answered:
@@ -356,11 +363,6 @@ class Coordinator:
         else:
             for shard, probe in self._rounds.probes_due(owners):
                 self._relay(shard, probe)
-
-    def _end_with_workers(self) -> None:
-        """The only worker of a crawl needs no coordinator to find that it is finished."""
-        if not self._end.end and self._seats.have_finished():
-            self._set_end(EndSaved(End.FINISHED.value, False))
 
     def _decide_end(self, end: str, at_once: bool) -> None:
         if not self._end.end or (at_once and not self._end.at_once):

@@ -167,8 +167,11 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
 class MoreAsks(msgspec.Struct, frozen=True, tag=True):
     """Requests will follow: a crawl that ended continues, and does not end before ``NoMoreAsks``.
 
-    A new crawl waits for requests without this message.
+    A new crawl waits for requests without this message. ``by`` is the operator who continues a
+    crawl; it is empty for a program that only gives URLs.
     """
+
+    by: str = ""
 
 
 class NoMoreAsks(msgspec.Struct, frozen=True, tag=True):
@@ -179,10 +182,14 @@ class NoMoreAsks(msgspec.Struct, frozen=True, tag=True):
 
 
 class StopCrawl(msgspec.Struct, frozen=True, tag=True):
-    """End the crawl; ``end`` as in ``End``. With ``at_once`` work in flight is broken off."""
+    """End the crawl; ``end`` as in ``End``. With ``at_once`` work in flight is broken off.
+
+    ``by`` is the operator; it is empty for what no operator decided, such as a limit.
+    """
 
     end: str
     at_once: bool = False
+    by: str = ""
 
 
 class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
@@ -265,7 +272,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
     ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
-    are in bytes. ``shards`` are those that it reports.
+    are in bytes. ``shards`` are those that it reports; a node that is lost reports none.
     """
 
     name: str
@@ -286,7 +293,7 @@ class ShardStatus(msgspec.Struct, frozen=True):
 
     ``node`` is empty while it has none. ``state`` is that of ``ShardState``, empty while the node
     has not reported the assignment. ``wanted`` is the node that an operator chose. ``queued`` URLs
-    wait.
+    wait. ``waits_for`` is what its worker waits for outside itself.
     """
 
     shard: int
@@ -302,6 +309,7 @@ class ShardStatus(msgspec.Struct, frozen=True):
     commits: int
     queued: int
     is_idle: bool
+    waits_for: str = ""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, tag=True):

@@ -63,7 +63,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     its first commit nothing else is known. ``parser`` is the parser's health; for several workers
     it has the sums, and the first reason why one is away. ``needs`` counts hosts by the time that
     they still need (``forecast.need_bucket``). ``pool`` says how IP addresses are shared with other
-    machines, where Redis is configured for it.
+    machines, where Redis is configured for it. ``is_paused``: an operator paused the crawl; the
+    coordinator says so in the progress of the whole crawl.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -80,6 +81,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     waits_for: str = ""
     uploads: UploadState | None = None
     pool: PoolUse | None = None
+    is_paused: bool = False
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -97,6 +99,11 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
         return msgspec.structs.replace(self, meter=meter)
 
     # -- numbers of the meter
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the counts are known; a worker that opens its shard knows only its memory."""
+        return _FIRST in self.meter.numbers
 
     @property
     def discovered(self) -> int:
@@ -247,12 +254,12 @@ class ContinuedProgress:
     def begin_process(self) -> None:
         """From now on another process reports."""
         self._ended = carried(self.latest.meter)
-        self._has_ended = _FIRST in self.latest.meter.numbers
+        self._has_ended = self.latest.has_counts
 
     def hear(self, progress: Progress, is_last: bool = False) -> None:
         """Take a report. The last one of a run counts as it is, for the summary of the crawl."""
         meter = progress.meter
-        if _FIRST not in meter.numbers:
+        if not progress.has_counts:
             # The process is opening its shard: it knows its memory, and no counts yet.
             known = self.latest.meter
             meter = MeterSnapshot({**known.numbers, **meter.numbers}, known.distributions)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 
 from lycosa.cluster.control import CrawlAction, SettingsSaved
-from lycosa.cluster.messages import ChangeSettings, PauseCrawl
+from lycosa.cluster.messages import ChangeSettings, MoreAsks, PauseCrawl, StopCrawl
 from lycosa.cluster.worker_messages import LiveSettings
 
 MOST_TOLD = 20
@@ -16,17 +14,26 @@ MOST_TOLD = 20
 _MOST_CHARACTERS = 500
 
 
-def steered(
-    saved: SettingsSaved, message: ChangeSettings | PauseCrawl, crawl: str, wall: float
-) -> SettingsSaved:
+Steering = ChangeSettings | PauseCrawl | StopCrawl | MoreAsks
+"""What an operator decides about the whole crawl."""
+
+
+def steered(saved: SettingsSaved, message: Steering, crawl: str, wall: float) -> SettingsSaved:
     """The next version, at a wall time; ``crawl`` makes the ids of actions unique."""
-    version = saved.version + 1
-    if isinstance(message, PauseCrawl):
-        action, subject = ("pause_crawl" if message.is_paused else "resume_crawl"), ""
-        values, is_paused = saved.values, message.is_paused
-    else:
-        action, subject = "set", json.dumps(message.values, sort_keys=True)[:_MOST_CHARACTERS]
-        values, is_paused = {**saved.values, **message.values}, saved.is_paused
+    version, subject = saved.version + 1, ""
+    values, is_paused = saved.values, saved.is_paused
+    match message:
+        case PauseCrawl():
+            action = "pause_crawl" if message.is_paused else "resume_crawl"
+            is_paused = message.is_paused
+        case StopCrawl():
+            action = "stop_crawl"
+        case MoreAsks():
+            action, is_paused = "resume_crawl", False
+        case ChangeSettings():
+            pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
+            action, subject = "set", ", ".join(pairs)[:_MOST_CHARACTERS]
+            values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
         message.by[:_MOST_CHARACTERS],
