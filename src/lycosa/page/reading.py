@@ -98,6 +98,7 @@ async def _overview_values(request: Request) -> dict[str, Any]:
     return {
         "stats": stats,
         "limits": crawl_limits(status, slots),
+        "has_counts": status.progress.has_counts,
         "failures": failures[:10],
         "refusals": sorted(status.progress.rule_refusals.items(), key=lambda each: -each[1])[:10],
     }
