@@ -122,6 +122,8 @@ def test_a_seed_is_taken_again_without_effect(crawled: Crawled) -> None:
     for _ in range(2):
         answer = crawled.client.post("/frontier/seed", json=seed).json()
         assert [each["verdict"] for each in answer["results"]] == ["accepted"]
+    action = crawled.client.get("/actions", params={"most": 1}).json()["rows"][0]
+    assert (action["action"], action["by"], action["subject"]) == ("seed", "local", seed["urls"][0])
 
 
 def test_a_list_is_read_to_its_end_by_its_cursors(crawled: Crawled) -> None:
@@ -350,10 +352,16 @@ async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
 # -- its process
 
 
+def _last_action(crawl: ApiCrawl) -> tuple[str, str, str]:
+    rows = httpx.get(f"{crawl.url}/api/v1/actions", timeout=30).json()["rows"]
+    return rows[0]["action"], rows[0]["by"], rows[0]["why"]
+
+
 def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     """A stopped crawl answers questions from its folder, and is begun again."""
     post = f"{crawl.url}/api/v1/crawl"
-    assert httpx.post(f"{post}/stop", timeout=30).json() == {"state": "stopping"}
+    why = {"why": "new disk"}
+    assert httpx.post(f"{post}/stop", json=why, timeout=30).json() == {"state": "stopping"}
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "stopped")
     known = crawl.await_answer(f"/api/v1/urls/{url}", lambda answer: answer.status_code == 200)
     assert known.json()["url"] == url
@@ -362,8 +370,11 @@ def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     given = {"urls": [{"url": f"{url}x"}]}
     verdicts = httpx.post(f"{crawl.url}/api/v1/frontier/urls", json=given, timeout=30).json()
     assert verdicts["unknown"] == 1
-    assert httpx.post(f"{post}/resume", timeout=60).status_code == 200
+    assert _last_action(crawl) == ("stop_crawl", "local", "new disk")
+    assert httpx.post(f"{post}/resume", json={"why": "it runs"}, timeout=60).status_code == 200
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "running")
+    crawl.await_answer("/api/v1/actions", lambda answer: len(answer.json().get("rows", [])) == 2)
+    assert _last_action(crawl) == ("resume_crawl", "local", "it runs")
 
 
 def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:

@@ -104,23 +104,24 @@ class CrawlService:
             key: changed.get(key, known[key].show(value_of(config, key))) for key in sorted(LIVE)
         }
 
-    async def change_settings(self, values: dict[str, str], by: str) -> None:
+    async def change_settings(self, values: dict[str, str], by: str, why: str = "") -> None:
         """Change live settings; all owners receive them."""
-        await self.watch.request(ChangeSettings(values, by))
+        await self.watch.request(ChangeSettings(values, by, why))
 
-    async def pause(self, is_paused: bool, by: str) -> None:
+    async def pause(self, is_paused: bool, by: str, why: str = "") -> None:
         """Start no request until the crawl is resumed (``is_paused`` false).
 
         A crawl that had ended is begun again by resuming it.
         """
+        decision = PauseCrawl(is_paused, by, why)
         if not is_paused and self.watch.status().end:
-            await self.watch.request(MoreAsks())
+            await self.watch.request(MoreAsks(), decision)
         else:
-            await self.watch.request(PauseCrawl(is_paused, by))
+            await self.watch.request(decision)
 
-    async def stop(self, by: str, at_once: bool = False) -> None:
+    async def stop(self, by: str, why: str = "", at_once: bool = False) -> None:
         """End the crawl; it can be resumed."""
-        await self.watch.request(StopCrawl(End.STOPPED.value, at_once))
+        await self.watch.request(StopCrawl(End.STOPPED.value, at_once, by, why))
 
     # -- what is stored, by the owners
 
@@ -219,7 +220,7 @@ class CrawlService:
         A crawl that had ended begins again.
         """
         importance = 1.0 if priority is None else priority
-        refused = dict(await self.watch.seed(urls, importance, WRITE_S))
+        refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused

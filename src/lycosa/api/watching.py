@@ -95,17 +95,19 @@ class CoordinatorCaller:
         except (TimeoutError, *_NODE_ERRORS) as error:
             raise CoordinatorSilent(str(error) or "no answer in time") from error
 
-    async def seed(self, raw: list[str], importance: float, wait_s: float) -> list[tuple[str, str]]:
+    async def seed(
+        self, raw: list[str], importance: float, by: str, wait_s: float
+    ) -> list[tuple[str, str]]:
         """Give seeds; returns those that were refused, with reasons, after the owners' commits.
 
         Raises as ``request`` does.
         """
-        call = f"api {uuid.uuid4().hex}"
+        seeds = Seeds(f"api {uuid.uuid4().hex}", raw, importance, by)
         try:
             async with asyncio.timeout(wait_s):
                 async with await self._finder().connect(wait_s) as connection:
                     await connection.request(MoreAsks())
-                    refused = await _answered(connection, Ask(Seeds(call, raw, importance)))
+                    refused = await _answered(connection, Ask(seeds))
                     await connection.request(NoMoreAsks())
                     return refused
         except RequestRefused as error:
