@@ -143,7 +143,10 @@ class RowsPage(BaseModel):
     rows: list[JsonRow]
     cursor: str
     wall: float = Field(description="The time of the oldest commit that was read")
-    is_partial: bool = Field(description="A time budget ended the search; cursor continues it")
+    is_partial: bool = Field(
+        description="A time budget ended the search, so rows may be missing; cursor, if there is"
+        " one, continues it"
+    )
     silent: list[int] = Field(description="Partitions whose owner did not answer")
 
 
