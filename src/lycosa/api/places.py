@@ -7,8 +7,9 @@ addresses that the coordinator knows. Both speak the protocol that workers use a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lycosa.calls import StateQuestion, decode_call, encode_reply
 from lycosa.cluster.messages import ClusterStatus
@@ -103,9 +104,8 @@ class FolderCrawl:
         self._running: list[bool] = []
         self._run = -1
         self._exchange: SocketExchange | None = None
-        self._old: list[SocketExchange] = []
         self._reader: StateReader | None = None  # while the crawl does not run
-        self._closing: list[asyncio.Future[None]] = []
+        self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<FolderCrawl {self.folder} run={self._run}>"
@@ -113,14 +113,14 @@ class FolderCrawl:
     def follow(self, status: ClusterStatus) -> None:
         self._running = [shard.state == "running" for shard in status.shards]
         if not status.is_over and self._reader is not None:
-            self._closing.append(asyncio.ensure_future(self._reader.close()))
+            self._end(self._reader.close())
             self._reader = None
         elif status.is_over and self._reader is None:
             self._reader = StateReader(FolderState(self.folder), _SHARE)
         if status.coordinator != self._run:
             self._run = status.coordinator
             if self._exchange is not None:
-                self._old.append(self._exchange)
+                self._end(self._exchange.close())
             self._exchange = SocketExchange(
                 self._sockets / "caller", self._socket, f"{self._crawl}:{self._run}"
             )
@@ -131,9 +131,6 @@ class FolderCrawl:
         return shard if is_there else -1
 
     async def call_owner(self, partition: int, body: bytes) -> bytes:
-        for old in self._old:
-            await old.close()
-        self._old.clear()
         if self._reader is not None:
             question = decode_call(body)
             if isinstance(question, StateQuestion):
@@ -143,11 +140,16 @@ class FolderCrawl:
         return await self._exchange.call_owner(partition, body)
 
     async def close(self) -> None:
-        if self._reader is not None:
-            await self._reader.close()
+        for last in (self._reader, self._exchange):
+            if last is not None:
+                self._end(last.close())
         await asyncio.gather(*self._closing, return_exceptions=True)
-        for exchange in [*self._old, *([self._exchange] if self._exchange else [])]:
-            await exchange.close()
+
+    def _end(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Close what is no longer used, without waiting for it here."""
+        task = asyncio.get_running_loop().create_task(closing)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def _socket(self, partition: int) -> Path:
         return self._sockets / f"w{partition % len(self._running)}"
