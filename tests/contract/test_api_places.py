@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 from lycosa.api.places import FolderCrawl
+from lycosa.api.service import CrawlService
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import ClusterStatus, Refused, encode_node_message
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.config.sections import Config, LimitSection
 from lycosa.folder.names import settings_path
 from lycosa.network import Credentials, FrameServer
+from lycosa.serve.api_job import ApiLimits
 from lycosa.serve.caller import CoordinatorFinder, CoordinatorPlace, RequestRefused
 from lycosa.system.frame_stream import FrameStream
 from written_crawl import WrittenCrawl
@@ -82,3 +84,32 @@ async def test_a_coordinator_that_refuses_is_left(sockets: Path) -> None:
             await has_closed.wait()
     finally:
         await server.close()
+
+
+@pytest.mark.long
+async def test_a_coordinator_that_is_silent_is_told_once_and_that_it_answers_again(
+    tmp_path: Path, sockets: Path
+) -> None:
+    written = WrittenCrawl(tmp_path / "c", partitions=1)
+    settings_path(written.folder).write_bytes(msgspec.json.encode(Config()))
+    written.close()
+
+    async def answer(stream: FrameStream, hello: bytes, peer: str) -> None:
+        while await stream.receive() is not None:
+            await stream.send(encode_node_message(status_of_run(1)))
+
+    place = FolderCrawl(written.folder, sockets)
+    told: asyncio.Queue[str] = asyncio.Queue()
+    service = CrawlService(place, ApiLimits(), told.put_nowait)
+    watching = asyncio.create_task(service.watch.run())
+    server = FrameServer(Credentials(), answer, 100_000)
+    try:
+        async with asyncio.timeout(60):
+            assert "no coordinator" in await told.get()
+            await server.open(f"unix:{sockets / 'coordinator'}")
+            assert await told.get() == ""
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await server.close()
+        await place.close()

@@ -7,7 +7,7 @@ addresses that the coordinator knows. Both speak the protocol that workers use a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -156,14 +156,14 @@ class FolderCrawl:
 
 
 class ClusterCrawl:
-    """The crawl of a cluster."""
+    """The crawl of a cluster. ``tell`` gets lines about changed files of ``[tls]``."""
 
-    def __init__(self, given: ClusterFile) -> None:
+    def __init__(self, given: ClusterFile, tell: Callable[[str], None] = lambda line: None) -> None:
         crawl = read_crawl(open_store(given.objects), given)
         self.addressing = PartitionFinder(crawl.config, stored_sites(crawl.suffixes))
         remedy = f"start one with `lycosa serve --cluster {given.path}`"
         self.coordinator = CoordinatorPlace(given.name, tuple(given.coordinators), remedy)
-        self.credentials = credentials_of(given)
+        self.credentials = credentials_of(given, tell)
         self._inquiry = NetworkInquiry(
             self.credentials, crawl.manifest.crawl, call_s=_LONGEST_CALL_S
         )
@@ -188,8 +188,11 @@ class ClusterCrawl:
         await self._inquiry.close()
 
 
-def reach_crawl(job: ApiJob) -> ReachedCrawl:
-    """The crawl of a job. Blocks; raises what reading the crawl's own files raises."""
+def reach_crawl(job: ApiJob, tell: Callable[[str], None]) -> ReachedCrawl:
+    """The crawl of a job; ``tell`` as in ``ClusterCrawl``.
+
+    Blocks; raises what reading the crawl's own files raises.
+    """
     if job.cluster_file:
-        return ClusterCrawl(read_cluster_file(Path(job.cluster_file)))
+        return ClusterCrawl(read_cluster_file(Path(job.cluster_file)), tell)
     return FolderCrawl(Path(job.folder), Path(job.sockets))

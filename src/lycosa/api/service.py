@@ -73,11 +73,16 @@ _Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
 
 
 class CrawlService:
-    """The crawl of ``place``, as its callers see it."""
+    """The crawl of ``place``, as its callers see it; ``note_wait`` as in ``CoordinatorCaller``."""
 
-    def __init__(self, place: ReachedCrawl, limits: ApiLimits) -> None:
+    def __init__(
+        self,
+        place: ReachedCrawl,
+        limits: ApiLimits,
+        note_wait: Callable[[str], None] = lambda why: None,
+    ) -> None:
         self.addressing = place.addressing
-        self.watch = CoordinatorCaller(place, place.follow)
+        self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._place, self._calls = place, OwnerCalls(place, limits)
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 

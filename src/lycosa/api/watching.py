@@ -31,12 +31,22 @@ _NODE_ERRORS = (LostCoordinator, NoCoordinator, RefusedConnection, OSError)
 
 
 class CoordinatorCaller:
-    """Asks for the state and makes requests. ``heard`` is called with each state."""
+    """Asks for the state and makes requests. ``heard`` is called with each state.
 
-    def __init__(self, place: ReachedCrawl, heard: Callable[[ClusterStatus], None]) -> None:
-        self._place, self._heard = place, heard
+    ``note_wait`` is called once with the reason when there is no state for ten seconds, and with an
+    empty text when there is one again.
+    """
+
+    def __init__(
+        self,
+        place: ReachedCrawl,
+        heard: Callable[[ClusterStatus], None],
+        note_wait: Callable[[str], None],
+    ) -> None:
+        self._place, self._heard, self._note_wait = place, heard, note_wait
         self._status: ClusterStatus | None = None
-        self._at = 0.0
+        self._at = time.monotonic()
+        self._is_waiting = False
         self._why = "it was not asked yet"
         self._changed = asyncio.Event()
 
@@ -54,10 +64,11 @@ class CoordinatorCaller:
                     while True:
                         self._note(await connection.status())
                         await asyncio.sleep(_EVERY_S)
-            except RequestRefused as error:
-                self._why = str(error)
-            except _NODE_ERRORS as error:
+            except (RequestRefused, *_NODE_ERRORS) as error:
                 self._why = str(error) or repr(error)
+            if not self._is_waiting and time.monotonic() - self._at > _OLD_S:
+                self._is_waiting = True
+                self._note_wait(self._why)
             await asyncio.sleep(_EVERY_S)
 
     def status(self) -> ClusterStatus:
@@ -121,6 +132,9 @@ class CoordinatorCaller:
     def _note(self, status: ClusterStatus) -> None:
         self._status, self._at, self._why = status, time.monotonic(), ""
         self._heard(status)
+        if self._is_waiting:
+            self._is_waiting = False
+            self._note_wait("")
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
