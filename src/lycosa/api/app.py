@@ -45,9 +45,9 @@ def make_app(
     service: CrawlService,
     rules: GateRules,
     tokens: Tokens,
-    is_secure: bool,
-    extend: Callable[[FastAPI], None],
     log: ProcessLog,
+    is_secure: bool = False,
+    extend: Callable[[FastAPI], None] = lambda app: None,
 ) -> Gate:
     """The application for one crawl. ``extend`` adds routes that are no part of the API."""
     app = FastAPI(

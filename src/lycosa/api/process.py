@@ -60,7 +60,7 @@ async def serve_api(
 
     service = CrawlService(place, settings.limits, note_wait)
     is_secure = bool(settings.certificate) or settings.is_behind_proxy
-    app = make_app(service, rules, tokens, is_secure, extend, log)
+    app = make_app(service, rules, tokens, log, is_secure, extend)
     server = http_server(app, settings.limits, settings.certificate, settings.key)
     watching = asyncio.create_task(service.watch.run())
     try:
