@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
+from lycosa.api.stored_state import StoredState
 from lycosa.calls import StateQuestion, decode_call, encode_reply
 from lycosa.cluster.messages import ClusterStatus
 from lycosa.config.cluster_file import ClusterFile, read_cluster_file
@@ -113,14 +114,14 @@ class FolderCrawl:
     def follow(self, status: ClusterStatus) -> None:
         self._running = [shard.state == "running" for shard in status.shards]
         if not status.is_over and self._reader is not None:
-            self._end(self._reader.close())
+            _end(self._closing, self._reader.close())
             self._reader = None
         elif status.is_over and self._reader is None:
             self._reader = StateReader(FolderState(self.folder), _SHARE)
         if status.coordinator != self._run:
             self._run = status.coordinator
             if self._exchange is not None:
-                self._end(self._exchange.close())
+                _end(self._closing, self._exchange.close())
             self._exchange = SocketExchange(
                 self._sockets / "caller", self._socket, f"{self._crawl}:{self._run}"
             )
@@ -142,21 +143,18 @@ class FolderCrawl:
     async def close(self) -> None:
         for last in (self._reader, self._exchange):
             if last is not None:
-                self._end(last.close())
+                _end(self._closing, last.close())
         await asyncio.gather(*self._closing, return_exceptions=True)
-
-    def _end(self, closing: Coroutine[Any, Any, None]) -> None:
-        """Close what is no longer used, without waiting for it here."""
-        task = asyncio.get_running_loop().create_task(closing)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
 
     def _socket(self, partition: int) -> Path:
         return self._sockets / f"w{partition % len(self._running)}"
 
 
 class ClusterCrawl:
-    """The crawl of a cluster. ``tell`` gets lines about changed files of ``[tls]``."""
+    """The crawl of a cluster. ``tell`` gets lines about changed files of ``[tls]``.
+
+    While it has ended, questions are answered from storage.
+    """
 
     def __init__(self, given: ClusterFile, tell: Callable[[str], None] = lambda line: None) -> None:
         crawl = read_crawl(open_store(given.objects), given)
@@ -168,24 +166,44 @@ class ClusterCrawl:
             self.credentials, crawl.manifest.crawl, call_s=_LONGEST_CALL_S
         )
         self._addresses: dict[int, str] = {}
+        self._given = given
+        self._stored: StoredState | None = None  # while the crawl has ended
+        self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<ClusterCrawl {self._inquiry!r}>"
 
     def follow(self, status: ClusterStatus) -> None:
+        if status.is_over and self._stored is None:
+            self._stored = StoredState(self._given)
+        elif not status.is_over and self._stored is not None:
+            _end(self._closing, self._stored.close())
+            self._stored = None
         addresses = {each.shard: each.address for each in status.shards if each.address}
         if addresses != self._addresses:
             self._addresses = addresses
             self._inquiry.follow_routes(addresses)
 
     def shard_of(self, partition: int) -> int:
-        return partition if partition in self._addresses else -1
+        return partition if partition in self._addresses or self._stored is not None else -1
 
     async def call_owner(self, partition: int, body: bytes) -> bytes:
+        if self._stored is not None:
+            return await self._stored.answer_call(partition, body)
         return await self._inquiry.call_owner(partition, body)
 
     async def close(self) -> None:
+        if self._stored is not None:
+            _end(self._closing, self._stored.close())
+        await asyncio.gather(*self._closing, return_exceptions=True)
         await self._inquiry.close()
+
+
+def _end(closing: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    """Close what is no longer used, without waiting for it here."""
+    task = asyncio.get_running_loop().create_task(work)
+    closing.add(task)
+    task.add_done_callback(closing.discard)
 
 
 def reach_crawl(job: ApiJob, tell: Callable[[str], None]) -> ReachedCrawl:
