@@ -132,7 +132,7 @@ _FRONTIER = (
     Metric(
         "lycosa_hosts",
         _G,
-        "Hosts by what they do now.",
+        "Hosts by what they do now, each counted once.",
         "state",
         ("fetching", "ready", "front", "snoozed", "parked", "retired", "paused", "resting"),
     ),
@@ -237,6 +237,11 @@ _PARSE = (
         merge=Merge.GREATEST,
     ),
     Metric("lycosa_questions_total", _C, "Questions about the state that workers answered."),
+    Metric(
+        "lycosa_questions_dropped_total",
+        _C,
+        "Questions that were not answered, because their callers waited no longer.",
+    ),
     Metric("lycosa_question_seconds_total", _C, "Processor time of the workers for these answers."),
     Metric("lycosa_parser_deaths_total", _C, "Parse children that died or were killed."),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
