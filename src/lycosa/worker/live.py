@@ -94,10 +94,10 @@ class AppliedSettings:
 
     def _keep_actions(self, actions: Sequence[CrawlAction]) -> None:
         first = self._frontier.partitions.get(_FIRST)
-        if first is None:
-            return
-        for each in actions:
-            if first.decisions.changed_by(each.call) is None:
-                first.decisions.add(
+        if first is not None:
+            first.decisions.add_told(
+                [
                     ActionRow(each.call, each.by, each.date_us, each.action, each.subject)
-                )
+                    for each in actions
+                ]
+            )
