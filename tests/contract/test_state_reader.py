@@ -154,7 +154,7 @@ async def test_a_question_whose_caller_waits_no_longer_uses_nothing_of_the_share
 
 async def test_a_question_carries_the_time_for_which_its_caller_still_waits() -> None:
     questions: list[Call] = []
-    release = asyncio.Event()
+    asked, release = asyncio.Event(), asyncio.Event()
 
     class Place:
         """A crawl whose owner keeps the first question."""
@@ -164,14 +164,14 @@ async def test_a_question_carries_the_time_for_which_its_caller_still_waits() ->
 
         async def call_owner(self, partition: int, body: bytes) -> bytes:
             questions.append(decode_call(body))
+            asked.set()
             await release.wait()
             return encode_reply(Found(b"[]"))
 
     calls = OwnerCalls(cast(ReachedCrawl, Place()), ApiLimits(calls=1))
     first = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
     second = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
-    while not questions:
-        await asyncio.sleep(0)
+    await asked.wait()
     asyncio.get_running_loop().call_later(0.05, release.set)
     await asyncio.gather(first, second)
     within = [each.within_s for each in questions if isinstance(each, HostsQuery)]

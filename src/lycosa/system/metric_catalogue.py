@@ -119,7 +119,16 @@ _CRAWL = (
         "lycosa_commit_seconds", _H, "Time from the cut of a commit to its end.", bounds=SECONDS
     ),
     Metric("lycosa_workers", _G, "Workers by whether they have work.", "state", ("busy", "idle")),
-    Metric("lycosa_worker_starts_total", _C, "Worker processes that were started in this run."),
+    Metric(
+        "lycosa_worker_starts_total",
+        _C,
+        "Worker processes that were started in this run, also after a move or an ordinary end.",
+    ),
+    Metric(
+        "lycosa_worker_deaths_total",
+        _C,
+        "Worker processes that died, since this coordinator listens.",
+    ),
     Metric(
         "lycosa_remaining_seconds",
         _G,
