@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -15,7 +17,7 @@ import click
 from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
-from lycosa.cli.running_crawl import operator_name, running_crawl
+from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
     from lycosa.inspect.dead_letters import LetterFilter
@@ -205,7 +207,7 @@ def _carry_out(place: CrawlPlace, letters: list[ListedLetter], action: str, by: 
 
     if not letters:
         return 0
-    by = by or operator_name()
+    by = by or f"{getpass.getuser()}@{socket.gethostname()}"
     if (running := running_crawl(place)) is not None:
         from lycosa.api.letter_calls import LetterCalls
 

@@ -12,7 +12,8 @@ import click
 from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
-from lycosa.cli.running_crawl import operator_name, running_crawl
+from lycosa.cli.remarks import remark_options
+from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
     from lycosa.api.places import ReachedCrawl
@@ -54,8 +55,7 @@ def _decision(name: str, text: str) -> None:
     @command.command(name, cls=CrawlCommand, short_help=text)
     @crawl_place
     @click.argument("host")
-    @click.option("--why", default="", metavar="TEXT", help="A remark for the log of actions.")
-    @click.option("--by", default="", metavar="NAME", help="Who decides [user@machine].")
+    @remark_options
     @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
     def decide(
         folder: Path,
@@ -83,7 +83,6 @@ def run(
     from lycosa.calls import HostAction, HostDecision
 
     why, by = remark
-    by = by or operator_name()
     call = f"lycosa host {uuid.uuid4().hex}"
     decision = HostDecision(call, by, host, HostAction(action), why)
     reached = running_crawl(place)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +13,6 @@ from lycosa.cli.crawl_reading import CrawlPlace
 
 if TYPE_CHECKING:
     from lycosa.api.places import ReachedCrawl
-
-
-def operator_name() -> str:
-    """Who decides, for the log of actions: ``user@machine``."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def running_crawl(place: CrawlPlace) -> ReachedCrawl | None:

@@ -54,7 +54,7 @@ from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats, lacking
-from lycosa.cluster.steering import Steering, steered, told_settings, unpaused
+from lycosa.cluster.steering import SteeringMessage, ended, steered, told_settings, unpaused
 from lycosa.cluster.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
@@ -109,10 +109,7 @@ class Coordinator:
 
     @property
     def is_over(self) -> bool:
-        """Whether the workers of all shards have ended.
-
-        A failed one counts as well once the crawl's end is decided.
-        """
+        """Whether all workers have ended; a failed one counts once the crawl's end is decided."""
         return self._placement.are_over
 
     def worker_ends(self) -> list[str]:
@@ -156,10 +153,7 @@ class Coordinator:
             return []
         self._placement.tick(now)
         self._seats.note_rates(now)
-        before = self._routes.routes.version
-        self._routes.update(self._seats.addresses())
-        if self._routes.routes.version > before:
-            self._tell_all(now)
+        self._update_routes(now)
         for shard in range(len(self._seats)):
             self._tell_requests(shard, now)
         self._look_for_end()
@@ -191,9 +185,7 @@ class Coordinator:
         if not self.superseded_by:
             wall = None if self._ahead_s is None else now + self._ahead_s
             self._placement.record_report(sender, report, now, wall)
-            if not self._end.end and self._seats.have_finished():
-                # The only worker of a crawl needs no coordinator to find that it is finished.
-                self._set_end(EndSaved(End.FINISHED.value, False))
+            self._end_with_workers()
             self._tell_list(self._placement.nodes[sender])
 
     def _supersede(self, number: int) -> None:
@@ -212,7 +204,7 @@ class Coordinator:
             for shard in range(len(self._seats)):
                 self._tell_requests(shard, now)
         elif isinstance(message, MoreAsks):
-            self._expect_asks(message, now)
+            self._expect_asks()
         elif isinstance(message, NoMoreAsks):
             self._expects_asks = False
             if not self._asks.are_over:
@@ -220,11 +212,11 @@ class Coordinator:
                 self._send(CONTROL, self._asks)
             self._tell_all(now)
         elif isinstance(message, StopCrawl):
-            if message.by and (not self._end.end or message.at_once > self._end.at_once):
-                self._steer(message, now)
+            if message.by and ended(self._end, message.end, message.at_once) != self._end:
+                self._record_action(message, now)
             self._decide_end(message.end, message.at_once)
         elif isinstance(message, ChangeSettings | PauseCrawl):
-            self._steer(message, now)
+            self._record_action(message, now)
         elif isinstance(message, Drain):
             self._send(CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
@@ -233,29 +225,25 @@ class Coordinator:
         elif isinstance(message, UpgradeFormats):
             self._send(CONTROL, self._placement.raise_formats(message.number))
 
-    def _expect_asks(self, message: MoreAsks, now: float) -> None:
+    def _expect_asks(self) -> None:
         """Wait for requests; a crawl that ended continues.
 
-        That more is expected is not recorded: if the caller and this coordinator are both lost, the
-        crawl may finish. A caller that is still there says it again.
+        This is not recorded: a caller that is still there says it again to the next coordinator.
         """
         self._expects_asks = True
         self._rounds.start_over()
-        if message.by:
-            self._steer(message, now)
-        elif self._end.end and self._settings.is_paused:
-            self._keep_settings(unpaused(self._settings))
         if self._end.end:
+            if self._settings.is_paused:
+                self._steer(unpaused(self._settings))
             self._seats.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
 
-    def _steer(self, message: Steering, now: float) -> None:
-        """Record a decision of an operator, and tell the owners, who keep the log of actions."""
+    def _record_action(self, message: SteeringMessage, now: float) -> None:
         wall = now + (self._ahead_s or 0.0)
-        self._keep_settings(steered(self._settings, message, str(self.number), wall))
+        self._steer(steered(self._settings, message, str(self.number), wall))
         self._tell_all(now)
 
-    def _keep_settings(self, settings: SettingsSaved) -> None:
+    def _steer(self, settings: SettingsSaved) -> None:
         self._settings = settings
         self._send(CONTROL, settings)
         self._rounds.start_over()
@@ -337,6 +325,12 @@ class Coordinator:
             seat.told[type(message)] = message, now
             self._relay(shard, message)
 
+    def _update_routes(self, now: float) -> None:
+        before = self._routes.routes.version
+        self._routes.update(self._seats.addresses())
+        if self._routes.routes.version > before:
+            self._tell_all(now)
+
     def _tell_requests(self, shard: int, now: float) -> None:
         owner = self._seats.owner(shard)
         if owner is not None and not self._requests.are_answered:
@@ -364,9 +358,14 @@ class Coordinator:
             for shard, probe in self._rounds.probes_due(owners):
                 self._relay(shard, probe)
 
+    def _end_with_workers(self) -> None:
+        """The only worker of a crawl needs no coordinator to find that it is finished."""
+        if not self._end.end and self._seats.have_finished():
+            self._set_end(EndSaved(End.FINISHED.value, False))
+
     def _decide_end(self, end: str, at_once: bool) -> None:
-        if not self._end.end or (at_once and not self._end.at_once):
-            self._set_end(EndSaved(self._end.end or end, at_once))
+        if (decided := ended(self._end, end, at_once)) != self._end:
+            self._set_end(decided)
 
     def _set_end(self, end: EndSaved) -> None:
         self._end = end

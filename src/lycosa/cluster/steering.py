@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.cluster.control import CrawlAction, SettingsSaved
-from lycosa.cluster.messages import ChangeSettings, MoreAsks, PauseCrawl, StopCrawl
+from lycosa.cluster.control import CrawlAction, EndSaved, SettingsSaved
+from lycosa.cluster.messages import ChangeSettings, PauseCrawl, StopCrawl
 from lycosa.cluster.worker_messages import LiveSettings
 
 MOST_TOLD = 20
@@ -14,34 +14,44 @@ MOST_TOLD = 20
 _MOST_CHARACTERS = 500
 
 
-Steering = ChangeSettings | PauseCrawl | StopCrawl | MoreAsks
-"""What an operator decides about the whole crawl."""
+SteeringMessage = ChangeSettings | PauseCrawl | StopCrawl
+"""Decisions of operators about the whole crawl."""
 
 
-def steered(saved: SettingsSaved, message: Steering, crawl: str, wall: float) -> SettingsSaved:
-    """The next version, at a wall time; ``crawl`` makes the ids of actions unique."""
-    version, subject = saved.version + 1, ""
-    values, is_paused = saved.values, saved.is_paused
-    match message:
-        case PauseCrawl():
-            action = "pause_crawl" if message.is_paused else "resume_crawl"
-            is_paused = message.is_paused
-        case StopCrawl():
-            action = "stop_crawl"
-        case MoreAsks():
-            action, is_paused = "resume_crawl", False
-        case ChangeSettings():
-            pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
-            action, subject = "set", ", ".join(pairs)[:_MOST_CHARACTERS]
-            values = {**saved.values, **message.values}
+def steered(
+    saved: SettingsSaved, message: SteeringMessage, crawl: str, wall: float
+) -> SettingsSaved:
+    """The next version, at a wall time; ``crawl`` makes the ids of actions unique.
+
+    A stop changes only the list of actions here; the end of the crawl is a record of its own.
+    """
+    version, values, is_paused = saved.version + 1, saved.values, saved.is_paused
+    subject = ""
+    if isinstance(message, PauseCrawl):
+        action = "pause_crawl" if message.is_paused else "resume_crawl"
+        is_paused = message.is_paused
+    elif isinstance(message, StopCrawl):
+        action, subject = "stop_crawl", "at once" if message.at_once else ""
+    else:
+        pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
+        action, subject = "set", ", ".join(pairs)[:_MOST_CHARACTERS]
+        values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
         message.by[:_MOST_CHARACTERS],
         int(wall * 1_000_000),
         action,
         subject,
+        message.why[:_MOST_CHARACTERS],
     )
     return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
+
+
+def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
+    """The end of the crawl after one more demand for it: the first reason stays."""
+    if saved.end and (saved.at_once or not at_once):
+        return saved
+    return EndSaved(saved.end or end, at_once)
 
 
 def told_settings(saved: SettingsSaved) -> LiveSettings:
