@@ -105,6 +105,7 @@ def test_the_page_says_what_is_missing_and_keeps_every_decision(operated: Operat
         said.await_line("paused by an operator")
 
         operated.restart_coordinator()
+        operated.show("/")  # the page that was open still has its last numbers
         operated.limits("An operator has paused the crawl.")
         expect(page.locator(".numbers")).to_be_visible(timeout=_PATIENCE_MS)
         assert client.get("/settings").json()["values"]["politeness.delay_s"] == "0.7s"

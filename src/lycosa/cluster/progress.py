@@ -15,7 +15,7 @@ import msgspec
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
 from lycosa.politeness.address_pool import PoolState, PoolUse
-from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot, not_below
+from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
 MOST_SLOWEST = 5
@@ -237,15 +237,15 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 class ContinuedProgress:
     """The progress of one worker over its processes, of which one follows another.
 
-    What a process counts begins at zero. Here it continues from its predecessor's last report, so
-    the numbers of the crawl never fall, nor by what a killed worker had not committed. Between two
-    processes the last report stays.
+    What a process counts begins at zero. Here it continues from its predecessor's last report.
+    Stored counters are those of the last commit, so a killed worker leaves none that fall. Between
+    two processes the last report stays.
     """
 
-    __slots__ = ("_ended", "_has_ended", "latest")
+    __slots__ = ("_ended", "latest")
 
     def __init__(self) -> None:
-        self._ended, self._has_ended = MeterSnapshot(), False
+        self._ended = MeterSnapshot()
         self.latest = Progress()
 
     def __repr__(self) -> str:
@@ -254,10 +254,9 @@ class ContinuedProgress:
     def begin_process(self) -> None:
         """From now on another process reports."""
         self._ended = carried(self.latest.meter)
-        self._has_ended = self.latest.has_counts
 
-    def hear(self, progress: Progress, is_last: bool = False) -> None:
-        """Take a report. The last one of a run counts as it is, for the summary of the crawl."""
+    def hear(self, progress: Progress) -> None:
+        """Take a report."""
         meter = progress.meter
         if not progress.has_counts:
             # The process is opening its shard: it knows its memory, and no counts yet.
@@ -265,8 +264,6 @@ class ContinuedProgress:
             meter = MeterSnapshot({**known.numbers, **meter.numbers}, known.distributions)
         elif self._ended.numbers or self._ended.distributions:
             meter = merged_snapshot((self._ended, meter))
-        if self._has_ended and not is_last:
-            meter = not_below(meter, self.latest.meter)
         self.latest = msgspec.structs.replace(progress, meter=meter)
 
 
