@@ -90,6 +90,8 @@ def watched_site() -> Iterator[tuple[WatchedSite, int]]:
             if self.headers["Host"].startswith(HOST):
                 site.note(self.path)
             status, text = site.body(self.path)
+            # No page is a duplicate of one of another host, whichever is fetched first.
+            text += f"<p>{self.headers['Host']}</p>"
             body, kind = text.encode(), "text/html; charset=utf-8"
             if self.path == "/robots.txt":
                 status, body, kind = 200, _ROBOTS, "text/plain"
