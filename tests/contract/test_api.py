@@ -206,7 +206,10 @@ def test_a_head_is_that_of_the_answer_without_its_body(crawled: Crawled) -> None
 def test_probes_and_metrics(crawled: Crawled) -> None:
     assert httpx.get(f"{crawled.crawl.url}/health/live").text == "alive\n"
     assert httpx.get(f"{crawled.crawl.url}/health/ready").text == "ready\n"
-    assert "\nlycosa_captures_total " in httpx.get(f"{crawled.crawl.url}/metrics").text
+    metrics = httpx.get(f"{crawled.crawl.url}/metrics").text
+    assert "\nlycosa_captures_total " in metrics
+    for process in ("supervisor", "api"):
+        assert f'\nlycosa_process_memory_bytes{{process="{process}"}} ' in metrics
 
 
 # -- what it refuses

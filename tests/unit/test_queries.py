@@ -314,7 +314,7 @@ def test_a_piece_of_dead_letters_does_not_read_those_of_the_pieces_before(
 def test_counts_have_the_names_of_the_status(crawl: WrittenCrawl) -> None:
     found = rows(ask(crawl, CountsQuery()))[0]
     assert found["states"]["queued"] == 0
-    assert found["hosts_by_state"] == {"parked": 0, "retired": 0, "asleep": 0}
+    assert found["hosts_by_state"] == {"parked": 0, "retired": 0, "paused": 0}
 
 
 def test_captures_that_were_not_all_read_in_time_are_the_newest_and_told(

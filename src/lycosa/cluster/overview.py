@@ -58,6 +58,7 @@ def cluster_status(
         is_paused=decided.settings.is_paused,
         protocol=placement.rules.protocol,
         formats=placement.rules.formats,
+        worker_deaths=placement.worker_deaths,
     )
 
 
@@ -140,6 +141,7 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             shards=sorted(node.shards),
             protocol=node.report.protocol,
             is_leaving=node.is_leaving,
+            memory=node.report.memory,
         )
         for node in placement.nodes.values()
         if node.report is not None

@@ -101,27 +101,21 @@ class AppliedSettings:
         ``date_us`` is wall time in microseconds.
         """
         if seeds.by:
-            first, more = seeds.raw[:1], len(seeds.raw) - 1
-            text = without_secrets("".join(first))[:MOST_WORDS]
+            more = len(seeds.raw) - 1
+            text = without_secrets("".join(seeds.raw[:1]))[:MOST_WORDS]
             text += f" and {more:,} more" if more > 0 else ""
-            self._log_action(
-                ActionRow(
-                    seeds.call,
-                    seeds.by[:MOST_WORDS],
-                    date_us,
-                    "seed",
-                    text,
-                    changed=len(seeds.raw),
-                )
-            )
+            first = self._frontier.partitions.get(_FIRST)
+            if first is not None and first.decisions.changed_by(seeds.call) is None:
+                by = seeds.by[:MOST_WORDS]
+                row = ActionRow(seeds.call, by, date_us, "seed", text, changed=len(seeds.raw))
+                first.decisions.add(row)
 
     def _keep_actions(self, actions: Sequence[CrawlAction]) -> None:
-        for each in actions:
-            self._log_action(
-                ActionRow(each.call, each.by, each.date_us, each.action, each.subject, each.why)
-            )
-
-    def _log_action(self, row: ActionRow) -> None:
         first = self._frontier.partitions.get(_FIRST)
-        if first is not None and first.decisions.changed_by(row.call) is None:
-            first.decisions.add(row)
+        if first is not None:
+            first.decisions.add_told(
+                [
+                    ActionRow(each.call, each.by, each.date_us, each.action, each.subject, each.why)
+                    for each in actions
+                ]
+            )

@@ -326,8 +326,9 @@ def _counts(counters: Counters) -> dict[str, Any]:
         "hosts_by_state": {
             HostState.PARKED.label: counters.hosts_parked,
             HostState.RETIRED.label: counters.hosts_retired,
-            "asleep": counters.hosts_asleep,
+            HostState.PAUSED.label: counters.hosts_paused,
         },
+        "hosts_asleep": counters.hosts_asleep,
     }
 
 
