@@ -506,6 +506,20 @@ def test_a_stop_is_recorded_and_told_and_a_second_one_breaks_off() -> None:
     )
 
 
+def test_an_operators_stop_is_logged_with_name_and_remark_before_the_end() -> None:
+    one = OneShard()
+    one.says(status())
+    saved, told, end, *_ = one.asks(StopCrawl("stopped", by="ada", why="new disk"))
+    done = CrawlAction("1/1", "ada", 1_000_000, "stop_crawl", "", "new disk")
+    assert saved == SettingsSaved(1, {}, False, [done])
+    assert told == LiveSettings(1, {}, False, [done])
+    assert end == EndSaved("stopped", False)
+    assert one.asks(StopCrawl("stopped", by="bob")) == [], "nothing was decided"
+    later = one.asks(StopCrawl("stopped", True, "bob"))[0]
+    assert isinstance(later, SettingsSaved)
+    assert [(each.by, each.subject) for each in later.actions] == [("ada", ""), ("bob", "at once")]
+
+
 def test_a_failed_shard_does_not_keep_a_stopped_crawl_from_its_end() -> None:
     one = OneShard()
     failed = ShardReport(0, one.assignment, 1, ShardState.FAILED, why="a part is missing")

@@ -108,7 +108,7 @@ async def set_policy(request: Request, body: SettingsRequest) -> StateAnswer:
     if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
         raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
     service = service_of(request)
-    await service.change_settings(body.values, caller_name(request))
+    await service.change_settings(body.values, caller_name(request), body.why)
     return StateAnswer(state=crawl_state(await service.status()))
 
 

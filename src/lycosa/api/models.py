@@ -10,11 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lycosa.calls import MOST_WORDS
+
 _MOST_URLS = 1000
 """The maximum number of URLs of one request."""
 JsonRow = dict[str, Any]
 UrlText = Annotated[str, Field(min_length=1, max_length=8192)]
-ShortText = Annotated[str, Field(max_length=500)]
+ShortText = Annotated[str, Field(max_length=MOST_WORDS)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -141,7 +143,10 @@ class RowsPage(BaseModel):
     rows: list[JsonRow]
     cursor: str
     wall: float = Field(description="The time of the oldest commit that was read")
-    is_partial: bool = Field(description="A time budget ended the search; cursor continues it")
+    is_partial: bool = Field(
+        description="A time budget ended the search, so rows may be missing; cursor, if there is"
+        " one, continues it"
+    )
     silent: list[int] = Field(description="Partitions whose owner did not answer")
 
 
@@ -188,7 +193,7 @@ class SettingsAnswer(BaseModel):
     values: dict[str, str]
 
 
-class SettingsRequest(Asked):
+class SettingsRequest(WhyRequest):
     """Live settings to change."""
 
     values: dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]] = (
@@ -196,7 +201,7 @@ class SettingsRequest(Asked):
     )
 
 
-class StopRequest(Asked):
+class StopRequest(WhyRequest):
     """How to stop: with ``at_once`` requests in flight are broken off."""
 
     at_once: bool = False

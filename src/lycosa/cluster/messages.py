@@ -182,31 +182,39 @@ class NoMoreAsks(msgspec.Struct, frozen=True, tag=True):
 
 
 class StopCrawl(msgspec.Struct, frozen=True, tag=True):
-    """End the crawl; ``end`` as in ``End``. With ``at_once`` work in flight is broken off."""
+    """End the crawl; ``end`` as in ``End``. With ``at_once`` work in flight is broken off.
+
+    ``by`` is the operator, empty when none decided it (a limit, a signal), ``why`` a remark.
+    """
 
     end: str
     at_once: bool = False
+    by: str = ""
+    why: str = ""
 
 
 class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
     """Settings by name that change while the crawl runs; all workers receive them.
 
-    ``by`` is the operator.
+    ``by`` is the operator, ``why`` a remark.
     """
 
     values: dict[str, str]
     by: str = ""
+    why: str = ""
 
 
 class PauseCrawl(msgspec.Struct, frozen=True, tag=True):
     """Request nothing until the crawl is resumed, which is the same message with ``False``.
 
     Requests in flight are finished. A paused crawl does not end by itself. The pause is recorded,
-    so it survives the coordinator; a crawl that ended and continues is not paused.
+    so it survives the coordinator; a crawl that ended and continues is not paused. ``by`` is the
+    operator, ``why`` a remark.
     """
 
     is_paused: bool
     by: str = ""
+    why: str = ""
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):

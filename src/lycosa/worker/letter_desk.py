@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.calls import CallRefusal, DeadLetterDecision, DecisionAnswer
+from lycosa.calls import MOST_WORDS, CallRefusal, DeadLetterDecision, DecisionAnswer
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.dead_letters import decode_letter
 from lycosa.frontier.decision_log import ActionRow
@@ -31,8 +31,6 @@ from lycosa.reasons import Reason
 from lycosa.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.worker.intake import Intake
 
-MOST_WORDS = 500
-"""Characters of an operator's name and of a remark that are kept."""
 MOST_READ = 20_000
 """Dead letters that one call reads."""
 MOST_DECIDED = 5000

@@ -6,7 +6,7 @@ together with its row in the log of decisions.
 
 from __future__ import annotations
 
-from lycosa.calls import CallRefusal, DecisionAnswer, HostAction, HostDecision
+from lycosa.calls import MOST_WORDS, CallRefusal, DecisionAnswer, HostAction, HostDecision
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.decision_log import ActionRow
 from lycosa.frontier.frontier import Frontier
@@ -16,7 +16,6 @@ from lycosa.frontier.visit_state import HostPause, HostState, VisitState
 from lycosa.reasons import Reason
 from lycosa.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.worker.intake import Intake
-from lycosa.worker.letter_desk import MOST_WORDS
 
 
 class OperatorDesk:
