@@ -33,8 +33,8 @@ def steered(
     elif isinstance(message, StopCrawl):
         action, subject = "stop_crawl", "at once" if message.at_once else ""
     else:
-        action = "set"
-        subject = ", ".join(f"{key}={value}" for key, value in sorted(message.values.items()))
+        pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
+        action, subject = "set", ", ".join(pairs)
         values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",

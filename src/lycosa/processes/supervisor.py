@@ -306,6 +306,8 @@ class Supervisor:
     def _progress(self) -> Progress:
         """The sum of the workers, with what only the supervisor knows."""
         progress = self._node.workers.total().with_numbers({}, self._coordinator.rates)
+        is_paused = self._coordinator.settings.is_paused and self._coordinator.crawl_end is None
+        progress = msgspec.structs.replace(progress, is_paused=is_paused)
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         return progress
