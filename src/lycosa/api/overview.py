@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from lycosa.api.answers import Rates
 from lycosa.cluster.messages import ClusterStatus
+from lycosa.cluster.progress import Progress
+from lycosa.reasons import Reason
 
 _HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "paused", "retired")
 
@@ -33,8 +36,10 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
         "pages": progress.pages,
         "requests": progress.requests,
         "body_bytes": progress.body_bytes,
-        "failures": progress.reasons,
-        "refusals": progress.rule_refusals,
+        "failures": _reasons_that(progress, lambda reason: reason.is_failure),
+        "refusals": _reasons_that(progress, lambda reason: reason.is_refusal),
+        "refused_links": progress.rule_refusals,
+        "remarks": _reasons_that(progress, lambda reason: reason.is_remark),
         "rates": msgspec.to_builtins(rates),
         "hosts": {
             "known": progress.hosts,
@@ -67,6 +72,15 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
             for node in status.nodes
         ],
         "settings_version": status.settings_version,
+    }
+
+
+def _reasons_that(progress: Progress, is_meant: Callable[[Reason], bool]) -> dict[str, int]:
+    """The numbers of URLs by reason, for some of the reasons."""
+    return {
+        label: number
+        for label, number in progress.reasons.items()
+        if number and label.upper() in Reason.__members__ and is_meant(Reason[label.upper()])
     }
 
 

@@ -22,6 +22,7 @@ from lycosa.api.overview import crawl_state
 from lycosa.api.problems import TITLES, Problem
 from lycosa.api.requests import service_of
 from lycosa.api.tokens import AccessScope, Client
+from lycosa.config.sources import SettingsError
 from lycosa.page.words import ago_text, count_text, size_text, span_text, time_text
 from lycosa.urls.identity import InvalidUrl
 
@@ -45,6 +46,7 @@ _EXPECTED = (
     CoordinatorSilent,
     ServiceBusy,
     ServiceRefusal,
+    SettingsError,
     InvalidUrl,
 )
 NOTICES = {

@@ -6,6 +6,7 @@ segments by binary search, where these are files of a crawl folder.
 
 from __future__ import annotations
 
+import base64
 import mmap
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -34,7 +35,10 @@ _decode_entry = msgspec.json.Decoder(CdxjEntry).decode
 
 
 class ListedCapture(msgspec.Struct, frozen=True):
-    """A capture: when its request began (14 digits, as in CDXJ), and where its record is."""
+    """A capture: when its request began (14 digits, as in CDXJ), and where its record is.
+
+    Media type and length are known once the segment is closed.
+    """
 
     time: str
     segment: str
@@ -59,7 +63,7 @@ class ListedCapture(msgspec.Struct, frozen=True):
             "date": _seconds(self.time),
             "status": self.status,
             "mediaType": self.media_type,
-            "digest": self.digest,
+            "digest": f"sha1:{self.digest}" if self.digest else "",
             "length": self.length,
             "revisit": self.is_revisit,
             "redirectTo": self.redirect,
@@ -128,6 +132,9 @@ def _newest(entry: UrlEntry) -> Iterator[ListedCapture]:
         history.segment,
         history.offset,
         history.status,
+        digest=base64.b32encode(history.digest).decode(),
+        is_revisit=bool(history.duplicate_of),
+        redirect=history.redirect_to,
     )
 
 
