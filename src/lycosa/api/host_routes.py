@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request
 from lycosa.api.models import (
     ChangeAnswer,
     JsonRow,
-    OneOf,
     RowsPage,
     WhyRequest,
+    one_of,
 )
 from lycosa.api.paging import Cursor, HostName, ListPlace, Most
 from lycosa.api.problems import Problem
@@ -26,8 +26,8 @@ from lycosa.calls import (
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
 
-HostStateLabel = Annotated[str, OneOf(state.label for state in HostState)]
-UrlStateLabel = Annotated[str, OneOf(state.label for state in UrlState)]
+HostStateLabel = Annotated[str, one_of(state.label for state in HostState)]
+UrlStateLabel = Annotated[str, one_of(state.label for state in UrlState)]
 host_router = APIRouter(prefix="/hosts", tags=["hosts"])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
 from lycosa.reasons import Reason
@@ -28,17 +28,13 @@ Remark = Annotated[
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-class OneOf:
-    """The marker of a text that is one of some labels, or empty."""
-
-    def __init__(self, labels: Iterable[str]) -> None:
-        self._labels = ("", *labels)
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        return core_schema.literal_schema(list(self._labels))
+def one_of(labels: Iterable[str]) -> GetPydanticSchema:
+    """The marker of a text that is one of these labels, or empty."""
+    schema = core_schema.literal_schema(["", *labels])
+    return GetPydanticSchema(lambda source, handler: schema)
 
 
-ReasonLabel = Annotated[str, OneOf(reason.label for reason in Reason if reason)]
+ReasonLabel = Annotated[str, one_of(reason.label for reason in Reason if reason)]
 LeaseId = Annotated[
     str,
     Field(

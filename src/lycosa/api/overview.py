@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from lycosa.api.answers import Rates
-from lycosa.cluster.messages import ClusterStatus
+from lycosa.cluster.messages import ClusterStatus, ShardStatus
 from lycosa.cluster.progress import Progress
 from lycosa.reasons import Reason
 
@@ -54,24 +54,25 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
             "free_bytes": progress.meter.number("lycosa_disk_free_bytes"),
         },
         "memory": {"held_bytes": progress.memory_bytes, "bound_bytes": progress.memory_bound},
-        "workers": [
-            {
-                "shard": shard.shard,
-                "node": shard.node,
-                "state": shard.state,
-                "why": shard.why,
-                "captures": shard.captures,
-                "commits": shard.commits,
-                "queued": shard.queued,
-                "is_idle": shard.is_idle,
-            }
-            for shard in status.shards
-        ],
+        "workers": [_worker(shard) for shard in status.shards],
         "nodes": [
             {"name": node.name, "is_lost": node.is_lost, "shards": node.shards}
             for node in status.nodes
         ],
         "settings_version": status.settings_version,
+    }
+
+
+def _worker(shard: ShardStatus) -> dict[str, Any]:
+    return {
+        "shard": shard.shard,
+        "node": shard.node,
+        "state": shard.state,
+        "why": shard.why,
+        "captures": shard.captures,
+        "commits": shard.commits,
+        "queued": shard.queued,
+        "is_idle": shard.is_idle,
     }
 
 

@@ -48,8 +48,8 @@ def _by_hosts(status: ClusterStatus) -> Iterator[str]:
     if not progress.hosts_ready:
         yield (
             f"No host may be requested at this moment: {count_text(queued)} URLs wait for the"
-            f" delays of their hosts, {count_text(progress.hosts_snoozed)} of which were made to"
-            " wait longer."
+            f" delays of their hosts. {count_text(progress.hosts_snoozed)} hosts were made to wait"
+            " longer."
         )
     elif waiting:
         yield f"{count_text(progress.hosts_ready)} hosts may be requested now."
