@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import click
 
 from lycosa.cli import crawl_cluster
 from lycosa.cli.api_options import api_given, api_options
+from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget, feed_option, feed_targets
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
 from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
@@ -39,6 +41,7 @@ Examples:
   lycosa crawl https://example.org/docs/ --scope prefix  one folder of that host
   lycosa crawl --seeds seeds.txt --dir news --scope site --contact https://you.example/bot
   lycosa crawl --dir news                                resume that crawl
+  lycosa crawl https://example.org/ --feed pages.jsonl   a JSON line for each capture, at once
   lycosa crawl https://example.org/ --cluster cluster.toml   on many machines
   lycosa crawl http://shop.test:8080/ --resolve 'shop.test=127.0.0.1' --allow-address 127.0.0.0/8
 
@@ -141,6 +144,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     default=None,
     help="Delete local files of a segment after the store is verified to have them.",
 )
+@feed_option
 @api_options
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
@@ -165,13 +169,15 @@ def command(
         raise click.UsageError(
             "--api belongs to the coordinator of a cluster: lycosa serve --cluster FILE --api"
         )
-    api = api_given(options)
-    with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
+    api, feeds = api_given(options), feed_targets(options["feeds"], as_json)
+    is_taken = any(feed.is_stdout for feed in feeds)
+    output = sys.stderr if is_taken else sys.stdout
+    with redirect_stdout(Unbroken(output)), redirect_stderr(Unbroken(sys.stderr)):
         if cluster_file is not None:
             crawl_cluster.check_options(folder, options)
             code = crawl_cluster.run(cluster_file, all_seeds, as_json)
         else:
-            code = run(all_seeds, folder or default_folder(seeds), options, as_json, api)
+            code = run(all_seeds, folder or default_folder(seeds), options, as_json, api, feeds)
         sys.stdout.flush()
     sys.exit(code)
 
@@ -182,6 +188,7 @@ def run(
     options: dict[str, Any],
     as_json: bool,
     api: tuple[ApiSettings, ApiListener] | None = None,
+    feeds: Sequence[FeedTarget] = (),
 ) -> ExitCode:
     """Run the crawl; returns the exit code."""
     from lycosa.cli.crawl_display import folder_display
@@ -196,7 +203,8 @@ def run(
         check_place(folder, settings.config.upload)
     session = open_session(folder, settings.config)
     session.on_locked = lambda: seeds.record_sources(folder)
-    with session:
+    with CrawlFeeds(feeds, _tell) as following, session:
+        following.start(session.folder)
         display = folder_display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = display.show_line
         for file, reason in list(session.recovered.unbuildable.items())[:_MOST_TOLD]:

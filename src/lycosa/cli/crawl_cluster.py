@@ -29,6 +29,10 @@ def check_options(folder: Path | None, options: dict[str, Any]) -> None:
         raise click.UsageError(
             "--dir and --cluster: a crawl is in a folder of this machine, or on a cluster"
         )
+    if options.pop("feeds", ()):
+        raise click.UsageError(
+            "--feed: the nodes of a cluster write the topics NAME.pages and NAME.dlq instead"
+        )
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if given:
         names = {"--config-file": "--config", "--pairs": "--set"}

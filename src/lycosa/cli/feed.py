@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import select
 import stat
 import sys
 import time
@@ -45,6 +48,7 @@ class FeedOptions(NamedTuple):
     """The options of ``lycosa feed pages`` and ``lycosa feed dlq``."""
 
     follow: bool = False
+    follow_input: bool = False
     after: str = ""
     positions: bool = False
     output: str = "-"
@@ -69,6 +73,13 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--after", metavar="POSITION", default="", help="Only rows behind this position."
+        ),
+        click.option(
+            # a crawl that has this command for a child: the input ends with the crawl
+            "--follow-input",
+            is_flag=True,
+            hidden=True,
+            help="Wait for new rows until standard input ends.",
         ),
         click.option(
             "--follow/--once",
@@ -130,7 +141,7 @@ def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
     """Append rows to the target, until the end or for ever."""
-    began = time.monotonic()
+    began, follows = time.monotonic(), options.follow or options.follow_input
     while True:
         batch: list[bytes] = []
         for row in feed.new_rows():
@@ -141,10 +152,19 @@ def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
         if batch:
             target.append(batch, feed.position)
         is_over = not feed.is_behind or time.monotonic() - began > _SETTLE_S
-        if is_over and not options.follow:
+        if is_over and not follows:
             return
-        if not batch:
-            time.sleep(_POLL_S)
+        if not batch and _has_input_ended(options, follows):
+            began, follows = time.monotonic(), False
+
+
+def _has_input_ended(options: FeedOptions, follows: bool) -> bool:
+    """Wait a moment, or until the standard input of a command that follows it ends."""
+    if not (options.follow_input and follows):
+        time.sleep(_POLL_S)
+        return False
+    readable, _, _ = select.select([sys.stdin.fileno()], [], [], _POLL_S)
+    return bool(readable) and not os.read(sys.stdin.fileno(), 1024)
 
 
 def _with_position(row: bytes, position: str) -> bytes:
@@ -167,7 +187,7 @@ def _target(options: FeedOptions) -> Iterator[Any]:
     if options.output == "-":
         yield _Stream(sys.stdout.buffer, options.after)
     elif _is_pipe(options.output):
-        with Path(options.output).open("wb") as file:
+        with os.fdopen(_opened_pipe(options), "wb") as file:
             yield _Stream(file, options.after)
     else:
         if options.after:
@@ -178,6 +198,23 @@ def _target(options: FeedOptions) -> Iterator[Any]:
 
         with FeedFile(Path(options.output)) as file:
             yield file
+
+
+def _opened_pipe(options: FeedOptions) -> int:
+    """Open a pipe as soon as somebody reads it, or as long as the input of this command lasts."""
+    if not options.follow_input:
+        return os.open(options.output, os.O_WRONLY)
+    while True:
+        try:
+            number = os.open(options.output, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if _has_input_ended(options, follows=True):
+                raise click.ClickException(f"nothing reads the pipe {options.output}") from None
+        else:
+            os.set_blocking(number, True)
+            return number
 
 
 def _is_pipe(path: str) -> bool:
