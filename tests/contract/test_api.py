@@ -23,6 +23,7 @@ from api_crawl import PATIENCE_S, ApiCrawl, served_folder
 from lycosa.api.places import FolderCrawl
 from lycosa.api.process import serve_api
 from lycosa.api.tokens import Tokens, read_tokens
+from lycosa.folder.saved_config import settings_of
 from lycosa.reasons import Reason
 from lycosa.serve.api_job import ApiJob, ApiLimits, ApiSettings
 from lycosa.synthetic import SyntheticWeb, WebPlan
@@ -396,6 +397,8 @@ async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
 def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     """A stopped crawl answers questions from its folder, and is begun again."""
     post = f"{crawl.url}/api/v1/crawl"
+    slower = {"values": {"politeness.delay_s": "1.5s"}}
+    assert httpx.patch(f"{crawl.url}/api/v1/settings", json=slower, timeout=30).status_code == 200
     assert httpx.post(f"{post}/stop", timeout=30).json() == {"state": "stopping"}
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "stopped")
     known = crawl.await_answer(f"/api/v1/urls/{url}", lambda answer: answer.status_code == 200)
@@ -407,6 +410,9 @@ def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     assert verdicts["unknown"] == 1
     assert httpx.post(f"{post}/resume", timeout=60).status_code == 200
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "running")
+    values = httpx.get(f"{crawl.url}/api/v1/settings").json()["values"]
+    assert values["politeness.delay_s"] == "1.5s"
+    assert settings_of(Path(crawl.folder) / "c").politeness.delay_s == 1.5
 
 
 def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:

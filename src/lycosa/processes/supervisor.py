@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -41,6 +41,7 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Seeds
+from lycosa.config.live import with_live
 from lycosa.folder.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
@@ -48,6 +49,7 @@ from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
 from lycosa.processes.uploads import Uploads
 from lycosa.serve.links import PeerLink
+from lycosa.system.durable import DiskFull
 from lycosa.system.machine import cores
 from lycosa.system.memory_plan import MemoryPlan
 
@@ -74,11 +76,13 @@ class CrawlOutcome(msgspec.Struct, frozen=True):
 class RunRules(msgspec.Struct, frozen=True):
     """How a run is reached by other programs: its private folder of sockets.
 
-    A run that ``is_endless`` waits for more requests when it has nothing to do.
+    A run that ``is_endless`` waits for more requests when it has nothing to do. ``changed`` are the
+    live settings that an earlier run of the same service changed.
     """
 
     sockets: Path
     is_endless: bool = False
+    changed: dict[str, str] = {}
 
 
 class SeedFeed(Protocol):
@@ -118,10 +122,9 @@ class Supervisor:
         self._uploads = uploads
         self._is_endless = hosting is not None and hosting.is_endless
         self.callers: set[PeerLink] = set()
-        # Live settings last for one run. The settings of this start get the version after the last
-        # one of the previous run.
-        version = session.recovered.settings
-        settings = SettingsSaved(version + 1 if version else 0, {})
+        # The settings of this start get the version after the last one of the previous run.
+        version, changed = session.recovered.settings, hosting.changed if hosting else {}
+        settings = SettingsSaved(version + 1 if version or changed else 0, changed)
         control = Control(_permits(session, plan.workers), settings)
         number, limits = session.manifest.term, session.config.limits
         self._coordinator = Coordinator(
@@ -271,8 +274,18 @@ class Supervisor:
         elif isinstance(message.message, Answered):
             self._answer(message.message)
         else:
-            # Not stored, because the next start counts what is in the folder.
             assert message.receiver == CONTROL
+            # Of these records only the settings are stored: the next start counts what is in the
+            # folder.
+            if isinstance(message.message, SettingsSaved):
+                self._keep_settings(message.message.values)
+
+    def _keep_settings(self, values: Mapping[str, str]) -> None:
+        """Let the next run begin with the settings that were changed in this one."""
+        try:
+            self._session.save_settings(with_live(self._session.config, values))
+        except (DiskFull, OSError) as error:
+            self._on_note(f"the changed settings hold for this run only: {error}")
 
     def _ask(self, message: ToCoordinator) -> None:
         self._carry(message)
