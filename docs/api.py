@@ -14,8 +14,10 @@ from fastapi import FastAPI
 
 from lycosa.api.app import make_app
 from lycosa.api.gate import API, GateRules
+from lycosa.api.process_log import ProcessLog
 from lycosa.api.service import CrawlService
 from lycosa.api.tokens import Tokens
+from lycosa.logs.log import EventLog
 from lycosa.serve.api_job import ApiLimits
 
 PAGE = Path(__file__).parent / "api.md"
@@ -26,7 +28,7 @@ BEGIN, END = "<!-- endpoints: written by docs/api.py -->\n", "<!-- end of the en
 def openapi() -> dict[str, Any]:
     """The OpenAPI of the interface, which does not depend on a crawl."""
     rules = GateRules("localhost", True, False, ApiLimits())
-    gate = make_app(cast(CrawlService, None), rules, Tokens([]))
+    gate = make_app(cast(CrawlService, None), rules, Tokens([]), ProcessLog(EventLog(None, "api")))
     return cast(FastAPI, gate.inner).openapi()
 
 

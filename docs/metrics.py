@@ -72,7 +72,10 @@ def _label(metric: Metric) -> str:
     if not metric.label:
         return ""
     if not metric.values:
-        return f"`{metric.label}`: `supervisor`, and worker and parser with their number"
+        return (
+            f"`{metric.label}`: `supervisor` or `coordinator`, `node` with its name, `worker` and"
+            " `parser` with their number, `api`"
+        )
     if len(metric.values) <= _MOST_VALUES:
         return f"`{metric.label}`: " + ", ".join(f"`{each}`" for each in metric.values)
     if metric.label == "reason":

@@ -52,6 +52,7 @@ SECTIONS: dict[str, list[Panel]] = {
             [
                 ("sum by (state) (lycosa_workers{$in})", "{{state}}"),
                 ("sum(increase(lycosa_worker_starts_total{$in}[1h]))", "starts in an hour"),
+                ("sum(increase(lycosa_worker_deaths_total{$in}[1h]))", "deaths in an hour"),
             ],
         ),
     ],
@@ -337,6 +338,7 @@ SECTIONS: dict[str, list[Panel]] = {
                     "sum(rate(lycosa_question_seconds_total{$in}[$__rate_interval]))",
                     "seconds of readers a second",
                 ),
+                ("sum(rate(lycosa_questions_dropped_total{$in}[$__rate_interval]))", "dropped"),
             ],
         ),
         (

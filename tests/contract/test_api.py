@@ -22,8 +22,10 @@ import trustme
 from api_crawl import PATIENCE_S, ApiCrawl, served_folder
 from lycosa.api.places import FolderCrawl
 from lycosa.api.process import serve_api
+from lycosa.api.process_log import ProcessLog
 from lycosa.api.tokens import Tokens, read_tokens
 from lycosa.folder.saved_config import settings_of
+from lycosa.logs.log import EventLog
 from lycosa.reasons import Reason
 from lycosa.serve.api_job import ApiJob, ApiLimits, ApiSettings
 from lycosa.synthetic import SyntheticWeb, WebPlan
@@ -84,7 +86,13 @@ async def second_interface(
         f"127.0.0.1:{port}", job.settings.token_file, certificate, key, limits=job.settings.limits
     )
     serving = asyncio.create_task(
-        serve_api(ApiJob(settings, number), place, tokens, lambda app: None)
+        serve_api(
+            ApiJob(settings, number),
+            place,
+            tokens,
+            lambda app: None,
+            ProcessLog(EventLog(None, "api")),
+        )
     )
     url = f"http{'s' if certificate else ''}://127.0.0.1:{port}"
     try:
@@ -126,6 +134,8 @@ def test_a_seed_is_taken_again_without_effect(crawled: Crawled) -> None:
     for _ in range(2):
         answer = crawled.client.post("/frontier/seed", json=seed).json()
         assert [each["verdict"] for each in answer["results"]] == ["accepted"]
+    action = crawled.client.get("/actions", params={"most": 1}).json()["rows"][0]
+    assert (action["action"], action["by"], action["subject"]) == ("seed", "local", seed["urls"][0])
 
 
 def test_a_list_is_read_to_its_end_by_its_cursors(crawled: Crawled) -> None:
@@ -239,7 +249,10 @@ def test_a_head_is_that_of_the_answer_without_its_body(crawled: Crawled) -> None
 def test_probes_and_metrics(crawled: Crawled) -> None:
     assert httpx.get(f"{crawled.crawl.url}/health/live").text == "alive\n"
     assert httpx.get(f"{crawled.crawl.url}/health/ready").text == "ready\n"
-    assert "\nlycosa_captures_total " in httpx.get(f"{crawled.crawl.url}/metrics").text
+    metrics = httpx.get(f"{crawled.crawl.url}/metrics").text
+    assert "\nlycosa_captures_total " in metrics
+    for process in ("supervisor", "api"):
+        assert f'\nlycosa_process_memory_bytes{{process="{process}"}} ' in metrics
 
 
 # -- what it refuses
@@ -394,12 +407,18 @@ async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
 # -- its process
 
 
+def _last_action(crawl: ApiCrawl) -> tuple[str, str, str]:
+    rows = httpx.get(f"{crawl.url}/api/v1/actions", timeout=30).json()["rows"]
+    return rows[0]["action"], rows[0]["by"], rows[0]["why"]
+
+
 def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     """A stopped crawl answers questions from its folder, and is begun again."""
     post = f"{crawl.url}/api/v1/crawl"
     slower = {"values": {"politeness.delay_s": "1.5s"}}
     assert httpx.patch(f"{crawl.url}/api/v1/settings", json=slower, timeout=30).status_code == 200
-    assert httpx.post(f"{post}/stop", timeout=30).json() == {"state": "stopping"}
+    why = {"why": "new disk"}
+    assert httpx.post(f"{post}/stop", json=why, timeout=30).json() == {"state": "stopping"}
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "stopped")
     known = crawl.await_answer(f"/api/v1/urls/{url}", lambda answer: answer.status_code == 200)
     assert known.json()["url"] == url
@@ -408,11 +427,14 @@ def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     given = {"urls": [{"url": f"{url}x"}]}
     verdicts = httpx.post(f"{crawl.url}/api/v1/frontier/urls", json=given, timeout=30).json()
     assert verdicts["unknown"] == 1
-    assert httpx.post(f"{post}/resume", timeout=60).status_code == 200
+    assert _last_action(crawl) == ("stop_crawl", "local", "new disk")
+    assert httpx.post(f"{post}/resume", json={"why": "it runs"}, timeout=60).status_code == 200
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "running")
     values = httpx.get(f"{crawl.url}/api/v1/settings").json()["values"]
     assert values["politeness.delay_s"] == "1.5s"
     assert settings_of(Path(crawl.folder) / "c").politeness.delay_s == 1.5
+    crawl.await_answer("/api/v1/actions", lambda answer: len(answer.json().get("rows", [])) == 3)
+    assert _last_action(crawl) == ("resume_crawl", "local", "it runs")
 
 
 def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:
@@ -449,3 +471,25 @@ def test_an_interface_that_hangs_is_replaced_and_the_crawl_continues(tmp_path: P
         assert after["pid"] == before["pid"] and after["deaths"] == 0
         assert answer.json()["captures"] > 30
         assert crawl.stop() == 0
+
+
+def test_what_the_process_of_the_interface_says_is_in_the_log_of_the_crawl(tmp_path: Path) -> None:
+    tokens, log = tmp_path / "tokens", tmp_path / "log"
+    tokens.write_text(f"alice operate {OPERATE}\n")
+    web = SyntheticWeb(WebPlan(hosts=1, pages=3))
+    options = ("--api-tokens", str(tokens), "--log-file", str(log), "--log-format", "json")
+    with (
+        served(web) as port,
+        served_folder(tmp_path / "c", [web.seed_url(0, port)], *options) as crawl,
+    ):
+        tokens.rename(tmp_path / "away")
+        os.kill(crawl.api_pid(), signal.SIGKILL)
+        said, pause, deadline = [], threading.Event(), time.monotonic() + PATIENCE_S
+        while not said and time.monotonic() < deadline:
+            records = [json.loads(line) for line in log.read_text().splitlines()]
+            said = [each for each in records if each["process"] == "api"]
+            pause.wait(0.1)
+        assert said[0]["level"] == "error" and said[0]["event"] == "api_failed"
+        assert str(tokens) in said[0]["message"] and "Traceback" not in str(crawl.lines)
+        (tmp_path / "away").rename(tokens)
+        crawl.await_answer("/api/v1/stats", lambda answer: answer.status_code == 401)

@@ -79,3 +79,58 @@ def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_p
             assert client.post("/frontier/urls", json=new).json()["accepted"] == 1
         resumed = cluster.run("host", "resume", host, "--cluster", "cluster.toml")
         assert resumed.wait() == 0, str(resumed)
+
+
+def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    web = SyntheticWeb(WebPlan(hosts=6, pages=100, cross_links=0.5))
+    with served(web) as port, real_cluster(tmp_path, kafka, SETTINGS, shards=2) as cluster:
+        serve = cluster.run(
+            *("serve", "--cluster", "cluster.toml", "--api", "127.0.0.1:0"),
+            environment={"XDG_CACHE_HOME": str(tmp_path / "cache")},
+        )
+        url = serve.await_line(r"page are at (http://\S+)/")[1]
+        serve.await_line("coordinator [0-9]+ of the crawl")
+        cluster.node("n1")
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
+            _awaited(client, "/stats", lambda answer: answer.is_success)
+            client.post("/frontier/seed", json={"urls": [seed_at(port)]}).raise_for_status()
+            _awaited(client, "/stats", lambda answer: answer.json()["captures"] >= 20)
+            stop = {"why": "new disk"}
+            assert client.post("/crawl/stop", json=stop).json() == {"state": "stopping"}
+            _awaited(client, "/stats", lambda answer: answer.json()["state"] == "stopped")
+            answer = client.get("/hosts")
+            assert answer.status_code in (200, 503) and "no owner" not in answer.text
+            _awaited(client, "/hosts", lambda answer: answer.is_success)
+            rows = client.get("/hosts").json()["rows"]
+            assert {row["partition"] for row in rows} == {0, 1}
+            assert client.get(f"/urls/{seed_at(port)}").json()["record"]["state"] == "fetched"
+            body = client.get(f"/crawl/{_id_of(client, seed_at(port))}/content")
+            assert body.is_success and body.content
+            actions = client.get("/actions").json()["rows"]
+            assert [(each["action"], each["why"]) for each in actions] == [
+                ("stop_crawl", "new disk"),
+                ("seed", ""),
+            ]
+            host = rows[0]["host"]
+            assert "resume it" in client.post(f"/hosts/{host}/pause").json()["detail"]
+            resuming = cluster.run(
+                *("cluster", "resume", "cluster.toml", "--why", "it runs", "--by", "ada")
+            )
+            assert resuming.wait() == 0, str(resuming)
+            _awaited(
+                client,
+                "/actions",
+                lambda answer: (
+                    answer.is_success
+                    and answer.json()["rows"][0]["action"] == "resume_crawl"
+                    and answer.json()["rows"][0]["by"] == "ada"
+                ),
+            )
+            assert not list((tmp_path / "cache").rglob("open-*"))
+
+
+def _id_of(client: httpx.Client, url: str) -> str:
+    found: str = client.get(f"/captures/{url}").json()["rows"][0]["id"]
+    return found

@@ -6,11 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from crawling import QUICK, crawl_folder
+from lycosa.api.owner_calls import OwnerCalls
+from lycosa.api.places import ReachedCrawl
 from lycosa.calls import (
+    Call,
     CallRefusal,
     CapturesQuery,
     ContentFound,
@@ -19,12 +23,15 @@ from lycosa.calls import (
     HostQuery,
     HostsQuery,
     UrlQuery,
+    decode_call,
+    encode_reply,
 )
 from lycosa.inspect.queries.state_reader import Allowance, StateReader
 from lycosa.inspect.reader import CrawlReader, read_folder
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
+from lycosa.serve.api_job import ApiLimits
 from lycosa.shard.folder_view import FolderView
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.system.clock import SystemClock
@@ -123,6 +130,52 @@ async def test_questions_at_the_same_time_are_answered_one_after_another(
     assert isinstance(found, Found)
     (row,) = json.loads(found.rows)
     assert row["fetches"] and row["robots"][0]["status"] == 200
+
+
+async def test_a_question_whose_caller_waits_no_longer_uses_nothing_of_the_share(
+    folder: Path,
+) -> None:
+    url, partition = home(folder)
+    reader = StateReader(FolderState(folder), share=0.001)
+    assert isinstance(await reader.answer(partition, UrlQuery(url, within_s=60.0)), Found)
+    reader.allowance.use(1000.0)  # the share allows nothing for days
+    used_s = reader.allowance.used_s
+    gone = asyncio.ensure_future(reader.answer(partition, UrlQuery(url)))
+    await asyncio.sleep(0)
+    gone.cancel()
+    async with asyncio.timeout(10.0):
+        replies = await asyncio.gather(
+            *(reader.answer(partition, UrlQuery(url, within_s=0.05)) for _ in range(20))
+        )
+    assert all(isinstance(each, CallRefusal) for each in replies)
+    assert (reader.answered, reader.dropped, reader.allowance.used_s) == (1, 21, used_s)
+    await reader.close()
+
+
+async def test_a_question_carries_the_time_for_which_its_caller_still_waits() -> None:
+    questions: list[Call] = []
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    class Place:
+        """A crawl whose owner keeps the first question."""
+
+        def shard_of(self, partition: int) -> int:
+            return 0
+
+        async def call_owner(self, partition: int, body: bytes) -> bytes:
+            questions.append(decode_call(body))
+            asked.set()
+            await release.wait()
+            return encode_reply(Found(b"[]"))
+
+    calls = OwnerCalls(cast(ReachedCrawl, Place()), ApiLimits(calls=1))
+    first = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
+    second = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
+    await asked.wait()
+    asyncio.get_running_loop().call_later(0.05, release.set)
+    await asyncio.gather(first, second)
+    within = [each.within_s for each in questions if isinstance(each, HostsQuery)]
+    assert 1.9 < within[0] <= 2.0 and 0 < within[1] <= 1.96, "it waited for its turn"
 
 
 async def test_a_reader_that_was_closed_refuses(folder: Path) -> None:

@@ -18,6 +18,7 @@ from lycosa.cluster.control import (
     folded,
 )
 from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.crawl_metrics import crawl_metrics
 from lycosa.cluster.end_rounds import EndRounds
 from lycosa.cluster.messages import (
     CALLER,
@@ -44,6 +45,7 @@ from lycosa.cluster.messages import (
     encode_node_message,
 )
 from lycosa.cluster.permit_book import PermitBook
+from lycosa.cluster.progress import ProcessMemory
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import (
     LiveSettings,
@@ -244,6 +246,31 @@ def test_a_late_report_of_an_earlier_run_of_a_node_says_nothing() -> None:
     assert coordinator.owner_of(0) == ""
     [given] = [each.message for each in coordinator.tick(0.2, 0.2)]
     assert isinstance(given, Assignments) and given.shards[0] > 7
+
+
+def test_deaths_of_workers_are_counted_over_nodes_and_coordinators_without_a_leap() -> None:
+    coordinator = Coordinator(2, 1, LimitSection(), ONE_PROCESS, 0.0)
+
+    def after(node: str, serial: int, deaths: int, began: float = 1.0) -> float:
+        told = report([], serial=serial, deaths=deaths, began=began)
+        coordinator.handle_message(node, told, float(serial))
+        found = crawl_metrics(coordinator.status("crawl", float(serial)))
+        return found.number("lycosa_worker_deaths_total")
+
+    assert after("a", 1, 40) == 0, "an earlier coordinator may have counted them"
+    assert after("b", 1, 0) == 0
+    assert after("a", 2, 42) == 2
+    assert after("a", 2, 42) == after("a", 1, 40) == 2
+    assert after("b", 2, 1, began=90.0) == 3, "its program was started again"
+
+
+def test_the_metrics_have_the_memory_of_nodes_and_of_processes_beside_the_crawl() -> None:
+    coordinator = Coordinator(1, 1, LimitSection(), ONE_PROCESS, 0.0)
+    node = ProcessMemory("node", 5_000_000, 0, 2.5)
+    coordinator.handle_message("n1", msgspec.structs.replace(report([]), memory=node), 0.0)
+    beside = [ProcessMemory("api", 7_000_000, 0, 0.5)]
+    found = crawl_metrics(coordinator.status("crawl", 0.0), beside)
+    assert found.table("lycosa_process_memory_bytes") == {"node n1": 5_000_000, "api": 7_000_000}
 
 
 def test_a_coordinator_ends_when_it_hears_of_a_greater_one() -> None:
@@ -477,6 +504,20 @@ def test_a_stop_is_recorded_and_told_and_a_second_one_breaks_off() -> None:
         and isinstance(second[1], Assignments)
         and second[1].at_once
     )
+
+
+def test_an_operators_stop_is_logged_with_name_and_remark_before_the_end() -> None:
+    one = OneShard()
+    one.says(status())
+    saved, told, end, *_ = one.asks(StopCrawl("stopped", by="ada", why="new disk"))
+    done = CrawlAction("1/1", "ada", 1_000_000, "stop_crawl", "", "new disk")
+    assert saved == SettingsSaved(1, {}, False, [done])
+    assert told == LiveSettings(1, {}, False, [done])
+    assert end == EndSaved("stopped", False)
+    assert one.asks(StopCrawl("stopped", by="bob")) == [], "nothing was decided"
+    later = one.asks(StopCrawl("stopped", True, "bob"))[0]
+    assert isinstance(later, SettingsSaved)
+    assert [(each.by, each.subject) for each in later.actions] == [("ada", ""), ("bob", "at once")]
 
 
 def test_a_failed_shard_does_not_keep_a_stopped_crawl_from_its_end() -> None:

@@ -31,6 +31,7 @@ from lycosa.cluster.messages import (
     Move,
     NodeReport,
     NoMoreAsks,
+    PauseCrawl,
     Relay,
     Said,
     ShardReport,
@@ -340,6 +341,7 @@ def test_the_status_has_nodes_shards_progress_and_decisions() -> None:
         (ChangeSettings({"politeness.delay_s": "fast"}), "politeness.delay_s: 'fast' is not a"),
         (Drain("n"), ""),
         (Move(0, "n"), ""),
+        (PauseCrawl(True), ""),
         (MoreAsks(), ""),
         (NoMoreAsks(), ""),
     ],
@@ -364,3 +366,11 @@ def test_a_shard_without_an_owner_waits_for_nothing_and_keeps_its_counts() -> No
     later = coordinator.status("x", 200.0).progress
     assert (later.discovered, later.running) == (9, 0)
     assert (later.waits_for, later.undelivered) == ("", "")
+
+
+def test_a_crawl_that_ended_is_not_paused_but_resumed_first() -> None:
+    coordinator, _ = one_node()
+    coordinator.handle_message(CALLER, StopCrawl("stopped"), 1.0)
+    ended = coordinator.status("x", 1.0)
+    assert refusal_of(PauseCrawl(True), ended).endswith("resume it first")
+    assert refusal_of(PauseCrawl(False), ended).endswith("call again")

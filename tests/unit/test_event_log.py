@@ -193,6 +193,26 @@ def test_a_record_stays_on_its_line_and_obeys_nobody(encode: Any) -> None:
         ("http://a.example/?access_token=hunter2", "http://a.example/?access_token=***"),
         ("http://a.example/?api_key=hunter2&b=1", "http://a.example/?api_key=***&b=1"),
         ("3 tokens left, see the key", "3 tokens left, see the key"),
+        ('Authorization: Digest username="x", response="hunter2"', "Authorization: ***"),
+        ("Proxy-Authorization: Token hunter2\nfrom: x", "Proxy-Authorization: ***\nfrom: x"),
+        ("Cookie: a=1; session=hunter2\r\nnext", "Cookie: ***\r\nnext"),
+        ("set-cookie: sid=hunter2; Path=/; Secure", "set-cookie: ***"),
+        ("{'X-Api-Key': 'hunter2', 'Accept': '*/*'}", "{'X-Api-Key': '***', 'Accept': '*/*'}"),
+        (
+            '{"authorization": "Digest a=\\"b\\", r=\\"hunter2\\"", "x": 1}',
+            '{"authorization": "***", "x": 1}',
+        ),
+        (
+            '"{\\"token\\": \\"big hunter2\\", \\"x\\": 1}"',
+            '"{\\"token\\": \\"***\\", \\"x\\": 1}"',
+        ),
+        ('password="correct hunter2 staple", x', 'password="***", x'),
+        ("authorization=Digest a, response=hunter2", "authorization=***"),
+        ("http://a.example/?authorization=hunter2&b=1", "http://a.example/?authorization=***&b=1"),
+        ("sent Bearer abcdefgh-hunter2-xyz to it", "sent Bearer *** to it"),
+        ("?X-Amz-Signature=hunter2&b", "?X-Amz-Signature=***&b"),
+        ("client_secret_key: hunter2", "client_secret_key: ***"),
+        ("basic cookies and a signature: none", "basic cookies and a signature: none"),
     ],
 )
 def test_secrets_are_not_written(said: str, shown: str) -> None:
@@ -202,6 +222,16 @@ def test_secrets_are_not_written(said: str, shown: str) -> None:
     found = json.loads(encode_json(record))
     assert found["message"] == shown and "hunter2" not in encode_text(record)
     assert found["values"]["x"] == shown.replace(said, shown)
+
+
+def test_secrets_in_values_are_found_by_their_names_and_in_lists() -> None:
+    values = {"sasl.password": "a b hunter2", "tried": ["token=hunter2", 3], "tokens_left": 7}
+    record = EventRecord(
+        time="t", level="info", event="note", process="p", message="m", values=values
+    )
+    found = json.loads(encode_json(record))["values"]
+    assert found == {"sasl.password": "***", "tried": ["token=***", 3], "tokens_left": 7}
+    assert "hunter2" not in encode_text(record)
 
 
 def test_a_full_file_is_renamed_and_the_oldest_is_deleted(tmp_path: Path) -> None:

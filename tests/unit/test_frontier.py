@@ -9,7 +9,14 @@ from test_partition import START, commit, done, found, open_partition
 
 from lycosa.frontier.errand_queue import MOST_WAITING, asker_count, with_asker
 from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.visit_state import HostState, VisitRecord, VisitState, decode_visit
+from lycosa.frontier.taking_hosts import withdraw_host
+from lycosa.frontier.visit_state import (
+    HostPause,
+    HostState,
+    VisitRecord,
+    VisitState,
+    decode_visit,
+)
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.model.completed import UrlState
@@ -212,6 +219,38 @@ def test_a_sleeping_host_sleeps_on_when_urls_of_it_are_found_and_over_a_restart(
     frontier = Frontier([again], Workbench(4), 10)
     assert fetch(frontier, 20.0) is None
     again.wake_due(START + 1000)
+    assert fetch(frontier, 1000.0) == f"http://{A}/1"
+
+
+def test_a_host_is_counted_once_in_the_state_that_lists_show() -> None:
+    frontier = frontier_with({A: 2, B: 2, "c.example": 1})
+    partition = frontier.partitions[0]
+    pause = HostPause("ada", 1_000_000)
+    assert fetch(frontier, 0.0, delay=1000.0) == f"http://{A}/0"
+    sleeping, parked, leaving = (
+        partition.meet_host(hash8(name), f"http://{name}/") for name in (A, B, "c.example")
+    )
+    partition.aside.park(parked, int(START) + 5000, Reason.HOST_PAGE_BUDGET, "")
+
+    def counted() -> tuple[int, ...]:
+        counters, found = partition.counters, frontier.snapshot(10.0)
+        return (
+            *(counters.hosts_parked, counters.hosts_retired, counters.hosts_paused),
+            *(counters.hosts_asleep, found.snoozed, found.front, found.in_process),
+        )
+
+    assert counted() == (1, 0, 0, 1, 1, 0, 0)
+    for host in (sleeping, parked, leaving):
+        partition.aside.pause(host, pause)
+        withdraw_host(frontier, host)
+    assert counted() == (0, 0, 3, 0, 0, 0, 0)
+    partition.aside.retire(leaving, Reason.RETIRED_BY_OPERATOR, "by ada")
+    assert counted() == (0, 1, 2, 0, 0, 0, 0)
+    for host in (sleeping, parked, leaving):
+        partition.aside.resume(host)
+    assert counted() == (1, 1, 0, 0, 0, 1, 0)
+    assert fetch(frontier, 20.0) is None, "the pause does not shorten its delay"
+    partition.wake_due(START + 1000)
     assert fetch(frontier, 1000.0) == f"http://{A}/1"
 
 

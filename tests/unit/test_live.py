@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from judging import new_folder, quick_config
+from lycosa.cluster.control import CrawlAction
 from lycosa.config.fields import fields
 from lycosa.config.live import LIVE, check_live, with_live
 from lycosa.config.sections import Config, FetchSection, PolitenessSection
 from lycosa.config.sources import SettingsError
+from lycosa.frontier.decision_log import ACTIONS, ActionRow, decode_action
+from lycosa.kv.records import prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
@@ -105,3 +108,29 @@ def test_an_owner_that_expects_settings_starts_nothing_before_it_knows_those_of_
     crawl.run(meanwhile=expect)
     assert seen == [True, True, False]
     assert len(crawl.log) == requests
+
+
+def test_an_action_on_the_crawl_is_logged_once_however_many_decisions_follow_it(
+    tmp_path: Path,
+) -> None:
+    told = [CrawlAction(f"1/{n}", "ada", n, "set", "{}") for n in range(1, 5)]
+
+    def logged(assembled: Assembled) -> list[str]:
+        rows = assembled.worker.frontier.partitions[0].table.scan(ACTIONS, prefix_end(ACTIONS))
+        return [row.call for _, value in rows if "/" in (row := decode_action(value)).call]
+
+    def steer(assembled: Assembled) -> None:
+        log = assembled.worker.frontier.partitions[0].decisions
+        assembled.live.follow(2, {}, actions=told[:2])
+        for number in range(1100):
+            log.add(ActionRow(f"host {number}", "bob", 5, "pause", "a.example"))
+        assembled.live.follow(3, {}, actions=told[:3])
+        assert logged(assembled) == ["1/1", "1/2", "1/3"]
+
+    def steer_again(assembled: Assembled) -> None:
+        assembled.live.follow(4, {}, actions=told[1:])
+        assert logged(assembled) == ["1/1", "1/2", "1/3", "1/4"]
+
+    crawl = crawl_of(tmp_path)
+    crawl.run([crawl.web.seed_url(0)], meanwhile=steer)
+    crawl.run(meanwhile=steer_again)

@@ -157,7 +157,9 @@ def test_a_dead_worker_is_started_again_at_once_and_then_after_growing_pauses() 
     acts = plan.handle_worker_end(0, KILLED, now)
     [given_up] = [act for act in acts if isinstance(act, GiveUp)]
     assert given_up.failed.kind == "WorkerDied" and "died 11 times in a row" in given_up.failed.text
-    assert reported(acts)[0].state is ShardState.FAILED and plan.deaths == 11
+    assert reported(acts)[0].state is ShardState.FAILED
+    [told] = [act.message for act in acts if isinstance(act, TellCoordinator)]
+    assert isinstance(told, NodeReport) and told.deaths == plan.deaths == 11
 
 
 def test_a_commit_between_two_deaths_begins_the_count_again() -> None:

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from lycosa.api.places import PartitionFinder
+from lycosa.api.service import CrawlService
 from lycosa.calls import (
     CallRefusal,
+    CapturesQuery,
     CountsQuery,
     DeadLettersQuery,
     Found,
@@ -19,7 +22,11 @@ from lycosa.calls import (
     HostUrlsQuery,
     StateQuestion,
     UrlQuery,
+    decode_call,
+    encode_reply,
 )
+from lycosa.cluster.messages import ClusterStatus
+from lycosa.config.sections import Config, FrontierSection
 from lycosa.frontier.dead_letters import LetterRow
 from lycosa.frontier.visit_state import HostPause, HostState
 from lycosa.inspect.explain.run import explain
@@ -30,11 +37,15 @@ from lycosa.inspect.reader import CrawlReader, read_folder
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.status import crawl_status
 from lycosa.kv.records import encode_record, host_name_key, letter_key, meta_key
-from lycosa.model.completed import UrlState
+from lycosa.model.completed import History, UrlState
+from lycosa.network import Credentials
 from lycosa.reasons import Reason
+from lycosa.serve.api_job import ApiLimits
+from lycosa.serve.caller import CoordinatorPlace
 from lycosa.shard.folder_view import FolderView
-from lycosa.urls.identity import hash8, reversed_host
-from written_crawl import WrittenCrawl, host_write, url_write
+from lycosa.store.derived import CDXJ
+from lycosa.urls.identity import Sites, hash8, reversed_host
+from written_crawl import WALL, WrittenCrawl, host_write, url_write
 
 HOSTS = ["www.example.org", "example.org", "a.example.org:8080", "example.com", "10.0.0.1"]
 
@@ -303,4 +314,52 @@ def test_a_piece_of_dead_letters_does_not_read_those_of_the_pieces_before(
 def test_counts_have_the_names_of_the_status(crawl: WrittenCrawl) -> None:
     found = rows(ask(crawl, CountsQuery()))[0]
     assert found["states"]["queued"] == 0
-    assert found["hosts_by_state"] == {"parked": 0, "retired": 0, "asleep": 0}
+    assert found["hosts_by_state"] == {"parked": 0, "retired": 0, "paused": 0}
+
+
+def test_captures_that_were_not_all_read_in_time_are_the_newest_and_told(
+    crawl: WrittenCrawl,
+) -> None:
+    url = "https://example.com/page"
+    history = History(1, int(WALL), 200, date_us=int(WALL) * 1_000_000, segment="a.warc.gz")
+    crawl.commit(url_write(url, UrlState.FETCHED, history=history))
+    (crawl.folder / CDXJ).mkdir(exist_ok=True)
+    for number in range(40):  # segments
+        (crawl.folder / CDXJ / f"{number}.cdxj").touch()
+    found = ask(crawl, CapturesQuery(url), 0.0)
+    assert (len(rows(found)), found.is_partial, found.cursor) == (1, True, "")
+    assert not ask(crawl, CapturesQuery(url)).is_partial
+
+
+class _BusyCrawl:
+    """A crawl whose owner has no time: each question ends after some rows."""
+
+    coordinator, credentials = CoordinatorPlace("x", (), ""), Credentials()
+
+    def __init__(self, crawl: WrittenCrawl) -> None:
+        config = Config(frontier=FrontierSection(partitions=1))
+        self.addressing = PartitionFinder(config, Sites())
+        self._crawl = crawl
+
+    def follow(self, status: ClusterStatus) -> None: ...
+
+    def shard_of(self, partition: int) -> int:
+        return partition
+
+    async def call_owner(self, partition: int, body: bytes) -> bytes:
+        question = decode_call(body)
+        assert isinstance(question, StateQuestion)
+        view = FolderView(self._crawl.folder)
+        return encode_reply(answer_question(view, 0, question, 0.0))
+
+    async def close(self) -> None: ...
+
+
+async def test_a_hash_is_searched_for_until_it_is_found(crawl: WrittenCrawl) -> None:
+    urls = [f"https://example.com/{number}" for number in range(100)]
+    crawl.commit(*(url_write(url) for url in urls))
+    service = CrawlService(_BusyCrawl(crawl), ApiLimits())
+    for url in sorted(urls, key=hash8)[::20]:
+        found = await service.url(hash8(url).hex())
+        assert found is not None and found["url"] == url
+    assert await service.url("0" * 16) is None

@@ -520,3 +520,10 @@ def test_hashes_and_partitions_are_the_same_everywhere() -> None:
     assert hash8("").hex() == "e3b0c44298fc1c14"  # the SHA-256 of nothing
     assert partition_of("", 1 << 64) == 0xE3B0C44298FC1C14
     assert {partition_of(f"site{number}.org", 16) for number in range(400)} == set(range(16))
+
+
+def test_the_text_of_an_error_has_no_password() -> None:
+    for raw in ("ftp://ada:hunter2@a.example/x", "http://ada:hunter2@a b/", "//ada:hunter2@[/"):
+        with pytest.raises(InvalidUrl) as caught:
+            Canonicalizer(CanonicalSection()).canonical(raw)
+        assert "hunter2" not in str(caught.value) and "***@" in str(caught.value)

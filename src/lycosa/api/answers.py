@@ -12,7 +12,7 @@ class MergedList(msgspec.Struct, frozen=True):
 
     ``rows`` are the owners' own, in the order of the list. ``cursor`` continues it (empty = it is
     complete). ``wall`` is the time of the oldest commit from which a row was read. ``is_partial``
-    says that a time budget ended the search early; ``cursor`` continues it. ``silent`` lists the
+    says that a time budget ended the search early (see ``Found``). ``silent`` lists the
     partitions whose owners did not answer: their rows are missing. An order of hosts is from the
     time ``ordered_at`` (wall time, 0 = from that commit), and ends where more are not kept when
     ``is_cut``.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
@@ -21,6 +19,7 @@ from lycosa.api.login import login_routes
 from lycosa.api.models import ProblemAnswer
 from lycosa.api.probes import probe_router
 from lycosa.api.problems import PROBLEM_TYPE, TITLES, Problem
+from lycosa.api.process_log import ProcessLog
 from lycosa.api.quotas import Places
 from lycosa.api.service import CrawlService
 from lycosa.api.steering_routes import steering_router
@@ -51,6 +50,7 @@ def make_app(
     service: CrawlService,
     rules: GateRules,
     tokens: Tokens,
+    log: ProcessLog,
     is_secure: bool = False,
     extend: Callable[[FastAPI], None] = lambda app: None,
 ) -> Gate:
@@ -72,7 +72,7 @@ def make_app(
         app.include_router(router, prefix=API)
     app.include_router(probe_router)
     app.include_router(login_routes(tokens, is_secure))
-    _add_errors(app)
+    _add_errors(app, log)
     _add_schema(app, needs_token=not tokens.are_none)
     extend(app)
     return Gate(app, rules, tokens)
@@ -97,7 +97,7 @@ def _add_schema(app: FastAPI, needs_token: bool) -> None:
     app.openapi = described  # type: ignore[method-assign]
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, log: ProcessLog) -> None:
     """Answer every error with a problem."""
 
     def answer(request: Request, problem: Problem) -> Response:
@@ -120,8 +120,7 @@ def _add_errors(app: FastAPI) -> None:
         app.add_exception_handler(kind, problem)
 
     async def fault(request: Request, error: Exception) -> Response:
-        print(f"lycosa api: {request.method} {request.url.path} failed", file=sys.stderr)
-        traceback.print_exception(error)
+        log.tell_failure(f"{request.method} {request.url.path} failed: {error!r}", error)
         return answer(request, Problem(500, "the server made an error; its log has it"))
 
     app.add_exception_handler(Exception, fault)

@@ -124,7 +124,7 @@ async def set_policy(request: Request, body: SettingsRequest) -> SettingsAnswer:
     remain."""
     if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
         raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
-    await service_of(request).change_settings(body.values, caller_name(request))
+    await service_of(request).change_settings(body.values, caller_name(request), body.why)
     return await policy(request)
 
 

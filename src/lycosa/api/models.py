@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
+from lycosa.calls import MOST_WORDS
 from lycosa.reasons import Reason
 
 _MOST_URLS = 1000
@@ -20,7 +21,7 @@ JsonRow = dict[str, Any]
 Remark = Annotated[
     str,
     Field(
-        max_length=500,
+        max_length=MOST_WORDS,
         description="A remark, which the log of actions and `explain` show",
         examples=["mail of 3 May"],
     ),
@@ -252,7 +253,10 @@ class RowsPage(BaseModel):
     rows: list[JsonRow] = Field(description="Objects, which docs/api.md describes")
     cursor: str = Field(description="For the next request; empty at the end of the list")
     wall: float = Field(description="The time of the oldest commit that was read")
-    is_partial: bool = Field(description="A time budget ended the search; cursor continues it")
+    is_partial: bool = Field(
+        description="A time budget ended the search, so rows may be missing; cursor, if there is"
+        " one, continues it"
+    )
     silent: list[int] = Field(description="Partitions whose owner did not answer")
 
 
@@ -292,7 +296,7 @@ class SettingsAnswer(BaseModel):
     values: dict[str, str] = Field(examples=[{"politeness.delay_s": "1s"}])
 
 
-class SettingsRequest(Asked):
+class SettingsRequest(WhyRequest):
     """Live settings to change."""
 
     values: dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]] = (
@@ -305,10 +309,12 @@ class SettingsRequest(Asked):
     )
 
 
-class StopRequest(Asked):
+class StopRequest(WhyRequest):
     """How to stop: with ``at_once`` requests in flight are broken off."""
 
-    at_once: bool = Field(False, description="Break off requests in flight", examples=[False])
+    at_once: bool = Field(
+        default=False, description="Break off requests in flight", examples=[False]
+    )
 
 
 class StateAnswer(BaseModel):

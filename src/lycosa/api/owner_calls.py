@@ -9,9 +9,19 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from lycosa.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
 from lycosa.api.places import ReachedCrawl
-from lycosa.calls import Call, CallRefusal, CallReply, LeaseUrls, decode_reply, encode_call
+from lycosa.calls import (
+    Call,
+    CallRefusal,
+    CallReply,
+    LeaseUrls,
+    StateQuestion,
+    decode_reply,
+    encode_call,
+)
 from lycosa.exchange import CallRefused, NoAnswer
 from lycosa.serve.api_job import ApiLimits
 from lycosa.system.wire import UNREADABLE
@@ -55,8 +65,11 @@ class OwnerCalls:
         turns = self._turns.setdefault(kind, asyncio.Semaphore(most))
         self._waiting += 1
         try:
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout(deadline_s) as limit:
                 async with turns:
+                    if isinstance(call, StateQuestion):  # an owner drops it when it is too late
+                        within_s = max((limit.when() or 0.0) - loop.time(), 0.001)
+                        call = msgspec.structs.replace(call, within_s=within_s)
                     body = await self._place.call_owner(partition, encode_call(call))
                     reply: CallReply = decode_reply(body)
         except TimeoutError:

@@ -7,9 +7,11 @@ addresses that the coordinator knows. Both speak the protocol that workers use a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from lycosa.api.stored_state import StoredState
 from lycosa.calls import StateQuestion, decode_call, encode_reply
 from lycosa.cluster.messages import ClusterStatus
 from lycosa.config.cluster_file import ClusterFile, read_cluster_file
@@ -103,9 +105,8 @@ class FolderCrawl:
         self._running: list[bool] = []
         self._run = -1
         self._exchange: SocketExchange | None = None
-        self._old: list[SocketExchange] = []
         self._reader: StateReader | None = None  # while the crawl does not run
-        self._closing: list[asyncio.Future[None]] = []
+        self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<FolderCrawl {self.folder} run={self._run}>"
@@ -113,14 +114,14 @@ class FolderCrawl:
     def follow(self, status: ClusterStatus) -> None:
         self._running = [shard.state == "running" for shard in status.shards]
         if not status.is_over and self._reader is not None:
-            self._closing.append(asyncio.ensure_future(self._reader.close()))
+            _end(self._closing, self._reader.close())
             self._reader = None
         elif status.is_over and self._reader is None:
             self._reader = StateReader(FolderState(self.folder), _SHARE)
         if status.coordinator != self._run:
             self._run = status.coordinator
             if self._exchange is not None:
-                self._old.append(self._exchange)
+                _end(self._closing, self._exchange.close())
             self._exchange = SocketExchange(
                 self._sockets / "caller", self._socket, f"{self._crawl}:{self._run}"
             )
@@ -131,9 +132,6 @@ class FolderCrawl:
         return shard if is_there else -1
 
     async def call_owner(self, partition: int, body: bytes) -> bytes:
-        for old in self._old:
-            await old.close()
-        self._old.clear()
         if self._reader is not None:
             question = decode_call(body)
             if isinstance(question, StateQuestion):
@@ -143,51 +141,76 @@ class FolderCrawl:
         return await self._exchange.call_owner(partition, body)
 
     async def close(self) -> None:
-        if self._reader is not None:
-            await self._reader.close()
+        for last in (self._reader, self._exchange):
+            if last is not None:
+                _end(self._closing, last.close())
         await asyncio.gather(*self._closing, return_exceptions=True)
-        for exchange in [*self._old, *([self._exchange] if self._exchange else [])]:
-            await exchange.close()
 
     def _socket(self, partition: int) -> Path:
         return self._sockets / f"w{partition % len(self._running)}"
 
 
 class ClusterCrawl:
-    """The crawl of a cluster."""
+    """The crawl of a cluster. ``tell`` gets lines about changed files of ``[tls]``.
 
-    def __init__(self, given: ClusterFile) -> None:
+    While it has ended, questions are answered from storage.
+    """
+
+    def __init__(self, given: ClusterFile, tell: Callable[[str], None] = lambda line: None) -> None:
         crawl = read_crawl(open_store(given.objects), given)
         self.addressing = PartitionFinder(crawl.config, stored_sites(crawl.suffixes))
         remedy = f"start one with `lycosa serve --cluster {given.path}`"
         self.coordinator = CoordinatorPlace(given.name, tuple(given.coordinators), remedy)
-        self.credentials = credentials_of(given)
+        self.credentials = credentials_of(given, tell)
         self._inquiry = NetworkInquiry(
             self.credentials, crawl.manifest.crawl, call_s=_LONGEST_CALL_S
         )
         self._addresses: dict[int, str] = {}
+        self._given = given
+        self._stored: StoredState | None = None  # while the crawl has ended
+        self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<ClusterCrawl {self._inquiry!r}>"
 
     def follow(self, status: ClusterStatus) -> None:
+        if status.is_over and self._stored is None:
+            self._stored = StoredState(self._given)
+        elif not status.is_over and self._stored is not None:
+            _end(self._closing, self._stored.close())
+            self._stored = None
         addresses = {each.shard: each.address for each in status.shards if each.address}
         if addresses != self._addresses:
             self._addresses = addresses
             self._inquiry.follow_routes(addresses)
 
     def shard_of(self, partition: int) -> int:
-        return partition if partition in self._addresses else -1
+        return partition if partition in self._addresses or self._stored is not None else -1
 
     async def call_owner(self, partition: int, body: bytes) -> bytes:
+        if self._stored is not None:
+            return await self._stored.answer_call(partition, body)
         return await self._inquiry.call_owner(partition, body)
 
     async def close(self) -> None:
+        if self._stored is not None:
+            _end(self._closing, self._stored.close())
+        await asyncio.gather(*self._closing, return_exceptions=True)
         await self._inquiry.close()
 
 
-def reach_crawl(job: ApiJob) -> ReachedCrawl:
-    """The crawl of a job. Blocks; raises what reading the crawl's own files raises."""
+def _end(closing: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    """Close what is no longer used, without waiting for it here."""
+    task = asyncio.get_running_loop().create_task(work)
+    closing.add(task)
+    task.add_done_callback(closing.discard)
+
+
+def reach_crawl(job: ApiJob, tell: Callable[[str], None]) -> ReachedCrawl:
+    """The crawl of a job; ``tell`` as in ``ClusterCrawl``.
+
+    Blocks; raises what reading the crawl's own files raises.
+    """
     if job.cluster_file:
-        return ClusterCrawl(read_cluster_file(Path(job.cluster_file)))
+        return ClusterCrawl(read_cluster_file(Path(job.cluster_file)), tell)
     return FolderCrawl(Path(job.folder), Path(job.sockets))

@@ -12,6 +12,9 @@ from fastapi.responses import PlainTextResponse, Response
 from lycosa.api.answers import CoordinatorSilent
 from lycosa.api.requests import service_of
 from lycosa.cluster.crawl_metrics import crawl_metrics
+from lycosa.cluster.progress import ProcessMemory
+from lycosa.folder.run_cost import cpu_s
+from lycosa.system.memory import held_by
 from lycosa.system.metrics_text import CONTENT_TYPE, metrics_text
 
 probe_router = APIRouter(include_in_schema=False)
@@ -21,7 +24,8 @@ probe_router = APIRouter(include_in_schema=False)
 async def show_metrics(request: Request) -> Response:
     """Everything that the crawl measures, in the text form of Prometheus."""
     status = await service_of(request).status()
-    return Response(metrics_text(crawl_metrics(status)), media_type=CONTENT_TYPE)
+    mine = ProcessMemory("api", *held_by(), cpu_s())
+    return Response(metrics_text(crawl_metrics(status, [mine])), media_type=CONTENT_TYPE)
 
 
 @probe_router.get("/health/live")

@@ -8,7 +8,6 @@ be killed at any time.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import ssl
@@ -21,9 +20,13 @@ from fastapi import FastAPI
 from lycosa.api.app import make_app
 from lycosa.api.gate import GateRules
 from lycosa.api.places import ReachedCrawl, reach_crawl
+from lycosa.api.process_log import ProcessLog
 from lycosa.api.service import CrawlService
 from lycosa.api.slow_clients import http_server, raise_file_limit, yield_to_crawl
 from lycosa.api.tokens import Tokens, read_tokens
+from lycosa.config.sources import SettingsError
+from lycosa.logs.log import opened_log
+from lycosa.logs.records import LogLevel
 from lycosa.network import split_address
 from lycosa.serve.api_job import ApiJob, decode_api_job
 
@@ -35,7 +38,9 @@ Extend = Callable[[FastAPI], None]
 """Adds routes to the application that are no part of the API, such as the operator's page."""
 
 
-async def serve_api(job: ApiJob, place: ReachedCrawl, tokens: Tokens, extend: Extend) -> None:
+async def serve_api(
+    job: ApiJob, place: ReachedCrawl, tokens: Tokens, extend: Extend, log: ProcessLog
+) -> None:
     """Serve until this is cancelled."""
     settings = job.settings
     listener = socket.socket(fileno=job.listener)
@@ -46,9 +51,16 @@ async def serve_api(job: ApiJob, place: ReachedCrawl, tokens: Tokens, extend: Ex
         is_behind_proxy=settings.is_behind_proxy,
         limits=settings.limits,
     )
-    service = CrawlService(place, settings.limits)
+
+    def note_wait(why: str) -> None:
+        if why:
+            log.tell("waiting", f"the coordinator does not answer: {why}")
+        else:
+            log.tell("waiting_over", "the coordinator answers again", LogLevel.INFO)
+
+    service = CrawlService(place, settings.limits, note_wait)
     is_secure = bool(settings.certificate) or settings.is_behind_proxy
-    app = make_app(service, rules, tokens, is_secure, extend)
+    app = make_app(service, rules, tokens, log, is_secure, extend)
     server = http_server(app, settings.limits, settings.certificate, settings.key)
     watching = asyncio.create_task(service.watch.run())
     try:
@@ -61,7 +73,7 @@ async def serve_api(job: ApiJob, place: ReachedCrawl, tokens: Tokens, extend: Ex
         await place.close()
 
 
-async def _run(supervisor: socket.socket, extend: Extend) -> None:
+async def _run(supervisor: socket.socket, extend: Extend, log: ProcessLog) -> None:
     loop = asyncio.get_running_loop()
     supervisor.setblocking(False)
     line = b""
@@ -71,12 +83,11 @@ async def _run(supervisor: socket.socket, extend: Extend) -> None:
             return
         line += piece
     job = decode_api_job(line)
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # lines about requests that are none
     raise_file_limit(job.settings.limits.connections)
     yield_to_crawl()
-    place = await asyncio.to_thread(reach_crawl, job)
+    place = await asyncio.to_thread(reach_crawl, job, lambda line: log.tell("tls_files", line))
     tokens = read_tokens(job.settings.token_file)
-    serving = asyncio.create_task(serve_api(job, place, tokens, extend))
+    serving = asyncio.create_task(serve_api(job, place, tokens, extend, log))
     telling = asyncio.create_task(_tell(supervisor))
     await asyncio.wait(
         {serving, telling, asyncio.create_task(_await_end(supervisor))},
@@ -105,20 +116,26 @@ async def _await_end(supervisor: socket.socket) -> None:
 def run_api(extend: Extend = lambda app: None) -> None:
     """Run the process, with the routes that ``extend`` adds."""
     supervisor = socket.socket(fileno=int(sys.argv[1]))
+    log = ProcessLog(opened_log("api"))
+    log.take_libraries()
     try:
-        asyncio.run(_bounded(supervisor, extend))
-    except (OSError, ssl.SSLError) as error:
-        print(f"lycosa api: {error}", file=sys.stderr)
-        os._exit(1)
+        asyncio.run(_bounded(supervisor, extend, log))
+    except (OSError, ssl.SSLError, SettingsError) as error:
+        log.tell_failure(str(error))
+    except Exception as error:
+        log.tell_failure(f"the process of the API cannot continue: {error!r}", error)
+    _exit(log, 1)
 
 
-async def _bounded(supervisor: socket.socket, extend: Extend) -> None:
-    try:
-        await _run(supervisor, extend)
-    finally:
-        sys.stderr.flush()
-        if sys.exc_info()[0] is None:
-            os._exit(0)  # connections that are open end with the process
+async def _bounded(supervisor: socket.socket, extend: Extend, log: ProcessLog) -> None:
+    await _run(supervisor, extend, log)
+    _exit(log, 0)  # connections that are open end with the process
+
+
+def _exit(log: ProcessLog, code: int) -> None:
+    log.close()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

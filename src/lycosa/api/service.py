@@ -66,16 +66,23 @@ from lycosa.serve.api_job import ApiLimits
 from lycosa.urls.identity import InvalidUrl
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
+_ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
+_SEARCH_S = 15.0  # for a hash, which takes a search of all keys
 _Reply = TypeVar("_Reply")
 _Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
 
 
 class CrawlService:
-    """The crawl of ``place``, as its callers see it."""
+    """The crawl of ``place``, as its callers see it; ``note_wait`` as in ``CoordinatorCaller``."""
 
-    def __init__(self, place: ReachedCrawl, limits: ApiLimits) -> None:
+    def __init__(
+        self,
+        place: ReachedCrawl,
+        limits: ApiLimits,
+        note_wait: Callable[[str], None] = lambda why: None,
+    ) -> None:
         self.addressing = place.addressing
-        self.watch = CoordinatorCaller(place, place.follow)
+        self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._place, self._calls = place, OwnerCalls(place, limits)
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
@@ -104,27 +111,28 @@ class CrawlService:
             key: changed.get(key, known[key].show(value_of(config, key))) for key in sorted(LIVE)
         }
 
-    async def change_settings(self, values: dict[str, str], by: str) -> None:
+    async def change_settings(self, values: dict[str, str], by: str, why: str = "") -> None:
         """Change live settings; all owners receive them.
 
         Raises ``SettingsError`` for values that are not allowed.
         """
         check_live(values, with_live(self.addressing.config, self.watch.status().settings))
-        await self.watch.request(ChangeSettings(values, by))
+        await self.watch.request(ChangeSettings(values, by, why))
 
-    async def pause(self, is_paused: bool, by: str) -> None:
+    async def pause(self, is_paused: bool, by: str, why: str = "") -> None:
         """Start no request until the crawl is resumed (``is_paused`` false).
 
         A crawl that had ended is begun again by resuming it.
         """
+        decision = PauseCrawl(is_paused, by, why)
         if not is_paused and self.watch.status().end:
-            await self.watch.request(MoreAsks())
+            await self.watch.request(MoreAsks(), decision)
         else:
-            await self.watch.request(PauseCrawl(is_paused, by))
+            await self.watch.request(decision)
 
-    async def stop(self, by: str, at_once: bool = False) -> None:
+    async def stop(self, by: str, why: str = "", at_once: bool = False) -> None:
         """End the crawl; it can be resumed."""
-        await self.watch.request(StopCrawl(End.STOPPED.value, at_once))
+        await self.watch.request(StopCrawl(End.STOPPED.value, at_once, by, why))
 
     # -- what is stored, by the owners
 
@@ -149,21 +157,42 @@ class CrawlService:
 
         ``None`` when no URL has that hash.
         """
-        answers, silent = await self._answers(UrlQuery(url), self._owners_of(url))
-        rows = [row for found in answers.values() for row in decoded_rows(found)]
-        known = [row for row in rows if row.get("code") != "unknown_hash"]
-        if not known and silent:
-            raise OwnerSilent(silent[0], "no answer in time")
-        return next(iter(known), None)
+        searches = [
+            asyncio.ensure_future(self._search(partition, url))
+            for partition in self._owners_of(url)
+        ]
+        silent: OwnerSilent | None = None
+        try:
+            for each in asyncio.as_completed(searches):
+                try:
+                    if (row := await each) is not None:
+                        return row
+                except OwnerSilent as error:
+                    silent = error
+        finally:
+            for search in searches:
+                search.cancel()
+            await asyncio.gather(*searches, return_exceptions=True)
+        if silent is not None:
+            raise silent
+        return None
 
     async def captures(self, query: CapturesQuery) -> MergedList:
         """The captures of one URL, newest first."""
-        answers, silent = await self._answers(query, self._owners_of(query.url))
+        url = await self._located(query.url)
+        if url is None:
+            return MergedList([])
+        query = msgspec.structs.replace(query, url=url)
+        answers, silent = await self._answers(query, self._owners_of(url))
         return merged(answers, query.most, silent)
 
     async def content(self, query: ContentQuery) -> ContentFound:
         """A piece of a stored body."""
-        partitions = self._owners_of(query.url)
+        url = await self._located(query.url)
+        if url is None:
+            return ContentFound(b"{}")
+        query = msgspec.structs.replace(query, url=url)
+        partitions = self._owners_of(url)
         replies = await self._gathered(
             lambda partition: self._content(partition, query), partitions
         )
@@ -223,7 +252,7 @@ class CrawlService:
         A crawl that had ended begins again.
         """
         importance = 1.0 if priority is None else priority
-        refused = dict(await self.watch.seed(urls, importance, WRITE_S))
+        refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused
@@ -272,6 +301,29 @@ class CrawlService:
         if _HASH.fullmatch(url):
             return list(range(self.addressing.partitions))
         return [self.addressing.of_url(url)]
+
+    async def _located(self, url: str) -> str | None:
+        """The URL, or the id in place of a hash, which is no key: ``None`` when no URL has it."""
+        if not _HASH.fullmatch(url) or len(url) == _ID_DIGITS:
+            return url
+        row = await self.url(url)
+        return str(row["record"]["id"]) if row is not None else None
+
+    async def _search(self, partition: int, url: str) -> dict[str, Any] | None:
+        """The URL, if the partition has it. A hash is searched for in pieces, one after another."""
+        query = UrlQuery(url)
+        try:
+            async with asyncio.timeout(_SEARCH_S):
+                while True:
+                    found = await self._ask(partition, query)
+                    if rows := decoded_rows(found):
+                        return rows[0]
+                    if not found.cursor:
+                        return None
+                    query = msgspec.structs.replace(query, after=found.cursor)
+        except TimeoutError:
+            why = f"no URL with this hash was found in {_SEARCH_S:.0f} s; give the URL or its id"
+            raise OwnerSilent(partition, why) from None
 
     async def _ask(self, partition: int, question: StateQuestion) -> Found:
         return await self._reply(partition, question, Found, READ_S)

@@ -19,6 +19,7 @@ from lycosa.api.models import (
     SettingsRequest,
     StateAnswer,
     StopRequest,
+    WhyRequest,
 )
 from lycosa.api.paging import Cursor, ListPlace, Most
 from lycosa.api.requests import caller_name, listeners_of, service_of
@@ -80,22 +81,22 @@ async def actions(request: Request, cursor: Cursor = "", most: Most = 50) -> Row
 
 
 @steering_router.post("/crawl/pause")
-async def pause_crawl(request: Request) -> StateAnswer:
+async def pause_crawl(request: Request, body: WhyRequest | None = None) -> StateAnswer:
     """Start no request until the crawl is resumed."""
-    return await _paused(request, True)
+    return await _paused(request, True, body)
 
 
 @steering_router.post("/crawl/resume")
-async def resume_crawl(request: Request) -> StateAnswer:
+async def resume_crawl(request: Request, body: WhyRequest | None = None) -> StateAnswer:
     """End a pause; a crawl that was stopped runs again."""
-    return await _paused(request, False)
+    return await _paused(request, False, body)
 
 
 @steering_router.post("/crawl/stop")
 async def stop_crawl(request: Request, body: StopRequest | None = None) -> StateAnswer:
     """End the crawl. It can be resumed."""
-    service = service_of(request)
-    await service.stop(caller_name(request), body is not None and body.at_once)
+    body = body or StopRequest()
+    await service_of(request).stop(caller_name(request), body.why, body.at_once)
     return StateAnswer(state="stopping")
 
 
@@ -109,7 +110,7 @@ async def show_settings(request: Request) -> SettingsAnswer:
 async def change_settings(request: Request, body: SettingsRequest) -> SettingsAnswer:
     """Change such settings. Either all are changed or none."""
     service = service_of(request)
-    await service.change_settings(body.values, caller_name(request))
+    await service.change_settings(body.values, caller_name(request), body.why)
     return SettingsAnswer(values=await service.settings())
 
 
@@ -131,7 +132,7 @@ async def events(
     return EventStream(service_of(request), listeners_of(request), most)
 
 
-async def _paused(request: Request, is_paused: bool) -> StateAnswer:
-    service = service_of(request)
-    await service.pause(is_paused, caller_name(request))
+async def _paused(request: Request, is_paused: bool, body: WhyRequest | None) -> StateAnswer:
+    why = body.why if body else ""
+    await service_of(request).pause(is_paused, caller_name(request), why)
     return StateAnswer(state="paused" if is_paused else "running")

@@ -31,12 +31,22 @@ _NODE_ERRORS = (LostCoordinator, NoCoordinator, RefusedConnection, OSError)
 
 
 class CoordinatorCaller:
-    """Asks for the state and makes requests. ``heard`` is called with each state."""
+    """Asks for the state and makes requests. ``heard`` is called with each state.
 
-    def __init__(self, place: ReachedCrawl, heard: Callable[[ClusterStatus], None]) -> None:
-        self._place, self._heard = place, heard
+    ``note_wait`` is called once with the reason when there is no state for ten seconds, and with an
+    empty text when there is one again.
+    """
+
+    def __init__(
+        self,
+        place: ReachedCrawl,
+        heard: Callable[[ClusterStatus], None],
+        note_wait: Callable[[str], None],
+    ) -> None:
+        self._place, self._heard, self._note_wait = place, heard, note_wait
         self._status: ClusterStatus | None = None
-        self._at = 0.0
+        self._at = time.monotonic()
+        self._is_waiting = False
         self._why = "it was not asked yet"
         self._changed = asyncio.Event()
 
@@ -54,10 +64,11 @@ class CoordinatorCaller:
                     while True:
                         await self._look(connection)
                         await asyncio.sleep(_EVERY_S)
-            except RequestRefused as error:
-                self._why = str(error)
-            except _NODE_ERRORS as error:
+            except (RequestRefused, *_NODE_ERRORS) as error:
                 self._why = str(error) or repr(error)
+            if not self._is_waiting and time.monotonic() - self._at > _OLD_S:
+                self._is_waiting = True
+                self._note_wait(self._why)
             await asyncio.sleep(_EVERY_S)
 
     def status(self) -> ClusterStatus:
@@ -96,17 +107,19 @@ class CoordinatorCaller:
         except (TimeoutError, *_NODE_ERRORS) as error:
             raise CoordinatorSilent(str(error) or "no answer in time") from error
 
-    async def seed(self, raw: list[str], importance: float, wait_s: float) -> list[tuple[str, str]]:
+    async def seed(
+        self, raw: list[str], importance: float, by: str, wait_s: float
+    ) -> list[tuple[str, str]]:
         """Give seeds; returns those that were refused, with reasons, after the owners' commits.
 
         Raises as ``request`` does.
         """
-        call = f"api {uuid.uuid4().hex}"
+        seeds = Seeds(f"api {uuid.uuid4().hex}", raw, importance, by)
         try:
             async with asyncio.timeout(wait_s):
                 async with await self._finder().connect(wait_s) as connection:
                     await connection.request(MoreAsks())
-                    refused = await _answered(connection, Ask(Seeds(call, raw, importance)))
+                    refused = await _answered(connection, Ask(seeds))
                     await connection.request(NoMoreAsks())
                     return refused
         except RequestRefused as error:
@@ -125,6 +138,9 @@ class CoordinatorCaller:
             return
         self._status, self._at, self._why = status, asked_at, ""
         self._heard(status)
+        if self._is_waiting:
+            self._is_waiting = False
+            self._note_wait("")
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -1,6 +1,7 @@
 """Calls to the owner of a partition: the values that the API, commands and owners exchange."""
 
 from lycosa.calls.decisions import (
+    MOST_WORDS,
     DeadLetterAction,
     DeadLetterDecision,
     DecisionAnswer,
@@ -43,6 +44,7 @@ from lycosa.calls.wire import (
 )
 
 __all__ = [
+    "MOST_WORDS",
     "ActionsQuery",
     "Call",
     "CallRefusal",

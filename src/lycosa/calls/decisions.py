@@ -10,6 +10,9 @@ from enum import Enum
 
 import msgspec
 
+MOST_WORDS = 500
+"""Characters of an operator's name and of a remark that are kept."""
+
 
 class HostAction(Enum):
     """What an operator does with a host."""

@@ -11,11 +11,20 @@ from __future__ import annotations
 import msgspec
 
 
-class CountsQuery(msgspec.Struct, frozen=True, tag=True):
+class _Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``within_s``: the caller waits so many seconds from the arrival of the question.
+
+    After that the owner drops it without work. 0 sets no bound.
+    """
+
+    within_s: float = 0.0
+
+
+class CountsQuery(_Question, frozen=True, tag=True):
     """Counters of the partition: as in ``lycosa status --json``, without lists of hosts."""
 
 
-class HostsQuery(msgspec.Struct, frozen=True, tag=True):
+class HostsQuery(_Question, frozen=True, tag=True):
     """Hosts by name or by an order.
 
     ``search`` is a part of the name: with a leading dot, or as a whole registrable domain, it uses
@@ -31,14 +40,14 @@ class HostsQuery(msgspec.Struct, frozen=True, tag=True):
     most: int = 50
 
 
-class HostQuery(msgspec.Struct, frozen=True, tag=True):
+class HostQuery(_Question, frozen=True, tag=True):
     """One host: its state, delay with the sources of it, robots file and rules, queue, errors,
     last fetches, and the decisions of operators."""
 
     host: str
 
 
-class HostUrlsQuery(msgspec.Struct, frozen=True, tag=True):
+class HostUrlsQuery(_Question, frozen=True, tag=True):
     """The URLs of a host, in a state (empty = any)."""
 
     host: str
@@ -47,7 +56,7 @@ class HostUrlsQuery(msgspec.Struct, frozen=True, tag=True):
     most: int = 50
 
 
-class UrlQuery(msgspec.Struct, frozen=True, tag=True):
+class UrlQuery(_Question, frozen=True, tag=True):
     """One URL, as ``lycosa explain --json`` shows it.
 
     ``url`` may be the ``id`` of a row (32 digits: the hashes of host and URL), or a hash of 16 or
@@ -58,7 +67,7 @@ class UrlQuery(msgspec.Struct, frozen=True, tag=True):
     after: str = ""
 
 
-class CapturesQuery(msgspec.Struct, frozen=True, tag=True):
+class CapturesQuery(_Question, frozen=True, tag=True):
     """The captures of a URL or of its hash, newest first."""
 
     url: str
@@ -66,7 +75,7 @@ class CapturesQuery(msgspec.Struct, frozen=True, tag=True):
     most: int = 50
 
 
-class ContentQuery(msgspec.Struct, frozen=True, tag=True):
+class ContentQuery(_Question, frozen=True, tag=True):
     """A stored body: of the newest capture, or of the last one up to the wall time ``at``.
 
     With ``as_text`` its visible text. At most ``most_bytes`` are returned, from ``offset``.
@@ -79,7 +88,7 @@ class ContentQuery(msgspec.Struct, frozen=True, tag=True):
     most_bytes: int = 1 << 20
 
 
-class DeadLettersQuery(msgspec.Struct, frozen=True, tag=True):
+class DeadLettersQuery(_Question, frozen=True, tag=True):
     """Dead letters, of one reason or host if given."""
 
     reason: str = ""
@@ -88,7 +97,7 @@ class DeadLettersQuery(msgspec.Struct, frozen=True, tag=True):
     most: int = 50
 
 
-class ActionsQuery(msgspec.Struct, frozen=True, tag=True):
+class ActionsQuery(_Question, frozen=True, tag=True):
     """The log of operators' decisions, newest first."""
 
     after: str = ""
@@ -112,8 +121,9 @@ class Found(msgspec.Struct, frozen=True, tag=True):
     """The answer: ``rows`` is JSON, a list for lists and otherwise a list with one object or none.
 
     ``cursor`` continues a list (empty = it is complete). ``wall`` is the time of the commit from
-    which it was read. ``is_partial`` says that the time budget ended the search before ``most``
-    rows were found; ``cursor`` continues it.
+    which it was read. ``is_partial`` says that the time budget ended the search, so rows may be
+    missing. A list by name or by time has a ``cursor`` then, which continues the search. Hosts in
+    another order and captures have none: the search for them begins anew with each question.
 
     Every row of a list has ``order`` and ``cursor``: equal text, ascending in the order of the
     list, and the same for all partitions, so that their lists can be merged and cut anywhere. An

@@ -12,6 +12,7 @@ import click
 from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
 from lycosa.cli.cluster_status import SEARCH_S, state_line
 from lycosa.cli.output import ExitCode, emit
+from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.cluster.messages import CallerMessage, ClusterStatus
@@ -55,25 +56,27 @@ def move(file: Path, shard: int, node: str) -> int:
 @click.command("stop", short_help="End the crawl; it can be resumed.")
 @click.argument("file", type=CLUSTER_FILE)
 @click.option("--now", is_flag=True, help="Abort requests in flight; their URLs stay queued.")
-def stop(file: Path, now: bool) -> int:
+@remark_options
+def stop(file: Path, now: bool, why: str, by: str) -> int:
     """End the crawl on all nodes: workers finish what is in flight, commit, and end."""
     from lycosa.cluster.messages import StopCrawl
     from lycosa.model.end import End
 
-    found = _call(file, [StopCrawl(End.STOPPED.value, now)])
+    found = _call(file, [StopCrawl(End.STOPPED.value, now, by, why)])
     emit(f"{found.crawl}: {state_line(found)}; `lycosa cluster resume {file}` continues it")
     return ExitCode.FINISHED
 
 
 @click.command("resume", short_help="Continue a crawl that ended.")
 @click.argument("file", type=CLUSTER_FILE)
-def resume(file: Path) -> int:
+@remark_options
+def resume(file: Path, why: str, by: str) -> int:
     """Continue a crawl that was stopped, reached a limit, or finished.
 
     It continues under the limits that are stored now. `lycosa crawl URL --cluster FILE` continues
     it as well.
     """
-    from lycosa.cluster.messages import MoreAsks, NoMoreAsks
+    from lycosa.cluster.messages import MoreAsks, NoMoreAsks, PauseCrawl
 
     found = _call(file, [])
     if not found.end and not found.progress.discovered:
@@ -81,7 +84,7 @@ def resume(file: Path) -> int:
             f"{found.crawl} has not ended ({state_line(found)}); `lycosa crawl URL --cluster"
             f" {file}` gives it seeds"
         )
-    found = _call(file, [MoreAsks(), NoMoreAsks()])
+    found = _call(file, [MoreAsks(), PauseCrawl(False, by, why), NoMoreAsks()])
     emit(f"{found.crawl}: {state_line(found)}")
     return ExitCode.FINISHED
 
@@ -89,7 +92,8 @@ def resume(file: Path) -> int:
 @click.command("set", short_help="Change settings while the crawl runs.")
 @click.argument("file", type=CLUSTER_FILE)
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
-def change(file: Path, pairs: tuple[str, ...]) -> int:
+@remark_options
+def change(file: Path, pairs: tuple[str, ...], why: str, by: str) -> int:
     """Change settings of all workers at once, for example politeness.delay_s=5s.
 
     Only some settings can change while a crawl runs, those that docs/settings.md marks "Live": the
@@ -105,7 +109,7 @@ def change(file: Path, pairs: tuple[str, ...]) -> int:
             raise click.UsageError(f"{pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
         values[key.strip()] = value
     check_live(values)
-    found = _call(file, [ChangeSettings(values)])
+    found = _call(file, [ChangeSettings(values, by, why)])
     emit(f"settings, version {found.settings_version}: {_pairs(found)}")
     return ExitCode.FINISHED
 

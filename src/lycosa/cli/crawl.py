@@ -281,13 +281,14 @@ async def _supervise(
     display: Display,
     api: tuple[ApiSettings, ApiListener] | None,
 ) -> CrawlOutcome:
-    from lycosa.processes.called_crawl import CalledCrawl, CallSockets
+    from lycosa.processes.called_crawl import CalledCrawl
+    from lycosa.processes.socket_folder import SocketFolder
     from lycosa.processes.supervisor import RunRules, Supervisor
     from lycosa.processes.uploads import begin_uploads
 
     with ExitStack() as stack:
         try:
-            rules = RunRules(stack.enter_context(CallSockets()).path)
+            rules = RunRules(stack.enter_context(SocketFolder()).path)
         except OSError as error:
             if api is not None:
                 raise

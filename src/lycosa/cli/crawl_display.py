@@ -277,6 +277,7 @@ def hosts_in_words(progress: Progress) -> str:
         (progress.hosts_snoozed, "made to wait"),
         (progress.hosts_parked, "parked"),
         (progress.hosts_retired, "retired"),
+        (progress.hosts_paused, "paused"),
     ]
     rest = progress.hosts - sum(number for number, _ in parts)
     said = [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import socket
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ import click
 from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
+from lycosa.cli.remarks import remark_options
 from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ def _decision(name: str, text: str) -> None:
     @command.command(name, cls=CrawlCommand, short_help=text)
     @crawl_place
     @click.argument("host")
-    @click.option("--why", default="", metavar="TEXT", help="A remark for the log of actions.")
-    @click.option("--by", default="", metavar="NAME", help="Who decides [user@machine].")
+    @remark_options
     @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
     def decide(
         folder: Path,
@@ -85,7 +83,6 @@ def run(
     from lycosa.calls import HostAction, HostDecision
 
     why, by = remark
-    by = by or f"{getpass.getuser()}@{socket.gethostname()}"
     call = f"lycosa host {uuid.uuid4().hex}"
     decision = HostDecision(call, by, host, HostAction(action), why)
     reached = running_crawl(place)

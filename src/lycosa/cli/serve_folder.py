@@ -61,7 +61,8 @@ def _tell(text: str) -> None:
 async def _serve(
     service: FolderService, api: tuple[ApiSettings, ApiListener], health: HealthFile
 ) -> None:
-    from lycosa.processes.called_crawl import CalledCrawl, CallSockets
+    from lycosa.processes.called_crawl import CalledCrawl
+    from lycosa.processes.socket_folder import SocketFolder
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -69,7 +70,7 @@ async def _serve(
             loop.add_signal_handler(number, service.stop)
     called: CalledCrawl | None = None
     keeping = asyncio.create_task(health.keep(service.health))
-    with CallSockets() as sockets:
+    with SocketFolder() as sockets:
 
         async def open_doors() -> None:
             nonlocal called

@@ -60,7 +60,7 @@ def print_metrics(place: CrawlPlace) -> ExitCode:
                 f"the crawl in {place.folder} does not run, so it has no metrics;"
                 " `lycosa status` without --metrics shows what is on disk"
             )
-        snapshot = progress_metrics(live.progress)
+        snapshot = progress_metrics(live.progress, live.deaths)
     click.echo(metrics_text(snapshot), nl=False)
     return ExitCode.FINISHED
 

@@ -30,7 +30,7 @@ class PermitSaved(msgspec.Struct, frozen=True, tag=True):
 class CrawlAction(msgspec.Struct, frozen=True):
     """An action of an operator on the whole crawl; ``action`` and ``subject`` as in the log.
 
-    ``call`` identifies it, ``date_us`` is in microseconds since 1970.
+    ``call`` identifies it, ``date_us`` is in microseconds since 1970, ``why`` is a remark.
     """
 
     call: str
@@ -38,6 +38,7 @@ class CrawlAction(msgspec.Struct, frozen=True):
     date_us: int
     action: str
     subject: str
+    why: str = ""
 
 
 class SettingsSaved(msgspec.Struct, frozen=True, tag=True):

@@ -54,7 +54,7 @@ from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.route_table import RouteTable
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats, lacking
-from lycosa.cluster.steering import steered, told_settings, unpaused
+from lycosa.cluster.steering import SteeringMessage, ended, steered, told_settings, unpaused
 from lycosa.cluster.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
@@ -109,10 +109,7 @@ class Coordinator:
 
     @property
     def is_over(self) -> bool:
-        """Whether the workers of all shards have ended.
-
-        A failed one counts as well once the crawl's end is decided.
-        """
+        """Whether all workers have ended; a failed one counts once the crawl's end is decided."""
         return self._placement.are_over
 
     def worker_ends(self) -> list[str]:
@@ -215,11 +212,11 @@ class Coordinator:
                 self._send(CONTROL, self._asks)
             self._tell_all(now)
         elif isinstance(message, StopCrawl):
+            if message.by and ended(self._end, message.end, message.at_once) != self._end:
+                self._record_action(message, now)
             self._decide_end(message.end, message.at_once)
         elif isinstance(message, ChangeSettings | PauseCrawl):
-            wall = now + (self._ahead_s or 0.0)
-            self._steer(steered(self._settings, message, str(self.number), wall))
-            self._tell_all(now)
+            self._record_action(message, now)
         elif isinstance(message, Drain):
             self._send(CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
@@ -231,8 +228,7 @@ class Coordinator:
     def _expect_asks(self) -> None:
         """Wait for requests; a crawl that ended continues.
 
-        That more is expected is not recorded: if the caller and this coordinator are both lost, the
-        crawl may finish. A caller that is still there says it again.
+        This is not recorded: a caller that is still there says it again to the next coordinator.
         """
         self._expects_asks = True
         self._rounds.start_over()
@@ -241,6 +237,11 @@ class Coordinator:
                 self._steer(unpaused(self._settings))
             self._seats.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
+
+    def _record_action(self, message: SteeringMessage, now: float) -> None:
+        wall = now + (self._ahead_s or 0.0)
+        self._steer(steered(self._settings, message, str(self.number), wall))
+        self._tell_all(now)
 
     def _steer(self, settings: SettingsSaved) -> None:
         self._settings = settings
@@ -363,8 +364,8 @@ class Coordinator:
             self._set_end(EndSaved(End.FINISHED.value, False))
 
     def _decide_end(self, end: str, at_once: bool) -> None:
-        if not self._end.end or (at_once and not self._end.at_once):
-            self._set_end(EndSaved(self._end.end or end, at_once))
+        if (decided := ended(self._end, end, at_once)) != self._end:
+            self._set_end(decided)
 
     def _set_end(self, end: EndSaved) -> None:
         self._end = end

@@ -7,24 +7,35 @@ nodes, processes, uploads, the forecast. ``/metrics`` shows this snapshot.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
 
 from lycosa.cluster.forecast import forecast_of
 from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
-from lycosa.cluster.progress import Progress
+from lycosa.cluster.progress import ProcessMemory, Progress
 from lycosa.system.memory_relief import ReliefStep
 from lycosa.system.meter import MeterSnapshot, Number
 from lycosa.system.metric_catalogue import METRICS, MetricKind
 
+_DEATHS = "lycosa_worker_deaths_total"
 
-def crawl_metrics(status: ClusterStatus) -> MeterSnapshot:
-    """The metrics of a crawl.
+
+def crawl_metrics(status: ClusterStatus, beside: Sequence[ProcessMemory] = ()) -> MeterSnapshot:
+    """The metrics of a crawl, with processes ``beside`` it that its coordinator does not know.
 
     While a shard has not reported, for example after a start of the coordinator, a sum lacks its
     part. A counter would seem to be reset then, and a rate of it would be far too high. So counters
     and histograms are left out until all shards have reported.
     """
-    progress = status.progress
-    meter = progress_metrics(progress)
+    nodes = [
+        msgspec.structs.replace(node.memory, part=f"node {node.name}")
+        for node in status.nodes
+        if node.memory is not None and not node.is_lost
+    ]
+    memory = [*status.progress.memory, *nodes, *beside]
+    progress = msgspec.structs.replace(status.progress, memory=memory)
+    meter = progress_metrics(progress, status.worker_deaths)
     tables: dict[str, dict[str, Number]] = {
         "lycosa_shards": dict(Counter(map(_state_of_shard, status.shards))),
         "lycosa_nodes": dict(Counter(map(_state_of_node, status.nodes))),
@@ -36,14 +47,15 @@ def crawl_metrics(status: ClusterStatus) -> MeterSnapshot:
     numbers = {**meter.numbers, **tables}
     distributions = meter.distributions
     if sum(progress.meter.table("lycosa_workers").values()) < len(status.shards):
-        numbers = {name: table for name, table in numbers.items() if not _is_counter(name)}
+        numbers = {name: table for name, table in numbers.items() if not _is_sum_of_counts(name)}
         distributions = {}
     return MeterSnapshot(numbers, distributions)
 
 
-def progress_metrics(progress: Progress) -> MeterSnapshot:
-    """The metrics of a crawl by its progress alone."""
+def progress_metrics(progress: Progress, worker_deaths: int = 0) -> MeterSnapshot:
+    """The metrics of a crawl by its progress alone, and the number of workers that died."""
     numbers = dict(progress.meter.numbers)
+    numbers[_DEATHS] = {"": worker_deaths}
     hosts = numbers.get("lycosa_hosts")
     if hosts is not None:
         resting = max(progress.hosts - sum(hosts.values()), 0)
@@ -83,6 +95,10 @@ def _state_of_node(node: NodeStatus) -> str:
     return "refused" if node.refusal else "live"
 
 
-def _is_counter(name: str) -> bool:
+def _is_sum_of_counts(name: str) -> bool:
+    """Whether it is a sum of what workers count.
+
+    Deaths are not: a worker that dies before its first report counts too.
+    """
     metric = METRICS.get(name)
-    return metric is not None and metric.kind is MetricKind.COUNTER
+    return metric is not None and metric.kind is MetricKind.COUNTER and name != _DEATHS

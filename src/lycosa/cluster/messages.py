@@ -27,7 +27,7 @@ from enum import Enum
 import msgspec
 
 from lycosa.cluster.control import Record
-from lycosa.cluster.progress import Progress
+from lycosa.cluster.progress import ProcessMemory, Progress
 from lycosa.cluster.worker_messages import Request, ToldCoordinator, ToldWorker
 from lycosa.model.compatibility import FIRST_FORMATS, PROTOCOL
 
@@ -89,7 +89,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     that coordinator's assignments. ``wall`` is the node's clock; ``free_disk`` and ``free_memory``
     are bytes. The node can run ``most_shards`` at the same time (0 = any number). With
     ``is_leaving`` it stops its workers, and the shards that it no longer lists may be given to
-    others.
+    others. ``deaths`` counts worker processes that died since the program started; ``memory`` is
+    that of the node's own process.
     """
 
     began: float
@@ -103,6 +104,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     protocol: int = PROTOCOL
     most_shards: int = 0
     is_leaving: bool = False
+    deaths: int = 0
+    memory: ProcessMemory | None = None
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
@@ -179,31 +182,39 @@ class NoMoreAsks(msgspec.Struct, frozen=True, tag=True):
 
 
 class StopCrawl(msgspec.Struct, frozen=True, tag=True):
-    """End the crawl; ``end`` as in ``End``. With ``at_once`` work in flight is broken off."""
+    """End the crawl; ``end`` as in ``End``. With ``at_once`` work in flight is broken off.
+
+    ``by`` is the operator, empty when none decided it (a limit, a signal), ``why`` a remark.
+    """
 
     end: str
     at_once: bool = False
+    by: str = ""
+    why: str = ""
 
 
 class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
     """Settings by name that change while the crawl runs; all workers receive them.
 
-    ``by`` is the operator.
+    ``by`` is the operator, ``why`` a remark.
     """
 
     values: dict[str, str]
     by: str = ""
+    why: str = ""
 
 
 class PauseCrawl(msgspec.Struct, frozen=True, tag=True):
     """Request nothing until the crawl is resumed, which is the same message with ``False``.
 
     Requests in flight are finished. A paused crawl does not end by itself. The pause is recorded,
-    so it survives the coordinator; a crawl that ended and continues is not paused.
+    so it survives the coordinator; a crawl that ended and continues is not paused. ``by`` is the
+    operator, ``why`` a remark.
     """
 
     is_paused: bool
     by: str = ""
+    why: str = ""
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
@@ -265,7 +276,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
     ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
-    are in bytes. ``shards`` are those that it reports.
+    are in bytes. ``shards`` are those that it reports, ``memory`` is that of its own process.
     """
 
     name: str
@@ -279,6 +290,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     shards: list[int]
     protocol: int = PROTOCOL
     is_leaving: bool = False
+    memory: ProcessMemory | None = None
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -311,7 +323,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     how the crawl ends, empty while it does not, and ``is_over`` says that all workers have ended.
     ``expects_asks``: it waits for more requests of a caller. ``waits_for`` is what the coordinator
     itself waits for, for example Kafka. ``progress`` is the sum over all shards; ``settings`` are
-    the live ones. ``is_paused``: an operator paused the crawl.
+    the live ones. ``is_paused``: an operator paused the crawl. ``worker_deaths`` counts worker
+    processes that died while this coordinator listened.
     """
 
     crawl: str
@@ -332,6 +345,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     is_paused: bool = False
     protocol: int = PROTOCOL
     formats: int = FIRST_FORMATS
+    worker_deaths: int = 0
 
 
 CallerMessage = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.cluster.messages import ToCoordinator
+from lycosa.cluster.progress import ProcessMemory
 from lycosa.cluster.worker_messages import Failed, ToWorker
 
 
@@ -64,8 +65,12 @@ class Died(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The state of a node's machine: wall clock, free bytes on the disk and in memory."""
+    """The state of a node's machine: wall clock, free bytes on the disk and in memory.
+
+    ``memory`` is that of the node's own process, where it is measured.
+    """
 
     wall: float
     free_disk: int
     free_memory: int
+    memory: ProcessMemory | None = None

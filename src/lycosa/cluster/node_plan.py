@@ -367,6 +367,8 @@ class NodePlan:
             self.protocol,
             self._most_shards,
             is_leaving=self.is_leaving,
+            deaths=self.deaths,
+            memory=machine.memory,
         )
         return [TellCoordinator(report)]
 

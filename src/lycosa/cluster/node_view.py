@@ -19,6 +19,8 @@ class NodeView:
         self.name = name
         self.report: NodeReport | None = None
         self.heard = 0.0
+        self.deaths = 0
+        """Worker processes that died since the first report that this coordinator received."""
         self.is_draining = False
         self.is_lost = False
         self.is_admitted = False
@@ -40,17 +42,18 @@ class NodeView:
         A report of an earlier run of the node's program is late. But if the later run has sent
         nothing for a timeout, the clock was set back between the two runs.
         """
-        if self.report is not None and report.began == self.report.began:
+        deaths = report.deaths  # of a program that started since
+        if self.report is None:
+            deaths = 0  # an earlier coordinator may have counted them
+        elif report.began == self.report.began:
             if report.serial <= self.report.serial:
                 return False
-        elif (
-            self.report is not None
-            and report.began < self.report.began
-            and now - self.heard <= timeout_s
-        ):
+            deaths -= self.report.deaths
+        elif report.began < self.report.began and now - self.heard <= timeout_s:
             return False
-        else:
+        if self.report is None or report.began != self.report.began:
             self._ahead_s.clear()
+        self.deaths += deaths
         if wall is not None:
             self._ahead_s.append(report.wall - wall)
         self.report, self.heard, self.is_lost = report, now, False

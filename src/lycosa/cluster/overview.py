@@ -13,6 +13,7 @@ from lycosa.cluster.messages import (
     Drain,
     Move,
     NodeStatus,
+    PauseCrawl,
     ShardStatus,
     StopCrawl,
     UpgradeFormats,
@@ -57,6 +58,7 @@ def cluster_status(
         is_paused=decided.settings.is_paused,
         protocol=placement.rules.protocol,
         formats=placement.rules.formats,
+        worker_deaths=placement.worker_deaths,
     )
 
 
@@ -80,6 +82,9 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
             return f"node {node.name} gets no shards: {node.refusal}"
     if isinstance(message, StopCrawl) and message.end not in [end.value for end in End]:
         return f"there is no end {message.end!r}"
+    if isinstance(message, PauseCrawl) and status.end:
+        then = "resume it first" if message.is_paused else "call again"
+        return f"the crawl has ended ({status.end}); {then}"
     if isinstance(message, UpgradeFormats):
         return _upgrade_refusal(message.number, status)
     if isinstance(message, ChangeSettings):
@@ -136,6 +141,7 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             shards=sorted(node.shards),
             protocol=node.report.protocol,
             is_leaving=node.is_leaving,
+            memory=node.report.memory,
         )
         for node in placement.nodes.values()
         if node.report is not None

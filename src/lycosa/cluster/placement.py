@@ -81,6 +81,8 @@ class Placement:
         self._ticked = now
         self.places = [ShardPlace() for _ in range(shards)]
         self.nodes: dict[str, NodeView] = {}
+        self.worker_deaths = 0
+        """Worker processes of all nodes that died, also of nodes that are forgotten since."""
         self.is_ending = False
 
     def __repr__(self) -> str:
@@ -91,8 +93,10 @@ class Placement:
     def record_report(self, name: str, report: NodeReport, now: float, wall: float | None) -> None:
         """Handle a node's report; ``wall`` is the coordinator's wall clock, if it is known."""
         node = self.nodes.setdefault(name, NodeView(name))
+        deaths = node.deaths
         if not node.record_report(report, now, wall, self._timeout_s):
             return
+        self.worker_deaths += node.deaths - deaths
         node.version = node.version or self._next_version()
         for each in report.shards:
             if 0 <= each.shard < len(self.places):

@@ -6,8 +6,8 @@ import json
 
 import msgspec
 
-from lycosa.cluster.control import CrawlAction, SettingsSaved
-from lycosa.cluster.messages import ChangeSettings, PauseCrawl
+from lycosa.cluster.control import CrawlAction, EndSaved, SettingsSaved
+from lycosa.cluster.messages import ChangeSettings, PauseCrawl, StopCrawl
 from lycosa.cluster.worker_messages import LiveSettings
 
 MOST_TOLD = 20
@@ -16,25 +16,43 @@ MOST_TOLD = 20
 _MOST_CHARACTERS = 500
 
 
+SteeringMessage = ChangeSettings | PauseCrawl | StopCrawl
+"""Decisions of operators about the whole crawl."""
+
+
 def steered(
-    saved: SettingsSaved, message: ChangeSettings | PauseCrawl, crawl: str, wall: float
+    saved: SettingsSaved, message: SteeringMessage, crawl: str, wall: float
 ) -> SettingsSaved:
-    """The next version, at a wall time; ``crawl`` makes the ids of actions unique."""
-    version = saved.version + 1
+    """The next version, at a wall time; ``crawl`` makes the ids of actions unique.
+
+    A stop changes only the list of actions here; the end of the crawl is a record of its own.
+    """
+    version, values, is_paused = saved.version + 1, saved.values, saved.is_paused
+    subject = ""
     if isinstance(message, PauseCrawl):
-        action, subject = ("pause_crawl" if message.is_paused else "resume_crawl"), ""
-        values, is_paused = saved.values, message.is_paused
+        action = "pause_crawl" if message.is_paused else "resume_crawl"
+        is_paused = message.is_paused
+    elif isinstance(message, StopCrawl):
+        action, subject = "stop_crawl", "at once" if message.at_once else ""
     else:
         action, subject = "set", json.dumps(message.values, sort_keys=True)[:_MOST_CHARACTERS]
-        values, is_paused = {**saved.values, **message.values}, saved.is_paused
+        values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
         message.by[:_MOST_CHARACTERS],
         int(wall * 1_000_000),
         action,
         subject,
+        message.why[:_MOST_CHARACTERS],
     )
     return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
+
+
+def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
+    """The end of the crawl after one more demand for it: the first reason stays."""
+    if saved.end and (saved.at_once or not at_once):
+        return saved
+    return EndSaved(saved.end or end, at_once)
 
 
 def told_settings(saved: SettingsSaved) -> LiveSettings:

@@ -22,12 +22,14 @@ class Seeds(msgspec.Struct, frozen=True, tag=True):
     """Seeds as the operator wrote them; ``SeedsTaken`` answers once they are committed.
 
     All workers get all seeds, because each needs the scope; the owner of a seed takes it.
-    ``importance`` is in [0, 1], as that of a link.
+    ``importance`` is in [0, 1], as that of a link. ``by`` is the operator for the log of actions,
+    empty for the seeds with which a crawl is started.
     """
 
     call: str
     raw: list[str]
     importance: float = 1.0
+    by: str = ""
 
 
 class NoMoreCalls(msgspec.Struct, frozen=True, tag=True):

@@ -205,5 +205,9 @@ async def _connected(path: Path, crawl: str) -> Connection:
         sock.close()
         raise
     stream = FrameStream(sock, MAX_MESSAGE_BYTES)
-    await stream.send(ENCODER.encode(Hello(crawl)))
+    try:
+        await stream.send(ENCODER.encode(Hello(crawl)))
+    except BaseException:
+        stream.close()
+        raise
     return Connection(stream, path.name)

@@ -12,6 +12,7 @@ from lycosa.frontier.visit_state import (
     counted_as,
 )
 from lycosa.frontier.waiting_places import WaitingPlaces
+from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 
 
@@ -65,16 +66,19 @@ class HostsAside:
 
     def pause(self, host: VisitState, pause: HostPause) -> None:
         """Let the host have no turn until ``resume``; a visit in progress ends by itself."""
-        self._counters.hosts_paused += host.record.pause is None
+        before = host.record.shown_state
         host.record.pause = pause
+        self._count(before, host.record.shown_state)
         if not host.benched:
             self._places.leave_place(host)
+        self._places.end_sleep(host)
         self._visits.mark_changed(host)
 
     def resume(self, host: VisitState) -> None:
         """End the pause of a host."""
-        self._counters.hosts_paused -= host.record.pause is not None
+        before = host.record.shown_state
         host.record.pause = None
+        self._count(before, host.record.shown_state)
         if (host.record.waiting or host.record.errands) and host.may_line_up:
             self._places.line_up_host(host, host.best_band)
         self._visits.mark_changed(host)
@@ -87,16 +91,20 @@ class HostsAside:
     def _set_aside(self, host: VisitState, state: HostState, reason: Reason, detail: str) -> None:
         record = host.record
         held = record.waiting + record.retrying
-        before = counted_as(record.state)
-        self._counters.hosts_parked += (state is HostState.PARKED) - (
-            record.state is HostState.PARKED
-        )
-        self._counters.hosts_retired += (state is HostState.RETIRED) - (
-            record.state is HostState.RETIRED
-        )
+        before, shown_before = counted_as(record.state), record.shown_state
         record.state, record.reason, record.detail = state, reason, detail
+        self._count(shown_before, record.shown_state)
         self._counters.move_urls(before, counted_as(state), held)
+        if counted_as(state) is not UrlState.QUEUED:
+            self._places.end_sleep(host)
         self._visits.mark_changed(host)
+
+    def _count(self, before: HostState, after: HostState) -> None:
+        """Count a host in one state only, the one that lists show."""
+        counters = self._counters
+        counters.hosts_parked += (after is HostState.PARKED) - (before is HostState.PARKED)
+        counters.hosts_retired += (after is HostState.RETIRED) - (before is HostState.RETIRED)
+        counters.hosts_paused += (after is HostState.PAUSED) - (before is HostState.PAUSED)
 
     def reopen(self, host: VisitState, now: float) -> None:
         """Let a parked or retired host take part again."""

@@ -26,10 +26,11 @@ class Counters(msgspec.Struct):
     """Counts of URLs by state, captures, pages (200 and HTML), bytes, reasons and hosts.
 
     ``rule_refusals`` counts refusals by pure rules, ``reasons`` failures and remarks. ``hosts``
-    counts all hosts ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` the current
-    ones. ``asked`` counts errands for other hosts and gives each its number; ``asking`` counts
-    those without an answer so far. ``hosts_paused`` counts the hosts that operators have paused,
-    ``leased`` the URLs that outside fetchers hold.
+    counts all hosts ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_paused`` those that
+    lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
+    outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
+    each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
+    that outside fetchers hold.
     """
 
     discovered: int = 0

@@ -6,10 +6,13 @@ changed, so a row that was dropped is missing only in the list.
 
 A caller that gets no answer calls again with the same id. The log knows the ids of its newest rows,
 so the second call has no effect. An action of the whole crawl, such as a pause, is in the log of
-the first partition.
+the first partition. The coordinator tells the latest ones again with each change, so the log keeps
+which it was told last (``M told_actions``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -19,6 +22,7 @@ from lycosa.kv.records import SEQ_BYTES, action_key, encode_record, meta_key
 ACTIONS = b"K"
 MOST_ACTIONS = 10_000
 _LAST = meta_key("actions")
+_TOLD = meta_key("told_actions")
 _REMEMBERED = 1000  # calls whose repetition has no effect
 
 
@@ -26,8 +30,9 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A decision in the table, with its caller's id, the operator and the time in microseconds.
 
     ``action`` is a word: ``pause``, ``resume`` and ``retire`` of a host, ``retry`` and ``drop`` of
-    dead letters, ``pause_crawl``, ``resume_crawl`` and ``set`` of the crawl. ``subject`` is the
-    host, or describes the dead letters or the settings. ``changed`` counts hosts or URLs.
+    dead letters, ``pause_crawl``, ``resume_crawl``, ``stop_crawl``, ``set`` and ``seed`` of the
+    crawl. ``subject`` is the host, or describes the dead letters, settings or seeds. ``changed``
+    counts hosts or URLs; of seeds it is the number that was given.
     """
 
     call: str
@@ -40,6 +45,7 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 decode_action = msgspec.msgpack.Decoder(ActionRow).decode
+_decode_calls = msgspec.msgpack.Decoder(list[str]).decode
 
 
 class DecisionLog:
@@ -68,6 +74,19 @@ class DecisionLog:
         calls[row.call] = row.changed
         if len(calls) > _REMEMBERED:
             del calls[next(iter(calls))]
+
+    def add_told(self, rows: Sequence[ActionRow]) -> None:
+        """Add the actions of the whole crawl that were not among those told before.
+
+        ``rows`` are the latest actions, oldest first; each is told until newer ones displace it.
+        """
+        value = self._table.get(_TOLD)
+        known = set(_decode_calls(value)) if value is not None else set()
+        new = [row for row in rows if row.call not in known]
+        for row in new:
+            self.add(row)
+        if new:
+            self._table.put(_TOLD, encode_record([row.call for row in rows]))
 
     def _remembered(self) -> dict[str, int]:
         """The newest calls, read from the table when they are first needed."""

@@ -285,17 +285,22 @@ class Frontier:
         return sum(len(p.front) + len(p.lines) for p in self.partitions.values())
 
     def snapshot(self, now: float) -> FrontierSnapshot:
-        """Counts for progress and metrics."""
-        hosts = self.workbench.hosts()
+        """Counts for progress and metrics.
+
+        Parked, retired and paused hosts are counted by their partition, not here, also while they
+        run errands or a visit ends.
+        """
+        benched = self.workbench.hosts()
+        hosts = [each for each in benched if each.may_wait]
         return FrontierSnapshot(
-            benched=len(hosts),
+            benched=len(benched),
             ready=sum(
                 v.next_time <= now and v.record.state is not HostState.SNOOZED for v in hosts
             ),
             snoozed=sum(v.record.state is HostState.SNOOZED for v in hosts)
             + sum(p.counters.hosts_asleep for p in self.partitions.values()),
             front=sum(len(p.front) for p in self.partitions.values()),
-            in_process=len(self.in_process),
+            in_process=sum(each.may_wait for each in self.in_process.values()),
         )
 
     def _has_waiting(self) -> bool:

@@ -86,13 +86,24 @@ class WaitingPlaces:
 
     def recall_host(self, host: VisitState) -> None:
         """Line up a host before the end of its wait, because it may have something to do."""
-        until = host.record.asleep_until
-        if until and until != host.record.parked_until:  # else the row is that of the parked host
-            self._sleepers.remove_due(until, host.host8)
-        if until:
+        if host.record.asleep_until:
+            self._drop_alarm(host)
             self.rouse_host(host)
         else:
             self.note_waiting(host, host.best_band)
+
+    def end_sleep(self, host: VisitState) -> None:
+        """Wake a host that may not be visited, and give it no place."""
+        if host.record.asleep_until:
+            self._drop_alarm(host)
+            host.record.asleep_until = 0
+            self._counters.hosts_asleep -= 1
+            self._visits.mark_changed(host)
+
+    def _drop_alarm(self, host: VisitState) -> None:
+        until = host.record.asleep_until
+        if until != host.record.parked_until:  # else the row is that of the parked host
+            self._sleepers.remove_due(until, host.host8)
 
     def save(self) -> None:
         """Put what a start needs into the open batch."""

@@ -2,7 +2,8 @@
 
 ``docs/logs.md`` describes them, and the JSON Schemas in ``docs/schemas`` are generated from the
 structs here. A record never breaks out of its line: control characters are escaped in both forms.
-Passwords in URLs and in texts like ``password=...`` are replaced before a record is written.
+Secrets are replaced before a record is written: passwords in URLs, values of names like
+``password``, and the whole value of header fields like ``Authorization`` and ``Cookie``.
 """
 
 from __future__ import annotations
@@ -20,10 +21,28 @@ import msgspec
 
 _MOST_TEXT = 2000  # characters of one field; a longer one is cut
 _USER = re.compile(r"(?<=://)[^/\s'\"]+@")
-_SECRET = re.compile(
-    r"(?i)(?<![a-z])(password|passwd|secret|token|api[-_]?key|access[-_]?key|authorization)"
-    r"(['\"]?\s*[=:]\s*['\"]?)((?:bearer|basic)\s+)?[^\s,;&'\"]+"
+_NAME = (
+    r"pass(?:word|wd|phrase)|pwd|secret|(?:secret|access|api|account|private|sas)[-_]?key|token"
+    r"|signature(?=['\"]?=)"
 )
+# A value in quotation marks ends at the second one, also where both are escaped (JSON in JSON).
+_QUOTED = r"\"(?:\\.|[^\"\\])*|'(?:\\.|[^'\\])*|\\+(?P<mark>['\"]).*?(?=\\+(?P=mark)|$)"
+_SECRET = re.compile(
+    rf"(?im)(?<![a-z])(?P<name>{_NAME})(?P<is>\\*['\"]?\s*[=:]\s*)(?:{_QUOTED}|[^\s,;&'\"\\]+)"
+)
+# The value of a header field has parts of any form (RFC 9110, 11.4), so all of its line is hidden.
+_FIELD = re.compile(
+    r"(?im)(?<![a-z0-9])(?P<name>(?:proxy-)?authorization|(?:set-)?cookie2?|x-api-key"
+    r"|x-auth-token|x-amz-security-token)"
+    rf"(?P<is>\\*['\"]?\s*:\s*)(?:{_QUOTED}|[^\r\n]+)"
+)
+_SCHEME = re.compile(
+    r"(?im)(?<![a-z0-9])(?P<name>authorization)(?P<is>\s*=\s*)"
+    r"(?:(?:basic|bearer|digest|negotiate|ntlm|token)\s[^\r\n]*|[^\s,;&'\"]+)"
+)
+_BEARER = re.compile(r"(?i)\b(bearer\s+)[a-z0-9._~+/=-]{16,}")
+_HINT = re.compile(r"(?i)pass|pwd|secret|key|token|signature|auth|cookie|bearer")
+_SECRET_NAME = re.compile(rf"(?i)(?:.*[^a-z])?(?:{_NAME}|authorization|(?:set-)?cookie)")
 # Characters that a terminal or a reader of lines would obey.
 _OBEYED = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
@@ -115,7 +134,7 @@ def encode_text(record: LogRecord) -> str:
         if record.reason:
             said += f" ({record.reason}{f': {record.detail}' if record.detail else ''})"
         return one_line(f"{head} fetch {said}")
-    values = " ".join(f"{name}={value}" for name, value in record.values.items())
+    values = " ".join(f"{name}={value}" for name, value in _redacted(record.values).items())
     words = (head, record.event, record.host, record.message, values)
     return one_line(" ".join(filter(None, words)))
 
@@ -132,16 +151,30 @@ def without_secrets(text: str) -> str:
     """Text whose passwords are replaced, and which is not longer than a field may be."""
     if "@" in text:
         text = _USER.sub("***@", text)
-    if "=" in text or ":" in text:
-        text = _SECRET.sub(r"\1\2***", text)
+    if _HINT.search(text):  # most texts have none, and this is the cheaper search
+        for pattern in (_FIELD, _SCHEME, _SECRET):
+            text = pattern.sub(_hidden, text)
+        text = _BEARER.sub(r"\1***", text)
     return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
+
+
+def _hidden(found: re.Match[str]) -> str:
+    """The name and what is between it and its value, quotation marks included."""
+    value = found[0][found.end("is") - found.start() :]
+    mark = re.match(r"\\*['\"]?", value)
+    return f"{found['name']}{found['is']}{mark[0] if mark else ''}***"
 
 
 def _redacted(value: Any) -> Any:
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, dict):
-        return {name: _redacted(each) for name, each in value.items()}
+        return {
+            name: "***" if _SECRET_NAME.fullmatch(str(name)) else _redacted(each)
+            for name, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_redacted(each) for each in value]
     return value
 
 

@@ -20,6 +20,7 @@ from lycosa.api.problems import Problem
 from lycosa.api.requests import caller_name, service_of
 from lycosa.api.service import CrawlService
 from lycosa.calls import (
+    MOST_WORDS,
     DeadLetterAction,
     DeadLetterDecision,
     DecisionAnswer,
@@ -50,15 +51,15 @@ def steering_forms() -> APIRouter:
 
 
 async def _steer_crawl(request: Request) -> Response:
-    service, action = service_of(request), (await _fields(request)).get("action", [""])[0]
-    by = caller_name(request)
+    service, fields = service_of(request), await _fields(request)
+    action, by, why = fields.get("action", [""])[0], caller_name(request), _why(fields)
     if action == "stop":
-        await service.stop(by)
+        await service.stop(by, why)
         await _await_status(service, lambda status: bool(status.end))
         return _seen("/", "stopping")
     if action not in ("pause", "resume"):
         raise Problem(422, "action: it must be pause, resume or stop")
-    await service.pause(action == "pause", by)
+    await service.pause(action == "pause", by, why)
     wanted = "paused" if action == "pause" else "running"
     await _await_status(service, lambda status: crawl_state(status) == wanted)
     return _seen("/", "paused" if action == "pause" else "resumed")
@@ -74,12 +75,12 @@ async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus],
 
 async def _decide_host(request: Request) -> Response:
     fields = await _fields(request)
-    host, why = fields.get("host", [""])[0], fields.get("why", [""])[0]
+    host, why = fields.get("host", [""])[0], _why(fields)
     try:
         action = HostAction(fields.get("action", [""])[0])
     except ValueError:
         raise Problem(422, "action: it must be pause, resume or retire") from None
-    call = HostDecision(_call(), caller_name(request), host, action, why[:1000])
+    call = HostDecision(_call(), caller_name(request), host, action, why)
     answer = await service_of(request).decide_host(call)
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 
@@ -97,7 +98,7 @@ async def _decide_letters(request: Request) -> Response:
         hashes=fields.get("hash", []),
         reason=fields.get("reason", [""])[0],
         host=fields.get("host", [""])[0],
-        why=fields.get("why", [""])[0][:1000],
+        why=_why(fields),
     )
     if not call.hashes and fields.get("all", [""])[0] != "yes":
         raise Problem(422, "no dead letter was chosen")
@@ -139,6 +140,14 @@ async def _fields(request: Request) -> dict[str, list[str]]:
         return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError as error:
         raise Problem(400, f"the form cannot be read: {error}") from error
+
+
+def _why(fields: dict[str, list[str]]) -> str:
+    """The remark for the log of actions."""
+    why = fields.get("why", [""])[0]
+    if len(why) > MOST_WORDS:
+        raise Problem(422, f"why: at most {MOST_WORDS} characters; there are {len(why):,}")
+    return why
 
 
 def _call() -> str:

@@ -38,8 +38,9 @@ from lycosa.cluster.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.progress import Progress
+from lycosa.cluster.progress import ProcessMemory, Progress
 from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
+from lycosa.folder.run_cost import cpu_s
 from lycosa.model.compatibility import PROTOCOL
 from lycosa.network import Credentials
 from lycosa.processes.cluster_session import ClusterSession
@@ -47,6 +48,7 @@ from lycosa.processes.coordinator_dialer import CoordinatorDialer
 from lycosa.processes.worker_group import WorkerGroup
 from lycosa.processes.worker_handle import WorkerHandle
 from lycosa.system.machine import free_memory_bytes
+from lycosa.system.memory import held_by
 from lycosa.system.shortage import in_thread
 from lycosa.worker.job import WorkerJob
 
@@ -196,7 +198,8 @@ class ClusterNode:
             self._measured = now
             disk = os.statvfs(self._session.folder.path)
             free_disk = disk.f_bavail * disk.f_frsize
-            self._machine = Machine(time.time(), free_disk, free_memory_bytes())
+            memory = ProcessMemory("node", *held_by(), cpu_s())
+            self._machine = Machine(time.time(), free_disk, free_memory_bytes(), memory)
         return msgspec.structs.replace(self._machine, wall=time.time())
 
     def _manage_memory(self) -> None:

@@ -30,8 +30,8 @@ from lycosa.config.live import with_live
 from lycosa.config.sections import Config
 from lycosa.folder.lock import CrawlInUse
 from lycosa.model.end import End
-from lycosa.processes.called_crawl import CallSockets
 from lycosa.processes.session import Session, memory_plan, open_session
+from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.supervisor import CrawlOutcome, RunRules, SeedFeed, Supervisor
 from lycosa.processes.uploads import begin_uploads
 from lycosa.serve.links import PeerLink
@@ -80,7 +80,7 @@ class FolderService:
 
     # -- its life
 
-    async def run(self, sockets: CallSockets, on_ready: OnReady) -> None:
+    async def run(self, sockets: SocketFolder, on_ready: OnReady) -> None:
         """Serve until ``stop``. ``on_ready`` is awaited once, in the first run."""
         self._begin.set()
         is_first = True

@@ -8,8 +8,6 @@ failure.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from pathlib import Path
 from typing import Protocol
@@ -32,6 +30,7 @@ from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import Ended, Failed, FromWorker
 from lycosa.processes.session import Session
+from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.worker_group import WorkerGroup
 from lycosa.processes.worker_handle import WorkerFailed, WorkerHandle
 from lycosa.system.memory_plan import MemoryPlan
@@ -81,10 +80,8 @@ class Node:
             self.workers.handles[number] = WorkerHandle(
                 number, owned, session.lock_filenos, self._hear_worker
             )
-        self._own_sockets = (
-            Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 and sockets is None else None
-        )
-        self._sockets = sockets or self._own_sockets
+        self._own_sockets = SocketFolder() if count > 1 and sockets is None else None
+        self._sockets = sockets or (self._own_sockets.path if self._own_sockets else None)
         self._plugins = registered()
 
     def __repr__(self) -> str:
@@ -109,7 +106,7 @@ class Node:
         """Wait until all processes have ended. They were stopped or killed before."""
         await self.workers.close()
         if self._own_sockets is not None:
-            shutil.rmtree(self._own_sockets, ignore_errors=True)
+            self._own_sockets.close()
 
     # -- acts
 

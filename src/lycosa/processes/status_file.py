@@ -79,6 +79,7 @@ class LiveStatus(msgspec.Struct, frozen=True):
     state: str
     updated: float
     progress: Progress
+    deaths: int = 0
 
 
 def read_live(folder: Path, now: float) -> LiveStatus | None:

@@ -63,10 +63,11 @@ def recounted(owners: HostOwners, told: OnRows = lambda number: None) -> list[Co
 
 def _count_host(counters: Counters, totals: _HostTotals, record: VisitRecord) -> None:
     counters.hosts += 1
-    counters.hosts_parked += record.state is HostState.PARKED
-    counters.hosts_retired += record.state is HostState.RETIRED
+    shown = record.shown_state
+    counters.hosts_parked += shown is HostState.PARKED
+    counters.hosts_retired += shown is HostState.RETIRED
+    counters.hosts_paused += shown is HostState.PAUSED
     counters.hosts_asleep += record.asleep_until > 0
-    counters.hosts_paused += record.pause is not None
     counters.asking += sum(not question.is_late for question in record.questions)
     totals.captures += record.usage.captures
     totals.body_bytes += record.usage.bytes

@@ -57,8 +57,10 @@ _TOLD_EVERY = 20_000
 _MOST_VOUCHING = 100
 _CRASHES, _LETTERS = meta_key("crashes"), meta_key("dead_letters")
 _UNPARSED, _ALLOWED = meta_key("unparsed"), meta_key("allowed")
-_NAMES, _ACTIONS = meta_key("host_names"), meta_key("actions")
-_MADE_ANEW = frozenset({COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS, _NAMES, _ACTIONS})
+_NAMES, _ACTIONS, _TOLD = map(meta_key, ("host_names", "actions", "told_actions"))
+_MADE_ANEW = frozenset(
+    {COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS, _NAMES, _ACTIONS, _TOLD}
+)
 _TO_ALL = frozenset({_UNPARSED, _ALLOWED})
 _LAST_KEY = b"\xff" * 32
 _OUTBOX_COUNT = 5  # bytes of a key that has the number of the last parcel

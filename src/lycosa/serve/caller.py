@@ -172,7 +172,6 @@ class CoordinatorFinder:
             for address in self._given.coordinators:
                 try:
                     connection = await self._connected(address)
-                    await connection.status()
                 except OSError as error:
                     failures.append(error)
                 else:
@@ -191,7 +190,13 @@ class CoordinatorFinder:
     async def _connected(self, address: str) -> CoordinatorConnection:
         hello = CoordinatorHello("caller", socket.gethostname(), self._given.name)
         stream = await connect(address, self._credentials, encode_node_message(hello))
-        return CoordinatorConnection(stream, address)
+        connection = CoordinatorConnection(stream, address)
+        try:
+            await connection.status()  # it may be a coordinator that has ended, or refuses
+        except BaseException:
+            stream.close()
+            raise
+        return connection
 
     def _complain(self, text: str) -> None:
         now = time.monotonic()

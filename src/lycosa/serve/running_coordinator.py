@@ -27,11 +27,14 @@ from lycosa.cluster.messages import (
     Relay,
     ToCoordinator,
 )
+from lycosa.cluster.progress import ProcessMemory
 from lycosa.cluster.rules import ClusterRules
 from lycosa.commit import Fenced, OutcomeUnknown
 from lycosa.config.sections import LimitSection
+from lycosa.folder.run_cost import cpu_s
 from lycosa.serve.links import NodeLinks, PeerLink
 from lycosa.serve.saved_records import SavedRecords
+from lycosa.system.memory import held_by
 
 _TICK_S = 0.25
 _WATCH_S = 5.0  # between two looks for a later claim
@@ -130,7 +133,10 @@ class RunningCoordinator:
         """The state of everything; does not wait while a record does."""
         assert self._coordinator is not None
         status = self._coordinator.status(self._name, time.monotonic())
-        return msgspec.structs.replace(status, waits_for=self.waits_for)
+        mine = ProcessMemory("coordinator", *held_by(), cpu_s())
+        progress = status.progress
+        progress = msgspec.structs.replace(progress, memory=[mine, *progress.memory])
+        return msgspec.structs.replace(status, waits_for=self.waits_for, progress=progress)
 
     def health(self) -> tuple[bool, str]:
         """Whether it has the crawl, and its state in one line."""

@@ -119,7 +119,16 @@ _CRAWL = (
         "lycosa_commit_seconds", _H, "Time from the cut of a commit to its end.", bounds=SECONDS
     ),
     Metric("lycosa_workers", _G, "Workers by whether they have work.", "state", ("busy", "idle")),
-    Metric("lycosa_worker_starts_total", _C, "Worker processes that were started in this run."),
+    Metric(
+        "lycosa_worker_starts_total",
+        _C,
+        "Worker processes that were started in this run, also after a move or an ordinary end.",
+    ),
+    Metric(
+        "lycosa_worker_deaths_total",
+        _C,
+        "Worker processes that died, since this coordinator listens.",
+    ),
     Metric(
         "lycosa_remaining_seconds",
         _G,
@@ -132,7 +141,7 @@ _FRONTIER = (
     Metric(
         "lycosa_hosts",
         _G,
-        "Hosts by what they do now.",
+        "Hosts by what they do now, each counted once.",
         "state",
         ("fetching", "ready", "front", "snoozed", "parked", "retired", "paused", "resting"),
     ),
@@ -237,6 +246,11 @@ _PARSE = (
         merge=Merge.GREATEST,
     ),
     Metric("lycosa_questions_total", _C, "Questions about the state that workers answered."),
+    Metric(
+        "lycosa_questions_dropped_total",
+        _C,
+        "Questions that were not answered, because their callers waited no longer.",
+    ),
     Metric("lycosa_question_seconds_total", _C, "Processor time of the workers for these answers."),
     Metric("lycosa_parser_deaths_total", _C, "Parse children that died or were killed."),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),

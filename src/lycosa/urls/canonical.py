@@ -51,16 +51,20 @@ _PLAIN = re.compile(
     r"(?:\?([A-Za-z0-9_~!$()*,@=+&/:;.-]+))?(?:#.*)?",
     re.DOTALL,
 ).fullmatch
+_USER = re.compile(r"[/\\]{2}[^/?#\\\s]*@")
+_MOST_READ, _MOST_RAW = 10_000, 200  # characters of a reference that an error reads, and repeats
 
 
 class InvalidUrl(ValueError):
     """A reference that is not a URL which can be crawled.
 
-    ``reason`` is ``UNPARSABLE`` or ``SCHEME``; ``raw`` is the reference as found.
+    ``reason`` is ``UNPARSABLE`` or ``SCHEME``; ``raw`` is the reference as found. The text of the
+    error is stored and logged, so it has no password that the reference may have.
     """
 
     def __init__(self, reason: Reason, raw: str, detail: str) -> None:
-        super().__init__(f"{raw[:200]!r}: {detail}")
+        shown = _USER.sub("//***@", raw[:_MOST_READ])[:_MOST_RAW]
+        super().__init__(f"{shown!r}: {detail}")
         self.reason, self.raw, self.detail = reason, raw, detail
 
 

@@ -158,6 +158,8 @@ class CoordinatorLink:
                         message.raw[start : start + _SEEDS_AT_ONCE], message.importance
                     )
                     await asyncio.sleep(0)
+                date_us = int(self._assembled.clock.wall() * 1e6)
+                self._assembled.live.log_seeds(message, date_us)
                 await self._assembled.worker.committer.commit()
             finally:
                 self._under_way.discard(message.call)

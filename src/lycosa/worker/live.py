@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lycosa.calls import MOST_WORDS
 from lycosa.cluster.control import CrawlAction
+from lycosa.cluster.worker_messages import Seeds
 from lycosa.config.live import with_live
 from lycosa.config.sections import Config, RefetchSection
 from lycosa.frontier.decision_log import ActionRow
 from lycosa.frontier.frontier import Frontier
+from lycosa.logs.records import without_secrets
 from lycosa.politeness.delay import longest_wait
 from lycosa.worker.capture_builder import CaptureBuilder
 from lycosa.worker.pacing import Pacing
@@ -92,12 +95,27 @@ class AppliedSettings:
         for partition in self._frontier.partitions.values():
             partition.rules.forward.section = section
 
+    def log_seeds(self, seeds: Seeds, date_us: int) -> None:
+        """Log that an operator gave seeds, in the commit that has them; a repetition does nothing.
+
+        ``date_us`` is wall time in microseconds.
+        """
+        if seeds.by:
+            more = len(seeds.raw) - 1
+            text = without_secrets("".join(seeds.raw[:1]))[:MOST_WORDS]
+            text += f" and {more:,} more" if more > 0 else ""
+            first = self._frontier.partitions.get(_FIRST)
+            if first is not None and first.decisions.changed_by(seeds.call) is None:
+                by = seeds.by[:MOST_WORDS]
+                row = ActionRow(seeds.call, by, date_us, "seed", text, changed=len(seeds.raw))
+                first.decisions.add(row)
+
     def _keep_actions(self, actions: Sequence[CrawlAction]) -> None:
         first = self._frontier.partitions.get(_FIRST)
-        if first is None:
-            return
-        for each in actions:
-            if first.decisions.changed_by(each.call) is None:
-                first.decisions.add(
-                    ActionRow(each.call, each.by, each.date_us, each.action, each.subject)
-                )
+        if first is not None:
+            first.decisions.add_told(
+                [
+                    ActionRow(each.call, each.by, each.date_us, each.action, each.subject, each.why)
+                    for each in actions
+                ]
+            )

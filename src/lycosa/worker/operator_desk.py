@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from lycosa.calls import (
+    MOST_WORDS,
     CallRefusal,
     DeadLetterDecision,
     DecisionAnswer,
@@ -30,9 +31,6 @@ from lycosa.model.dead_letter import LetterAction, LetterDecision
 from lycosa.reasons import Reason
 from lycosa.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.worker.intake import Intake
-
-MOST_WORDS = 500
-"""Characters of an operator's name and of a remark that are kept."""
 
 _ROWS_AT_ONCE = 200  # read and judged in one step of the loop: 5 ms
 _HASH_DIGITS = 16

@@ -85,12 +85,11 @@ class StateChecks:
         """Check one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
-        asking = paused = 0
+        asking = 0
         for host in _hosts(view):
             _HostCheck(self, view, host, states).run()
             if host.visit is not None:
-                hosts[host.visit.state] += 1
-                paused += host.visit.pause is not None
+                hosts[host.visit.shown_state] += 1
                 asking += sum(not question.is_late for question in host.visit.questions)
         self._ask()  # captures that records name, less than one batch
         # From here on the counters, which the crawl updates with each change, are compared with the
@@ -113,7 +112,7 @@ class StateChecks:
             f" {asking} by the visit states"
         )
         self.counters.expect(asking == counters.asking, told)
-        self._hosts(view, hosts, paused)
+        self._hosts(view, hosts)
         self.counters.expect(
             counters.is_balanced,
             f"{where}: the counters' own states do not add up to {counters.discovered}",
@@ -121,7 +120,7 @@ class StateChecks:
         self._schedules(view)
         check_host_names(self.names, view)
 
-    def _hosts(self, view: TableView, hosts: dict[HostState, int], paused: int) -> None:
+    def _hosts(self, view: TableView, hosts: dict[HostState, int]) -> None:
         """Compare the numbers of hosts by state with the counters."""
         counters = view.counters()
         told = (
@@ -134,7 +133,7 @@ class StateChecks:
             sum(hosts.values()),
             hosts[HostState.PARKED],
             hosts[HostState.RETIRED],
-            paused,
+            hosts[HostState.PAUSED],
         )
         self.counters.expect(
             told == found,

@@ -54,6 +54,7 @@ from lycosa.urls.identity import InvalidUrl, hash8
 MOST_ROWS = 1000
 """Most rows of one piece of a list."""
 
+_NOT_FOUND_IN_TIME = "finding this URL by its hash takes too long; give the URL or its id"
 _WANTED_S = 60.0  # after the last question for an order, its hosts are not read again
 _LEAST_AGE_S, _WORK_AGE = 30.0, 200.0  # of an order: at least, and by the work that it costs
 _FIRST_READING_S = 0.01  # within a question, when the hosts are read between questions
@@ -244,27 +245,31 @@ class _Asked(msgspec.Struct, frozen=True):
             return self.found([row], is_partial=True)
         return self.found([row])
 
-    def captures(self, query: CapturesQuery) -> Found:
+    def captures(self, query: CapturesQuery) -> CallReply:
         finder = UrlFinder(self.reader, self.view, self.saved)
         try:
             entry = finder.find(query.url)
-            if entry is None:
-                return self.found([])
-            captures = captures_of(self.reader, entry, self.budget)
         except OutOfTime:
-            return self.found([], is_partial=True)
+            return CallRefusal(_NOT_FOUND_IN_TIME)
+        if entry is None:
+            return self.found([])
+        captures, is_complete = captures_of(self.reader, entry, self.budget)
         rows = [each.to_row(entry) for each in captures if each.mark > query.after]
         most = max(min(query.most, MOST_ROWS), 1)
         cursor = rows[most - 1]["cursor"] if len(rows) > most else ""
-        return self.found(rows[:most], cursor)
+        return self.found(rows[:most], cursor, is_partial=not is_complete)
 
     def content(self, query: ContentQuery) -> CallReply:
         finder = UrlFinder(self.reader, self.view, self.saved)
         try:
             entry = finder.find(query.url)
-            captures = captures_of(self.reader, entry, self.budget) if entry else []
         except OutOfTime:
-            return CallRefusal("finding this capture takes too long; give its URL or id")
+            return CallRefusal(_NOT_FOUND_IN_TIME)
+        captures, is_complete = (
+            captures_of(self.reader, entry, self.budget) if entry else ([], True)
+        )
+        if query.at and not is_complete:
+            return CallRefusal("the captures of this URL take too long to read; ask for the newest")
         capture = capture_at(captures, query.at)
         self.budget.release()
         content = content_of(self.reader, capture) if capture else None
@@ -321,8 +326,9 @@ def _counts(counters: Counters) -> dict[str, Any]:
         "hosts_by_state": {
             HostState.PARKED.label: counters.hosts_parked,
             HostState.RETIRED.label: counters.hosts_retired,
-            "asleep": counters.hosts_asleep,
+            HostState.PAUSED.label: counters.hosts_paused,
         },
+        "hosts_asleep": counters.hosts_asleep,
     }
 
 

@@ -74,12 +74,21 @@ class ListedCapture(msgspec.Struct, frozen=True):
         }
 
 
-def captures_of(reader: CrawlReader, entry: UrlEntry, budget: TimeBudget) -> list[ListedCapture]:
-    """The captures of a URL, newest first, each once. May raise ``OutOfTime``."""
+def captures_of(
+    reader: CrawlReader, entry: UrlEntry, budget: TimeBudget
+) -> tuple[list[ListedCapture], bool]:
+    """The captures of a URL, newest first, each once; and whether the time was enough for all.
+
+    The newest is there in any case.
+    """
     found = {each.time: each for each in _newest(entry)}
-    for each in _indexed(reader.origin.folder, entry.url, budget):
-        found[each.time] = each  # it tells more than the record of the URL
-    return sorted(found.values(), key=lambda each: each.time, reverse=True)
+    is_complete = True
+    try:
+        for each in _indexed(reader.origin.folder, entry.url, budget):
+            found[each.time] = each  # it tells more than the record of the URL
+    except OutOfTime:
+        is_complete = False
+    return sorted(found.values(), key=lambda each: each.time, reverse=True), is_complete
 
 
 def capture_at(captures: list[ListedCapture], at: float) -> ListedCapture | None:

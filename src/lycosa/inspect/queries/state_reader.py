@@ -4,8 +4,8 @@ One thread reads the committed tables, one question at a time. Python runs eithe
 loop, so three things keep the crawl from noticing it. While a question is answered the two take
 turns of a millisecond; Python's default of five would make each of the loop's waits for a socket
 five milliseconds longer. A question ends when its budget is spent, and says so. And all questions
-together get a share of a core: whoever asks more waits, so callers slow each other down and not the
-crawl.
+together get a share of a core: a caller that asks more waits, so callers slow each other down and
+not the crawl. A question whose caller waits no longer is dropped, so it uses nothing of the share.
 
 Each question sees its partition as it was after one commit. While it is read, a commit saves the
 values that it replaces, in its own thread.
@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -58,9 +59,11 @@ _TURN_S = 0.001
 _BUDGET_S = 0.1
 _LIST_BUDGET_S = 0.015  # of a question that is asked of all partitions
 _PART_S = 0.01  # of reading hosts for orders, between questions
+_LOOK_S = 1.0  # between looks whether the caller of a question that waits is still there
 _TEND_S = 0.5  # between two parts while hosts are to be read
 _TEXT_IDLE_S = 60.0  # after this the parse child for texts is ended
 _ENDING = CallRefusal("the owner of this partition is ending: call again")
+_LATE = CallRefusal("the time that the caller waits was over before the question had its turn")
 _UNREADABLE = (TableError, StoreDamaged, RecordError, JournalError, OSError)
 
 
@@ -111,11 +114,17 @@ class Allowance:
 
 
 class _Waiting(NamedTuple):
-    """A question, and the future of its answer."""
+    """A question, the future of its answer, and until when (monotonic) its caller waits."""
 
     partition: int
     question: StateQuestion
     answer: asyncio.Future[CallReply]
+    until: float
+
+    @property
+    def is_late(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.answer.done() or time.monotonic() >= self.until
 
 
 class StateReader:
@@ -126,6 +135,8 @@ class StateReader:
         self.allowance = Allowance(share)
         self.answered = 0
         """Number of questions that were answered."""
+        self.dropped = 0
+        """Number of questions that were dropped, because their callers waited no longer."""
         self._questions: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._is_ending = Event()
@@ -145,7 +156,8 @@ class StateReader:
         if self._thread is None:
             self._thread = Thread(target=self._run, args=(loop,), name="state-reader", daemon=True)
             self._thread.start()
-        waiting = _Waiting(partition, question, loop.create_future())
+        until = time.monotonic() + question.within_s if question.within_s else inf
+        waiting = _Waiting(partition, question, loop.create_future(), until)
         self._questions.put(waiting)
         reply = await waiting.answer
         if isinstance(question, ContentQuery) and question.as_text:
@@ -176,10 +188,20 @@ class StateReader:
                 continue
             if waiting is None:
                 break
-            while (wait_s := self.allowance.wait_s()) > 0 and not self._is_ending.is_set():
-                self._is_ending.wait(wait_s)
-            reply = _ENDING if self._is_ending.is_set() else self._measured(waiting)
-            loop.call_soon_threadsafe(_settle, waiting.answer, reply)
+            loop.call_soon_threadsafe(_settle, waiting.answer, self._in_turn(waiting))
+
+    def _in_turn(self, waiting: _Waiting) -> CallReply:
+        """The answer, as soon as the share allows the work; none for a caller that went away."""
+        while not waiting.is_late and (wait_s := self.allowance.wait_s()) > 0:
+            rest_s = max(waiting.until - time.monotonic(), 0.0)
+            if self._is_ending.wait(min(wait_s, rest_s, _LOOK_S)):
+                break
+        if self._is_ending.is_set():
+            return _ENDING
+        if waiting.is_late:
+            self.dropped += 1
+            return _LATE
+        return self._measured(waiting)
 
     def _measured(self, waiting: _Waiting) -> CallReply:
         began, usual_s = time.thread_time(), sys.getswitchinterval()
@@ -279,6 +301,7 @@ def measure_reader(meter: Meter, reader: StateReader) -> None:
 
     def read() -> None:
         meter.set("lycosa_questions_total", reader.answered)
+        meter.set("lycosa_questions_dropped_total", reader.dropped)
         meter.set("lycosa_question_seconds_total", reader.allowance.used_s)
 
     meter.watch(read)

@@ -61,9 +61,9 @@ class UrlFinder:
     def _by_hash(self, url8: bytes, after: str) -> UrlEntry | None:
         start = b"U" + bytes.fromhex(after) + b"\0" if after else b"U"
         for key, _ in self._view.scan(start, prefix_end(b"U")):
-            self.position = key[1:].hex()
             if key[9:] == url8:
-                return self._entry(key[1:9], url8)
+                return self._entry(key[1:9], url8)  # which may run out of time itself
+            self.position = key[1:].hex()
         return None
 
     def _entry(self, host8: bytes, url8: bytes) -> UrlEntry | None:
