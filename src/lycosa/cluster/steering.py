@@ -34,14 +34,14 @@ def steered(
         action, subject = "stop_crawl", "at once" if message.at_once else ""
     else:
         pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
-        action, subject = "set", ", ".join(pairs)[:_MOST_CHARACTERS]
+        action, subject = "set", ", ".join(pairs)
         values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
         message.by[:_MOST_CHARACTERS],
         int(wall * 1_000_000),
         action,
-        subject,
+        subject[:_MOST_CHARACTERS],
         message.why[:_MOST_CHARACTERS],
     )
     return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
