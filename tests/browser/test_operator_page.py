@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -128,6 +129,8 @@ def test_a_pause_and_a_resumption_reach_the_server(watched: Watched) -> None:
     expect(page.get_by_role("status").first).to_contain_text("paused")
     watched.site.await_silence(1.5)
     expect(page.locator(".limits")).to_contain_text("An operator has paused the crawl")
+    said = json.loads((watched.crawl.folder / "crawl" / "status.json").read_text())
+    assert (said["state"], said["waiting_for"].partition(":")[0]) == ("paused", "an operator")
     resumed = time.monotonic()
     page.get_by_role("button", name="Resume the crawl").click()
     watched.site.await_request(since=resumed)

@@ -305,7 +305,8 @@ class Supervisor:
         progress = self._progress()
         if not self._start[0] and (captured := self._captured(progress)) > 0:
             self._start = captured, sum(each.cpu_s for each in progress.memory)
-        state = "stopping" if self._coordinator.crawl_end else "crawling"
+        running = "paused" if progress.is_paused else "crawling"
+        state = "stopping" if self._coordinator.crawl_end else running
         self._status.write(state, progress, self._workers, self._node.plan.deaths)
         self._on_progress(progress)
         self._node.workers.tell_memory(progress)

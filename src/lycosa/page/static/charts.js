@@ -11,6 +11,9 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  // A date under the first time would lie over the next one, and an hour needs none.
+  const clock = (time) => new Date(time * 1000).toTimeString().slice(0, 8);
+
   function draw() {
     plots.forEach((plot) => plot.destroy());
     const line = colour("--chart"), grid = { stroke: colour("--grid"), width: 1 }, text = colour("--quiet");
@@ -20,7 +23,7 @@
       legend: { show: false },
       cursor: { show: true },
       scales: { x: { range: (_, low, high) => [Math.min(low ?? high ?? 0, (high ?? 0) - 300), high ?? 300] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ stroke: text, grid, ticks: grid }, { stroke: text, grid, ticks: grid, size: 60 }],
+      axes: [{ stroke: text, grid, ticks: grid, space: 80, values: (_, times) => times.map(clock) }, { stroke: text, grid, ticks: grid, size: 60 }],
       series: [{}, { stroke: line, width: 2, points: { show: false }, spanGaps: true }],
     }, data(box), box));
   }
