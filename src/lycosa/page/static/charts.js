@@ -11,6 +11,12 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  // At least five minutes. uPlot takes a thousand days behind a single value.
+  const span = (plot, low, high) => {
+    const times = plot.data[0], last = times.length < 2 ? times[0] ?? 300 : high;
+    return [Math.min(times.length < 2 ? last : low, last - 300), last];
+  };
+
   // A date under the first time would lie over the next one, and an hour needs none.
   const clock = (time) => new Date(time * 1000).toTimeString().slice(0, 8);
 
@@ -22,7 +28,7 @@
       height: box.clientHeight,
       legend: { show: false },
       cursor: { show: true },
-      scales: { x: { range: (_, low, high) => [Math.min(low ?? high ?? 0, (high ?? 0) - 300), high ?? 300] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+      scales: { x: { range: span }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [{ stroke: text, grid, ticks: grid, space: 80, values: (_, times) => times.map(clock) }, { stroke: text, grid, ticks: grid, size: 60 }],
       series: [{}, { stroke: line, width: 2, points: { show: false }, spanGaps: true }],
     }, data(box), box));
