@@ -30,8 +30,8 @@ the textfile collector of a node exporter. No metric tells anything about a sing
   has the name of a host: `lycosa status --hosts` and the operator's page are for single hosts.
 * **Counters do not fall.** Counters marked *stored* are part of the crawl and continue after a
   restart. The others begin with the run; when a worker process is replaced, its counts stay in the
-  sum. After a start of a cluster's coordinator, counters and histograms of workers are missing until
-  every shard has reported, because a partial sum would look like a reset.
+  sum. After a start of a cluster's coordinator, counters and histograms of workers are missing
+  until every shard has reported, because a partial sum would look like a reset.
 * **Missing is not zero.** A metric that was not measured is left out, for example uploads in a
   crawl that uploads nothing.
 
