@@ -117,7 +117,7 @@ async def _change_settings(request: Request) -> Response:
     if not changed:
         return _seen(back, "none")
     version = (await service.status()).settings_version
-    await service.change_settings(changed, caller_name(request))
+    await service.change_settings(changed, caller_name(request), _why(fields))
     await _await_status(service, lambda status: status.settings_version > version)
     return _seen(back, "settings")
 
