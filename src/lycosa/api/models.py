@@ -272,8 +272,22 @@ class ChangeAnswer(BaseModel):
     changed: int = Field(description="0 when all of them were in that state", examples=[1])
 
 
+class LettersAnswer(BaseModel):
+    """How many URLs the decision changed so far, after the commits.
+
+    Unless it `is_complete`, the same request with `call` continues it.
+    """
+
+    changed: int = Field(description="URLs so far", examples=[1])
+    is_complete: bool = Field(description="Whether no more are left to decide", examples=[True])
+    call: str = Field(description="For the request that continues it", examples=[""])
+
+
 class LettersRequest(Asked):
-    """A decision about dead letters: those with these hashes, or of a reason, or of a host."""
+    """A decision about dead letters: those with these hashes, or of a reason, or of a host.
+
+    `call` is that of an answer that was not complete.
+    """
 
     action: Literal["retry", "drop"] = Field(
         description="`retry` queues the URLs again, with their tries counted from zero;"
@@ -288,12 +302,20 @@ class LettersRequest(Asked):
     reason: ReasonLabel = Field("", description="Those of this reason", examples=[""])
     host: str = Field("", max_length=300, description="Those of this host", examples=[""])
     why: Remark = ""
+    call: str = Field(
+        "",
+        pattern=r"^(api [0-9a-f]{32})?$",
+        description="Of an answer that was not complete, to continue it",
+        examples=[""],
+    )
 
 
 class SettingsAnswer(BaseModel):
     """Live settings by name; values are texts as in a settings file."""
 
-    values: dict[str, str] = Field(examples=[{"politeness.delay_s": "1s"}])
+    values: dict[str, str] = Field(
+        description="Those in force", examples=[{"politeness.delay_s": "1s"}]
+    )
 
 
 class SettingsRequest(WhyRequest):

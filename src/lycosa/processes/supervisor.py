@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -41,16 +41,15 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Seeds
-from lycosa.config.live import with_live
-from lycosa.folder.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
+from lycosa.folder.run_cost import RunCost, append_cost, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
 from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
 from lycosa.processes.uploads import Uploads
 from lycosa.serve.links import PeerLink
-from lycosa.system.durable import DiskFull
 from lycosa.system.machine import cores
+from lycosa.system.memory import cpu_s
 from lycosa.system.memory_plan import MemoryPlan
 
 _SEED_BATCH = 1000
@@ -275,17 +274,12 @@ class Supervisor:
             self._answer(message.message)
         else:
             assert message.receiver == CONTROL
-            # Of these records only the settings are stored: the next start counts what is in the
-            # folder.
+            # Others are not stored, because the next start counts what is in the folder.
             if isinstance(message.message, SettingsSaved):
-                self._keep_settings(message.message.values)
-
-    def _keep_settings(self, values: Mapping[str, str]) -> None:
-        """Let the next run begin with the settings that were changed in this one."""
-        try:
-            self._session.save_settings(with_live(self._session.config, values))
-        except (DiskFull, OSError) as error:
-            self._on_note(f"the changed settings hold for this run only: {error}")
+                try:
+                    self._session.keep_changed(message.message.values)
+                except OSError as error:
+                    self._on_note(f"the changed settings hold for this run only: {error}")
 
     def _ask(self, message: ToCoordinator) -> None:
         self._carry(message)
@@ -318,6 +312,8 @@ class Supervisor:
     def _progress(self) -> Progress:
         """The sum of the workers, with what only the supervisor knows."""
         progress = self._node.workers.total().with_numbers({}, self._coordinator.rates)
+        is_paused = self._coordinator.settings.is_paused and self._coordinator.crawl_end is None
+        progress = msgspec.structs.replace(progress, is_paused=is_paused)
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         return progress
