@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -158,11 +158,11 @@ class Supervisor:
         elif self._stops >= 3:
             self._node.kill()
         else:
-            self._ask(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
+            self._carry(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
 
     def reach_time_limit(self) -> None:
         """Stop because ``--max-time`` is over."""
-        self._ask(StopCrawl(End.LIMIT.value))
+        self._carry(StopCrawl(End.LIMIT.value))
 
     # -- the run
 
@@ -272,17 +272,17 @@ class Supervisor:
             self._node.handle_message(message.message)
         elif isinstance(message.message, Answered):
             self._answer(message.message)
-        else:
+        elif isinstance(message.message, SettingsSaved):
+            self._keep_settings(message.message.values)
+        else:  # not stored, because the next start counts what is in the folder
             assert message.receiver == CONTROL
-            # Others are not stored, because the next start counts what is in the folder.
-            if isinstance(message.message, SettingsSaved):
-                try:
-                    self._session.keep_changed(message.message.values)
-                except OSError as error:
-                    self._on_note(f"the changed settings hold for this run only: {error}")
 
-    def _ask(self, message: ToCoordinator) -> None:
-        self._carry(message)
+    def _keep_settings(self, values: Mapping[str, str]) -> None:
+        """Let the next run begin with the settings that were changed in this one."""
+        try:
+            self._session.keep_changed(values)
+        except OSError as error:
+            self._on_note(f"the changed settings hold for this run only: {error}")
 
     def handle_node_message(self, message: ToCoordinator) -> None:
         """See ``Listener``."""
@@ -333,7 +333,7 @@ class Supervisor:
         self._batches += 1
         call = f"seeds {self._batches}"
         self._own_calls.add(call)
-        self._ask(Ask(Seeds(call, batch)))
+        self._carry(Ask(Seeds(call, batch)))
         if len(batch) < _SEED_BATCH:
             self._batches = -1
             self._say_no_more()
@@ -352,7 +352,7 @@ class Supervisor:
         """Let the crawl end when no one has more seeds, unless it is to run without an end."""
         are_given = self._batches < 0 and not any(caller.is_seeding for caller in self.callers)
         if are_given and not self._is_endless:
-            self._ask(NoMoreAsks())
+            self._carry(NoMoreAsks())
 
     # -- callers of the coordinator
 
