@@ -123,6 +123,7 @@ def test_the_page_says_why_a_url_waits_and_what_robots_txt_says(watched: Watched
 def test_a_pause_and_a_resumption_reach_the_server(watched: Watched) -> None:
     watched.site.await_request(since=time.monotonic())
     page = watched.show("/")
+    page.get_by_label("Remark for the log").fill("new disk")
     page.get_by_role("button", name="Pause the crawl").click()
     expect(page.get_by_role("status").first).to_contain_text("paused")
     watched.site.await_silence(1.5)
@@ -148,6 +149,7 @@ def test_a_host_is_paused_and_resumed(watched: Watched) -> None:
     watched.site.await_request(since=resumed)
     watched.show("/actions")
     expect(page.get_by_role("region", name="Actions")).to_contain_text("its owner asked")
+    expect(page.get_by_role("region", name="Actions")).to_contain_text("new disk")
 
 
 def test_a_changed_delay_shows_in_the_servers_log(watched: Watched) -> None:

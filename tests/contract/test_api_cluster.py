@@ -84,7 +84,7 @@ def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_p
 def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(
     kafka: Broker, tmp_path: Path
 ) -> None:
-    web = SyntheticWeb(WebPlan(hosts=6, pages=100, cross_links=0.5))
+    web = SyntheticWeb(WebPlan(hosts=12, pages=200, cross_links=0.5))
     with served(web) as port, real_cluster(tmp_path, kafka, SETTINGS, shards=2) as cluster:
         serve = cluster.run(
             *("serve", "--cluster", "cluster.toml", "--api", "127.0.0.1:0"),
@@ -95,7 +95,16 @@ def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(
         cluster.node("n1")
         with httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
             _awaited(client, "/stats", lambda answer: answer.is_success)
-            client.post("/frontier/seed", json={"urls": [seed_at(port)]}).raise_for_status()
+            seeds = {"urls": [seed_at(port)]}
+            client.post("/frontier/seed", json=seeds).raise_for_status()
+            _awaited(
+                client,
+                "/hosts",
+                lambda answer: (
+                    answer.is_success
+                    and len({row["partition"] for row in answer.json()["rows"]}) == 2
+                ),
+            )
             _awaited(client, "/stats", lambda answer: answer.json()["captures"] >= 20)
             stop = {"why": "new disk"}
             assert client.post("/crawl/stop", json=stop).json() == {"state": "stopping"}

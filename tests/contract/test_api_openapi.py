@@ -108,17 +108,19 @@ def test_a_crawl_that_is_paused_or_stopped_answers_as_documented(crawl: ApiCrawl
             assert time.monotonic() < deadline, answer.text
         crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == state)
 
-    def examine(examples: int, *selection: str) -> None:
-        _examined(crawl, _PHASES, examples, 400, *selection, may_be_away=True)
+    def examine(phases: str, examples: int, *selection: str) -> None:
+        _examined(crawl, phases, examples, 300, *selection, may_be_away=True)
 
     _examined(crawl, _PHASES, 12, 200, "--include-path-regex", "/crawl/(pause|resume)")
     steered("pause", "paused")
-    examine(2, *_WHILE_IT_RUNS)
+    examine("fuzzing", 2, *_WHILE_IT_RUNS)
     steered("resume", "running")
-    examine(12, "--include-path-regex", "/crawl/stop")
+    examine(_PHASES, 12, "--include-path-regex", "/crawl/stop")
     steered("stop", "stopped")
-    examine(2, "--exclude-path-regex", "/crawl/resume|/frontier/seed")  # these begin a run
-    examine(2)  # runs begin and end meanwhile
+    examine(
+        "fuzzing", 2, "--exclude-path-regex", "/crawl/resume|/frontier/seed"
+    )  # these begin a run
+    examine("fuzzing", 2)  # runs begin and end meanwhile
     steered("resume", "running")
     crawl.process.send_signal(signal.SIGTERM)
     assert crawl.process.wait(60) == 0

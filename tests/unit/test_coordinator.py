@@ -372,7 +372,7 @@ def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
 def test_live_settings_are_recorded_numbered_and_told() -> None:
     one = OneShard()
     one.says(status())
-    first = CrawlAction("1/1", "ada", 1_000_000, "set", '{"politeness.delay_s": "2"}')
+    first = CrawlAction("1/1", "ada", 1_000_000, "set", "politeness.delay_s=2")
     assert one.asks(ChangeSettings({"politeness.delay_s": "2"}, "ada")) == [
         SettingsSaved(1, {"politeness.delay_s": "2"}, False, [first]),
         LiveSettings(1, {"politeness.delay_s": "2"}, False, [first]),

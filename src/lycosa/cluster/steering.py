@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 
 from lycosa.cluster.control import CrawlAction, EndSaved, SettingsSaved
@@ -35,14 +33,15 @@ def steered(
     elif isinstance(message, StopCrawl):
         action, subject = "stop_crawl", "at once" if message.at_once else ""
     else:
-        action, subject = "set", json.dumps(message.values, sort_keys=True)[:_MOST_CHARACTERS]
+        pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
+        action, subject = "set", ", ".join(pairs)
         values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
         message.by[:_MOST_CHARACTERS],
         int(wall * 1_000_000),
         action,
-        subject,
+        subject[:_MOST_CHARACTERS],
         message.why[:_MOST_CHARACTERS],
     )
     return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])

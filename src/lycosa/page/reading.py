@@ -23,7 +23,7 @@ from lycosa.calls import (
 )
 from lycosa.config.fields import fields
 from lycosa.page.history import CrawlHistory
-from lycosa.page.limits import crawl_limits
+from lycosa.page.limits import SILENT_S, crawl_limits
 from lycosa.page.rendering import page_response, shown
 from lycosa.page.words import text_of_bytes
 from lycosa.reasons import Reason
@@ -33,7 +33,6 @@ _MOST_TEXT = 200_000  # bytes of a text that one page shows
 _LONGEST = 8192  # characters of a value in an address
 _HOST_STATES = ("ready", "snoozed", "parked", "paused", "retired", "exhausted")
 _URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
-_FIRST_REMARK = 140  # reasons from here on are no failures
 _SORTS = ("name", "queue", "wait", "errors")
 
 
@@ -74,7 +73,9 @@ async def _overview(request: Request) -> Response:
 
 
 async def _numbers(request: Request) -> Response:
-    return page_response(request, "numbers.html", **await _overview_values(request))
+    values = await _overview_values(request)
+    shown_state = _value(request, "shown")
+    return page_response(request, "update.html", is_update=True, shown=shown_state, **values)
 
 
 async def _overview_values(request: Request) -> dict[str, Any]:
@@ -88,21 +89,17 @@ async def _overview_values(request: Request) -> dict[str, Any]:
     failures = sorted(
         (
             (label, number, Reason[label.upper()].meaning)
-            for label, number in status.progress.reasons.items()
-            if number and label.upper() in Reason.__members__ and _is_failure(label)
+            for label, number in stats["failures"].items()
         ),
         key=lambda each: -each[1],
     )
     return {
         "stats": stats,
         "limits": crawl_limits(status, slots),
+        "has_counts": status.progress.has_counts,
         "failures": failures[:10],
         "refusals": sorted(status.progress.rule_refusals.items(), key=lambda each: -each[1])[:10],
     }
-
-
-def _is_failure(label: str) -> bool:
-    return Reason.DNS_NO_SUCH_NAME <= Reason[label.upper()] < _FIRST_REMARK
 
 
 async def _hosts(request: Request) -> Response:
@@ -232,7 +229,7 @@ async def _actions(request: Request) -> Response:
 
 async def _cluster(request: Request) -> Response:
     status = await service_of(request).status()
-    return page_response(request, "cluster.html", status=status)
+    return page_response(request, "cluster.html", status=status, silent_s=SILENT_S)
 
 
 def _listed(listing: MergedList, values: dict[str, str]) -> dict[str, Any]:

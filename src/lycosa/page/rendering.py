@@ -22,7 +22,15 @@ from lycosa.api.overview import crawl_state
 from lycosa.api.problems import TITLES, Problem
 from lycosa.api.requests import service_of
 from lycosa.api.tokens import AccessScope, Client
-from lycosa.page.words import ago_text, count_text, size_text, span_text, time_text
+from lycosa.config.sources import SettingsError
+from lycosa.page.words import (
+    ago_text,
+    count_text,
+    label_text,
+    size_text,
+    span_text,
+    time_text,
+)
 from lycosa.urls.identity import InvalidUrl
 
 PAGE_POLICY = "; ".join(
@@ -45,6 +53,7 @@ _EXPECTED = (
     CoordinatorSilent,
     ServiceBusy,
     ServiceRefusal,
+    SettingsError,
     InvalidUrl,
 )
 NOTICES = {
@@ -74,6 +83,7 @@ def _templates() -> jinja2.Environment:
         span=span_text,
         time=time_text,
         ago=ago_text,
+        label=label_text,
         query=lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}),
         # a name with a port, or an address in brackets, as one segment of a path
         segment=lambda text: quote(str(text), safe=""),
@@ -105,6 +115,11 @@ def _state(request: Request) -> str:
         return "not running"
 
 
+def _own_address(request: Request) -> str:
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -117,8 +132,14 @@ def shown(endpoint: Endpoint) -> Endpoint:
         except _EXPECTED as error:
             problem = problem_of(error)
         title = TITLES.get(problem.status, ("", "The request failed"))[1]
+        is_question = request.method == "GET" and problem.retry_s >= 0
         answer = page_response(
-            request, "error.html", problem.status, title=title, detail=problem.detail
+            request,
+            "error.html",
+            problem.status,
+            title=title,
+            detail=problem.detail,
+            again=_own_address(request) if is_question else "",
         )
         if problem.retry_s >= 0:
             answer.headers["retry-after"] = problem.header_lines()["retry-after"]
