@@ -33,15 +33,15 @@ def steered(
     elif isinstance(message, StopCrawl):
         action, subject = "stop_crawl", "at once" if message.at_once else ""
     else:
-        action = "set"
-        subject = ", ".join(f"{key}={value}" for key, value in sorted(message.values.items()))
+        pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
+        action, subject = "set", ", ".join(pairs)[:_MOST_CHARACTERS]
         values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
         message.by[:_MOST_CHARACTERS],
         int(wall * 1_000_000),
         action,
-        subject[:_MOST_CHARACTERS],
+        subject,
         message.why[:_MOST_CHARACTERS],
     )
     return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
