@@ -270,6 +270,7 @@ def measure(folder: Path, hosts: int, pages: int, slots: int) -> Report:
         flush=True,
     )
     crawl.run(hosts * 20)
+    crawl.crawl.close()
     report = crawl.report
     turn, visit = report.worst_turns, report.worst_visits
     longest = max(report.promises, key=lambda each: each.turn - each.turns)

@@ -156,6 +156,11 @@ class Crawl:
         )
         self.completed += 1
 
+    def close(self) -> None:
+        """Close the tables. One whose folder was removed before needs a second to give up."""
+        for table in self.tables.values():
+            table.close()
+
     def commit(self) -> None:
         """As the worker does, in one thread."""
         batches = [
@@ -379,6 +384,7 @@ def main() -> None:
             )
         print(f"disk after: {disk_bytes(work) / 1e6:.0f} MB")
         source.close()  # type: ignore[attr-defined]
+        crawl.close()
         if options.folder:
             shutil.rmtree(work)
 

@@ -72,8 +72,7 @@ def load(folder: Path, hosts: int, part: int) -> None:
             since = 0
     for partition in crawl.partitions:
         partition.seen.save(crawl.log.next_sequence - 1)
-    for table in crawl.tables.values():
-        table.close()
+    crawl.close()
     give_back()
     print(f"{own_mb():.0f} MB own in the process that brought them in", flush=True)
 

@@ -61,11 +61,13 @@ class WatchedSite:
             while self._came.wait(seconds):
                 assert time.monotonic() < deadline, "requests still come"
 
-    def body(self, path: str) -> tuple[int, str]:
+    def body(self, path: str, is_watched: bool) -> tuple[int, str]:
+        """Status and text; ``is_watched``: it was asked of ``HOST``."""
         if path == "/":
             links = "".join(f"<a href='/page{n}'>page {n}</a> " for n in range(PAGES))
             more = "<a href='/hostile'>h</a><a href='/missing'>m</a><a href='/private/x'>p</a>"
-            return 200, f"<title>Home</title>{more}{links}"
+            # Of two hosts with the same page, the second one would have a duplicate.
+            return 200, f"<title>Home</title>{more if is_watched else ''}{links}"
         if path == "/hostile":
             anchor = "<a href='/page1'>&lt;img src=x onerror=alert(2)&gt;</a>"
             text = "&lt;script&gt;window.wasRun = true&lt;/script&gt; as text"
@@ -87,11 +89,10 @@ def watched_site() -> Iterator[tuple[WatchedSite, int]]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            if self.headers["Host"].startswith(HOST):
+            is_watched = self.headers["Host"].startswith(HOST)
+            if is_watched:
                 site.note(self.path)
-            status, text = site.body(self.path)
-            # No page is a duplicate of one of another host, whichever is fetched first.
-            text += f"<p>{self.headers['Host']}</p>"
+            status, text = site.body(self.path, is_watched)
             body, kind = text.encode(), "text/html; charset=utf-8"
             if self.path == "/robots.txt":
                 status, body, kind = 200, _ROBOTS, "text/plain"

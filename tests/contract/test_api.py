@@ -160,6 +160,15 @@ def test_a_host_is_paused_and_resumed_and_the_log_of_actions_says_so(crawled: Cr
     assert actions[1]["why"] == "their mail of today"
 
 
+def test_a_decision_about_dead_letters_says_whether_it_is_complete(crawled: Crawled) -> None:
+    asked = {"action": "retry", "reason": "internal"}
+    first = crawled.client.post("/dlq", json=asked).json()
+    assert (first["changed"], first["is_complete"]) == (0, True)
+    assert crawled.client.post("/dlq", json=asked | {"call": first["call"]}).json() == first
+    other = crawled.client.post("/dlq", json=asked | {"call": "another"})
+    assert "call" in _problem(other, 422, "invalid")
+
+
 def test_content_is_a_download_or_plain_text_and_never_shown(crawled: Crawled) -> None:
     url = crawled.web.seed_url(0, crawled.port)
     row = crawled.client.get(f"/captures/{url}").json()["rows"][0]

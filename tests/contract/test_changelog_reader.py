@@ -5,11 +5,13 @@ over a takeover, a trim and a broker's connection that is made again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from kafka_broker import Broker
+from kafka_broker import PATIENCE_S, Broker
 from lycosa.commit import Commit, LogDamaged, Mark, PartitionBatch
 from lycosa.kafka import KafkaLog, Topics
 from lycosa.kafka.changelog import ClaimRecord, encoded
@@ -51,11 +53,21 @@ def follower(kafka: Broker, topics: Topics) -> Iterator[ChangelogReader]:
     made.close()
 
 
-def news(follower: ChangelogReader) -> dict[int, list[Mark]]:
+def news(
+    follower: ChangelogReader, last: Mapping[int, Mark] | None = None
+) -> dict[int, list[Mark]]:
+    """The next commits by shard; waits for those in ``last``, which come a little later than the
+    owner is told of them.
+    """
     found: dict[int, list[Mark]] = {}
-    for each in follower.read_new():
-        found.setdefault(each.shard, []).append(each.mark)
-    return found
+    pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+    while True:
+        for each in follower.read_new():
+            found.setdefault(each.shard, []).append(each.mark)
+        if all(mark in found.get(shard, ()) for shard, mark in (last or {}).items()):
+            return found
+        assert time.monotonic() < deadline, found
+        pause.wait(0.02)
 
 
 def test_each_commit_is_given_once_over_takeovers(owner: Owner, follower: ChangelogReader) -> None:
@@ -64,11 +76,12 @@ def test_each_commit_is_given_once_over_takeovers(owner: Owner, follower: Change
     first.append(commit(0, 1, 1))
     second.append(commit(1, 1, 1, size=2_000_000))  # several records
     first.append(commit(0, 1, 2))
-    assert news(follower) == {0: [Mark(1, 1), Mark(1, 2)], 1: [Mark(1, 1)]}
+    found = news(follower, {0: Mark(1, 2), 1: Mark(1, 1)})
+    assert found == {0: [Mark(1, 1), Mark(1, 2)], 1: [Mark(1, 1)]}
     assert news(follower) == {}
     assert follower.count_waiting() == 0
     owner(0).append(commit(0, 2, 3))
-    assert news(follower) == {0: [Mark(2, 3)]}
+    assert news(follower, {0: Mark(2, 3)}) == {0: [Mark(2, 3)]}
 
 
 def test_a_follower_that_was_closed_begins_with_the_oldest_commit(
@@ -93,7 +106,7 @@ def test_a_log_trimmed_beyond_what_was_read_is_given_from_its_oldest_commit(
     first.trim(28)
     first.trim(29)
     second.append(commit(1, 1, 2))
-    found = news(follower)
+    found = news(follower, {0: Mark(1, 29), 1: Mark(1, 2)})
     assert found[0][-1] == Mark(1, 29)
     assert len(found[0]) < 28
     assert found[1] == [Mark(1, 2)]

@@ -55,7 +55,7 @@ def test_a_fence_without_a_claim_shuts_the_owner_out_too(
     log = owner()
     log.claim()
     log.append(commit(1, 1))
-    Transactions(kafka.client, topics.transactional_id(1), print).begin()
+    Transactions(kafka.client, topics.transactional_id(1), topics.changelog, print).begin()
     with pytest.raises(Fenced, match="later owner"):
         log.append(commit(1, 2))
     assert marks(owner()) == [Mark(1, 1)]
@@ -105,7 +105,7 @@ def test_a_log_that_is_regained_keeps_the_descriptors_of_one_producer(
     log.append(commit(1, 1))
     before, errors = descriptors(), list[RolledBack]()
     for sequence in range(2, 8):
-        Transactions(kafka.client, topics.transactional_id(1), print).begin()
+        Transactions(kafka.client, topics.transactional_id(1), topics.changelog, print).begin()
         with pytest.raises(RolledBack) as raised:
             log.append(commit(1, sequence))
         log.append(commit(1, sequence))
@@ -117,7 +117,7 @@ def test_a_log_that_is_regained_keeps_the_descriptors_of_one_producer(
 def test_a_claim_that_another_one_overtook_is_fenced(
     kafka: Broker, topics: Topics, owner: Owner
 ) -> None:
-    early = Transactions(kafka.client, topics.transactional_id(1), print)
+    early = Transactions(kafka.client, topics.transactional_id(1), topics.changelog, print)
     early.begin()
     assert owner().claim().term == 1
     with pytest.raises(Fenced):

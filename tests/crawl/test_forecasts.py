@@ -1,5 +1,5 @@
-"""The forecast of a crawl against what then happened: whole crawls on the synthetic web in virtual
-time, looked at every ten seconds.
+"""What a crawl reports while it runs: its forecast against what then happened, and its counters
+against its commits. Whole crawls on the synthetic web in virtual time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from judging import quick_config
 from lycosa.cluster.forecast import Forecast, forecast_of
 from lycosa.cluster.rates import CrawlRates
-from lycosa.config.sections import FetchSection, PolitenessSection
+from lycosa.config.sections import FetchSection, PolitenessSection, StoreSection
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
@@ -94,3 +94,33 @@ def test_the_rate_limits_a_crawl_with_few_slots(tmp_path: Path) -> None:
     assert bounds and max(look.ratio for look in bounds) <= 1.2
     assert len(known) >= 3 and all(0.6 <= look.ratio <= 1.6 for look in known)
     assert all(look.forecast.hosts == 0 for look in known)
+
+
+def test_the_counters_of_a_report_are_those_of_the_last_commit(tmp_path: Path) -> None:
+    plan = WebPlan(hosts=8, page_counts=(20,), seed=5, latency_s=0.05)
+    config = quick_config(
+        politeness=PolitenessSection(delay_s=0.3, adaptive_factor=0.0, address_delay_s=0.0),
+        store=StoreSection(commit_s=3.0),
+    )
+    crawl = VirtualCrawl(tmp_path / "c", SyntheticWeb(plan), config)
+    found: list[tuple[int, int, int, int]] = []
+    watching: list[asyncio.Task[None]] = []
+
+    def watch(assembled: Assembled) -> None:
+        report = ProgressReport(assembled, config)
+
+        async def look() -> None:
+            while True:
+                await assembled.clock.sleep(0.7)
+                seen = report.make_report()
+                found.append(
+                    (seen.captures, seen.committed, seen.discovered, sum(seen.states.values()))
+                )
+
+        watching.append(asyncio.get_running_loop().create_task(look()))
+
+    crawl.run([crawl.web.seed_url()], meanwhile=watch)
+    assert len(found) > 5 and found[-1][0] > 0
+    for captures, committed, discovered, in_states in found:
+        assert captures == committed, "a crash undoes the others"
+        assert discovered == in_states

@@ -51,7 +51,7 @@ class HubWeb:
 
 def prove(work: Path, short: bool = False) -> list[str]:
     """Gives what was shown, a line for each number of workers. Raises ``AssertionError``."""
-    hosts, delay_s, latency_s = (8, 0.5, 0.2) if short else (24, 5.0, 2.0)
+    hosts, delay_s, latency_s = (8, 0.25, 0.1) if short else (24, 5.0, 2.0)
     return [
         _line(work / f"crawl-{workers}", workers, hosts, delay_s, latency_s)
         for workers in (1, 2, 4)

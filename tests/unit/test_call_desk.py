@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
+from test_partition import START, commit, done, found, open_partition
 
 from crawling import Pages, crawl_folder, html, page
 from lycosa.calls import (
@@ -30,13 +32,22 @@ from lycosa.calls import (
     encode_call,
 )
 from lycosa.cli.main import main
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.decision_log import ACTIONS, ActionRow, decode_action
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
 from lycosa.inspect.reader import read_folder
+from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState
+from lycosa.model.dead_letter import DeadLetter
 from lycosa.model.end import End
+from lycosa.reasons import Reason
+from lycosa.system.clock import SystemClock
 from lycosa.urls.identity import hash8
 from lycosa.worker.assembly import Assembled
+from lycosa.worker.intake import Intake
+from lycosa.worker.letter_desk import LetterDesk
 
 A, B = "http://a.test", "http://b.test"
 ACCEPTED, DUPLICATE, REJECTED = UrlVerdict.ACCEPTED, UrlVerdict.DUPLICATE, UrlVerdict.REJECTED
@@ -248,3 +259,90 @@ def test_questions_go_to_the_reader(tmp_path: Path) -> None:
         assert isinstance(found, Found) and found.rows.endswith(b" CountsQuery")
 
     assert crawl_folder(tmp_path / "c", web(), [f"{A}/"], meanwhile=ask) is End.FINISHED
+
+
+# -- many dead letters
+
+
+def failed_partition(store: MemoryKeyValue, count: int) -> Partition:
+    """A partition with so many dead letters, of three hosts."""
+    partition = open_partition(store, limit=count)
+    hosts = [f"h{number}.example" for number in range(3)]
+    urls = [f"http://{hosts[number % 3]}/{number}" for number in range(count)]
+    partition.discover_urls([found(url) for url in urls], START)
+    for name in hosts:
+        host = partition.visits.find_host(hash8(name))
+        assert host is not None
+        while host.record.waiting:
+            fail_next(partition, host)
+    commit(store, partition)
+    return partition
+
+
+def fail_next(partition: Partition, host: VisitState) -> None:
+    lease = partition.lease_next(host)
+    assert lease is not None
+    partition.complete_lease(lease, done(lease, UrlState.FAILED))
+    letter = DeadLetter(lease.url, Reason.CONNECT_REFUSED, "", 3, START)
+    partition.dead_letters.add(host.host8 + lease.entry.url8, letter)
+
+
+def letter_desk() -> LetterDesk:
+    return LetterDesk(cast(Intake, None), CrawlClock(SystemClock()), most_decided=300)
+
+
+async def decided(partition: Partition, decision: DeadLetterDecision) -> DecisionAnswer:
+    answer = await letter_desk().decide_letters(partition, decision)
+    assert isinstance(answer, DecisionAnswer), answer
+    return answer
+
+
+async def test_many_dead_letters_are_retried_in_pieces_and_a_crash_repeats_none() -> None:
+    store, retry = MemoryKeyValue(), DeadLetterDecision("r", "ada", DeadLetterAction.RETRY)
+    partition = failed_partition(store, 1500)
+    first = await decided(partition, retry)
+    assert 300 <= first.changed <= 500 and not first.is_complete
+    commit(store, partition)
+    second = await decided(partition, retry)
+    assert second.changed > first.changed
+    partition = open_partition(store)  # a crash before the commit of the second piece
+    assert partition.counters.count_in(UrlState.QUEUED) == first.changed
+    assert await decided(partition, retry) == second
+    # one that fails again meanwhile is a dead letter that this decision does not mean
+    host = partition.visits.find_host(hash8("h2.example"))
+    assert host is not None
+    fail_next(partition, host)
+    assert not (await decided(partition, retry)).is_complete
+    answer = await decided(partition, retry)
+    assert answer == await decided(partition, retry) == DecisionAnswer(1500)
+    assert partition.counters.count_in(UrlState.FAILED) == 1
+    (row,) = partition.table.scan(ACTIONS, prefix_end(ACTIONS))
+    assert decode_action(row[1]).changed == 1500
+
+
+async def test_a_call_that_comes_twice_at_a_time_is_counted_once() -> None:
+    partition, desk = failed_partition(MemoryKeyValue(), 500), letter_desk()
+    retry = DeadLetterDecision("r", "ada", DeadLetterAction.RETRY)
+    answers = await asyncio.gather(*(desk.decide_letters(partition, retry) for _ in range(3)))
+    assert answers[-1] == DecisionAnswer(500)
+    assert partition.counters.count_in(UrlState.QUEUED) == 500
+
+
+async def test_dead_letters_are_dropped_by_number_or_by_hash_and_the_newest_of_a_url_counts() -> (
+    None
+):
+    partition = failed_partition(MemoryKeyValue(), 9)
+    host = partition.visits.find_host(hash8("h0.example"))
+    assert host is not None
+    url = "http://h0.example/0"
+    retry = DeadLetterDecision("r", "ada", DeadLetterAction.RETRY, [hash8(url).hex()])
+    assert await decided(partition, retry) == DecisionAnswer(1)
+    fail_next(partition, host)  # its second dead letter
+    drop = msgspec.structs.replace(retry, call="d", action=DeadLetterAction.DROP)
+    old = msgspec.structs.replace(drop, call="old", numbers=[1])
+    assert await decided(partition, old) == DecisionAnswer(0), "it was decided before"
+    assert await decided(partition, drop) == DecisionAnswer(1)
+    again = msgspec.structs.replace(drop, call="again", numbers=[10])
+    assert await decided(partition, again) == DecisionAnswer(0), "it is dropped already"
+    wrong = msgspec.structs.replace(drop, call="w", numbers=[10, 11])
+    assert isinstance(await letter_desk().decide_letters(partition, wrong), CallRefusal)

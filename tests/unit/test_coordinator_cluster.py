@@ -356,6 +356,8 @@ def test_requests_that_make_no_sense_are_refused(message: CallerMessage, why: st
 def test_a_shard_without_an_owner_waits_for_nothing_and_keeps_its_counts() -> None:
     coordinator, list_ = one_node()
     [(shard, assignment)] = list_.shards.items()
+    running = ShardReport(shard, assignment, 1, ShardState.RUNNING)
+    coordinator.handle_message("n", report(2, [running]), 1.5)
     waiting = progress_with(discovered=9, running=3, waits_for="Kafka", undelivered="a parcel")
     for message in (WorkerStatus(1, 0, 0, 0), waiting):
         coordinator.handle_message("n", Said(shard, assignment, 1, message), 1.5)
@@ -366,6 +368,8 @@ def test_a_shard_without_an_owner_waits_for_nothing_and_keeps_its_counts() -> No
     later = coordinator.status("x", 200.0).progress
     assert (later.discovered, later.running) == (9, 0)
     assert (later.waits_for, later.undelivered) == ("", "")
+    [lost] = coordinator.status("x", 200.0).nodes
+    assert lost.is_lost and lost.shards == [], "another node may have its shard"
 
 
 def test_a_crawl_that_ended_is_not_paused_but_resumed_first() -> None:

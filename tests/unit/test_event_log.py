@@ -224,6 +224,18 @@ def test_secrets_are_not_written(said: str, shown: str) -> None:
     assert found["values"]["x"] == shown.replace(said, shown)
 
 
+def test_a_long_text_loses_its_middle() -> None:
+    trace = "Traceback\n" + "  line\n" * 1000 + "ValueError: why"
+    record = EventRecord(
+        time="t", level="info", event="e", process="p", message=trace, values={"trace": trace}
+    )
+    found = json.loads(encode_json(record))
+    for text in (found["message"], found["values"]["trace"]):
+        assert text.startswith("Traceback") and text.endswith("ValueError: why")
+        assert len(text) < 4100
+    assert encode_text(record).count("ValueError: why") == 1, "one field in all"
+
+
 def test_secrets_in_values_are_found_by_their_names_and_in_lists() -> None:
     values = {"sasl.password": "a b hunter2", "tried": ["token=hunter2", 3], "tokens_left": 7}
     record = EventRecord(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from lycosa.cli.crawl_display import estimate_of, rough_duration
 from lycosa.cluster.forecast import forecast_of, hosts_needing, need_bucket
 from lycosa.cluster.progress import HostNote, Progress
 from lycosa.cluster.rates import CrawlRates
+from lycosa.processes.status_file import waiting_for
 from progress_making import progress_with
 
 
@@ -51,6 +53,23 @@ def test_no_rate_is_given_before_two_reports_or_across_a_loss() -> None:
     assert rates.tables() == {}
     rates.note(3.0, progress_with(discovered=9, captures=4))
     assert rates.tables()["lycosa_captures_per_second"]["minute"] == 1.0
+
+
+def test_a_shard_that_reports_later_than_others_is_no_growth() -> None:
+    rates = CrawlRates()  # of a coordinator that has just started, in a crawl of two shards
+    for second in range(20):
+        shards = 1 if second < 7 else 2
+        done = 1_000_000 * shards + 10 * second
+        rates.note(float(second), progress_with(discovered=2 * done, captures=done), shards)
+    found = rates.tables()["lycosa_captures_per_second"]
+    assert found == {"minute": 10.0, "run": 10.0, "peak": 10.0}
+
+
+def test_a_crawl_that_an_operator_paused_waits_for_an_operator_and_has_no_forecast() -> None:
+    _, progress = _crawled(60, captures=20, found=0)
+    paused = msgspec.structs.replace(progress, is_paused=True)
+    assert forecast_of(paused) is None
+    assert waiting_for(paused) == "an operator: the crawl is paused until it is resumed"
 
 
 def test_the_queue_at_the_present_rate_is_the_forecast_when_no_host_needs_longer() -> None:

@@ -130,18 +130,10 @@ def test_the_numbers_of_a_worker_do_not_fall_when_its_process_is_replaced() -> N
     heard.hear(Progress(waits_for="Kafka").with_numbers({"lycosa_memory_held_bytes": 9}))
     assert heard.latest.waits_for == "Kafka" and heard.latest.memory_bytes == 9
     assert heard.latest.captures == 5  # it opens its shard
-    for _ in range(2):
-        heard.hear(Progress(meter=_discovered(_snapshot(1))))
-        latest = heard.latest.meter
-        assert latest.whole("lycosa_dns_failures_total") == 6
-        assert latest.distributions["lycosa_parse_seconds"][""].count == 2
-        # It begins at its last commit, and the counter waits until it is there again.
-        assert latest.whole("lycosa_captures_total") == 5
-    heard.hear(Progress(meter=_discovered(_snapshot(6))))
-    assert heard.latest.captures == 6
-    heard.hear(Progress(meter=_discovered(_snapshot(2))), is_last=True)
-    assert heard.latest.captures == 2  # the summary says what is stored
     heard.hear(Progress(meter=_discovered(_snapshot(1))))
+    latest = heard.latest.meter
+    assert latest.whole("lycosa_dns_failures_total") == 6
+    assert latest.distributions["lycosa_parse_seconds"][""].count == 2
     heard.begin_process()
     heard.hear(Progress(meter=_discovered(_snapshot(1))))
     assert heard.latest.meter.whole("lycosa_dns_failures_total") == 7

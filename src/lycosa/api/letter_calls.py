@@ -1,8 +1,9 @@
 """An operator's decision about dead letters of a crawl that runs: calls to the owners.
 
-Each owner commits its part. A call that was not answered is made again under the same id, so it
-takes effect once; meanwhile the owner may be on another machine. The owners of a cluster's crawl
-that is finished have ended, so it continues for the decision, and then as long as there is work.
+Each owner commits its part, in pieces. A call that was not answered, or not completely, is made
+again under the same id, so it takes effect once; meanwhile the owner may be on another machine. The
+owners of a cluster's crawl that is finished have ended, so it continues for the decision, and then
+as long as there is work.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from lycosa.api.answers import OwnerSilent
 from lycosa.api.owner_calls import WRITE_S, OwnerCalls
@@ -24,6 +25,7 @@ from lycosa.serve.caller import CoordinatorFinder
 from lycosa.urls.identity import hash8
 
 _URLS = 1000  # of a call
+_MOST_GROUPS = 50
 _AGAIN_S = 1.0
 
 
@@ -53,8 +55,10 @@ class LetterCalls:
     def __repr__(self) -> str:
         return f"<LetterCalls {self._place!r}>"
 
-    async def decide(self, letters: Sequence[ListedLetter], action: LetterAction, by: str) -> int:
+    async def decide(self, letters: Iterable[ListedLetter], action: LetterAction, by: str) -> int:
         """Carry out a decision; returns how many URLs were still dead letters.
+
+        Of ``letters`` only some are held at a time.
 
         Raises ``LettersUndecided``, ``NoCoordinator``, ``RequestRefused`` or ``ServiceRefusal``.
         """
@@ -74,6 +78,7 @@ class LetterCalls:
                     DeadLetterAction(action.value),
                     [hash8(each.url).hex() for each in part],
                     host=host,
+                    numbers=[each.number for each in part],
                 )
                 changed += await self._decided(partition, decision, changed)
         finally:
@@ -95,7 +100,9 @@ class LetterCalls:
                 await self._follow()
             else:
                 assert isinstance(reply, DecisionAnswer)
-                return reply.changed
+                if reply.is_complete:
+                    return reply.changed
+                deadline = time.monotonic() + self._patience_s
 
     async def _await_owners(self) -> None:
         """Wait until all shards of a crawl that continues run, for as long as that is useful."""
@@ -118,15 +125,22 @@ class LetterCalls:
 
 
 def _parts(
-    letters: Sequence[ListedLetter],
+    letters: Iterable[ListedLetter],
 ) -> Iterator[tuple[int, list[ListedLetter], str]]:
     """The letters of each call, with their partition.
 
-    Those of earlier versions have no number; the owner finds them if it is told the host.
+    Those of earlier versions have no number; the owner finds them if it is told the host. They are
+    listed by partition and host, so few groups are open at a time.
     """
     groups: dict[tuple[int, str], list[ListedLetter]] = {}
     for each in letters:
-        groups.setdefault((each.partition, "" if each.number else each.host), []).append(each)
+        key = each.partition, "" if each.number else each.host
+        group = groups.setdefault(key, [])
+        group.append(each)
+        if len(group) == _URLS:
+            yield key[0], groups.pop(key), key[1]
+        elif len(groups) > _MOST_GROUPS:
+            first = next(iter(groups))
+            yield first[0], groups.pop(first), first[1]
     for (partition, host), group in groups.items():
-        for start in range(0, len(group), _URLS):
-            yield partition, group[start : start + _URLS], host
+        yield partition, group, host

@@ -162,14 +162,29 @@ class ChangeAnswer(BaseModel):
     changed: int
 
 
+class LettersAnswer(BaseModel):
+    """How many URLs the decision changed so far, after the commits.
+
+    Unless it `is_complete`, the same request with `call` continues it.
+    """
+
+    changed: int
+    is_complete: bool
+    call: str
+
+
 class LettersRequest(Asked):
-    """A decision about dead letters: those with these hashes, or of a reason, or of a host."""
+    """A decision about dead letters: those with these hashes, or of a reason, or of a host.
+
+    `call` is that of an answer that was not complete.
+    """
 
     action: Literal["retry", "drop"]
     hashes: list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field([], max_length=_MOST_URLS)
     reason: str = Field("", max_length=100)
     host: str = Field("", max_length=300)
     why: ShortText = ""
+    call: str = Field("", pattern=r"^(api [0-9a-f]{32})?$")
 
 
 class SettingsAnswer(BaseModel):

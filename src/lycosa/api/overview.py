@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from lycosa.api.answers import Rates
+from lycosa.cluster.crawl_metrics import unreported_shards
 from lycosa.cluster.messages import ClusterStatus
 
 _HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "paused", "retired")
@@ -66,6 +67,7 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
             {"name": node.name, "is_lost": node.is_lost, "shards": node.shards}
             for node in status.nodes
         ],
+        "unreported_shards": unreported_shards(status),
         "settings_version": status.settings_version,
     }
 

@@ -13,8 +13,7 @@ from lycosa.api.answers import CoordinatorSilent
 from lycosa.api.requests import service_of
 from lycosa.cluster.crawl_metrics import crawl_metrics
 from lycosa.cluster.progress import ProcessMemory
-from lycosa.folder.run_cost import cpu_s
-from lycosa.system.memory import held_by
+from lycosa.system.memory import cpu_s, held_by
 from lycosa.system.metrics_text import CONTENT_TYPE, metrics_text
 
 probe_router = APIRouter(include_in_schema=False)

@@ -37,7 +37,8 @@ class ProcessLog:
         self._log.note(LogLevel.ERROR, "api_failed", text, values={"trace": trace} if trace else {})
         self._say(text)
         if trace and not self._log.is_on_stderr:
-            print(trace, file=sys.stderr, end="", flush=True)
+            for line in trace.splitlines():
+                print(one_line(line), file=sys.stderr, flush=True)
 
     def take_libraries(self) -> None:
         """Take the warnings of libraries from now on."""

@@ -66,6 +66,7 @@ from lycosa.serve.api_job import ApiLimits
 from lycosa.urls.identity import InvalidUrl
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
+_PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
 _Reply = TypeVar("_Reply")
@@ -224,21 +225,32 @@ class CrawlService:
     async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
         """Apply a decision about dead letters of all partitions; returns after the commits.
 
-        When an owner does not answer, the others have decided: the call may be repeated.
+        It is carried out in pieces, for some seconds. When the answer is not complete, or an owner
+        does not answer, the same decision is to be given again; what was done is not repeated.
         """
         partitions: Iterable[int] = range(self.addressing.partitions)
         if decision.host:
             decision = msgspec.structs.replace(decision, host=self.addressing.host(decision.host))
             partitions = [self.addressing.of_host(decision.host)]
+        until = asyncio.get_running_loop().time() + _PIECES_S
         replies = await self._gathered(
-            lambda partition: self._told(partition, decision, DecisionAnswer), partitions
+            lambda partition: self._decide_pieces(partition, decision, until), partitions
         )
         for reply in replies:
             if isinstance(reply, OwnerSilent):
                 raise reply
+        answers = [each for each in replies if isinstance(each, DecisionAnswer)]
         return DecisionAnswer(
-            sum(each.changed for each in replies if isinstance(each, DecisionAnswer))
+            sum(each.changed for each in answers), all(each.is_complete for each in answers)
         )
+
+    async def _decide_pieces(
+        self, partition: int, decision: DeadLetterDecision, until: float
+    ) -> DecisionAnswer:
+        while True:
+            answer = await self._told(partition, decision, DecisionAnswer)
+            if answer.is_complete or asyncio.get_running_loop().time() >= until:
+                return answer
 
     async def seed(
         self, urls: list[str], by: str, priority: float | None = None

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 
 from lycosa.api.events import EventStream
 from lycosa.api.models import (
-    ChangeAnswer,
     JsonRow,
+    LettersAnswer,
     LettersRequest,
     RowsPage,
     SettingsAnswer,
@@ -57,10 +57,13 @@ async def show_letters(
 
 
 @steering_router.post("/dlq")
-async def change_letters(request: Request, body: LettersRequest) -> ChangeAnswer:
-    """Retry or drop dead letters. Without hashes, reason and host it is about all of them."""
+async def change_letters(request: Request, body: LettersRequest) -> LettersAnswer:
+    """Retry or drop dead letters. Without hashes, reason and host it is about all of them.
+
+    A decision about very many is not complete after one request.
+    """
     decision = DeadLetterDecision(
-        call=f"api {uuid.uuid4().hex}",
+        call=body.call or f"api {uuid.uuid4().hex}",
         by=caller_name(request),
         action=DeadLetterAction(body.action),
         hashes=list(body.hashes),
@@ -69,7 +72,7 @@ async def change_letters(request: Request, body: LettersRequest) -> ChangeAnswer
         why=body.why,
     )
     answer = await service_of(request).decide_dead_letters(decision)
-    return ChangeAnswer(changed=answer.changed)
+    return LettersAnswer(changed=answer.changed, is_complete=answer.is_complete, call=decision.call)
 
 
 @steering_router.get("/actions")

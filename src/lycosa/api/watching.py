@@ -47,7 +47,7 @@ class CoordinatorCaller:
         self._status: ClusterStatus | None = None
         self._at = time.monotonic()
         self._is_waiting = False
-        self._why = "it was not asked yet"
+        self._why = "this interface has just started"
         self._changed = asyncio.Event()
 
     def __repr__(self) -> str:

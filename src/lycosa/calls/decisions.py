@@ -43,7 +43,10 @@ class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
     """A decision about dead letters of one partition.
 
     It is about the URLs with these hashes (16 hexadecimal digits each), or, when there are none,
-    about all dead letters with that ``reason`` (empty = any) of that ``host`` (empty = any).
+    about all dead letters with that ``reason`` (empty = any) of that ``host`` (empty = any). The
+    owner searches for the hashes among its dead letters, unless ``numbers`` has the number of each
+    as listed (0 = it has none, and ``host`` is given). It decides some thousand dead letters in
+    answer to one call; the same call is made again until the answer is complete.
     """
 
     call: str
@@ -53,9 +56,13 @@ class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
     host: str = ""
     why: str = ""
+    numbers: list[int] = []
 
 
 class DecisionAnswer(msgspec.Struct, frozen=True, tag=True):
-    """The decision is committed; it changed that many hosts or URLs."""
+    """The decision is committed; with earlier calls of the same id it changed ``changed`` hosts or
+    URLs. Unless it ``is_complete`` the caller makes the same call again for the rest.
+    """
 
     changed: int
+    is_complete: bool = True

@@ -89,6 +89,8 @@ def state_line(found: ClusterStatus) -> str:
         return f"the coordinator waits: {found.waits_for}"
     if found.is_quiet:
         return "the coordinator has just started and waits for the reports of nodes"
+    if found.is_paused:
+        return "paused by an operator (`lycosa cluster resume FILE` continues it)"
     if not found.nodes:
         return "waiting for nodes (`lycosa node --cluster FILE`)"
     if found.open_requests:
@@ -196,6 +198,7 @@ def _node_row(node: NodeStatus) -> list[object]:
 
 
 def _shard_row(shard: ShardStatus) -> list[object]:
+    waits = f"waits for {shard.waits_for}" if shard.waits_for else ""
     moving = "leaving its node" if shard.is_leaving else ""
     wanted = f"wanted on {shard.wanted}" if shard.wanted and shard.wanted != shard.node else ""
     return [
@@ -206,5 +209,5 @@ def _shard_row(shard: ShardStatus) -> list[object]:
         shard.captures,
         shard.queued,
         shard.commits,
-        "; ".join(filter(None, (shard.why, moving, wanted))),
+        "; ".join(filter(None, (shard.why, waits, moving, wanted))),
     ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import getpass
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -175,38 +176,67 @@ def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> 
             if is_all
             else "give URLs, --host, --reason, --since or --until, or --all"
         )
-    letters = _select(place, wanted)
-    count = len(letters) if dry_run else _carry_out(place, letters, action, by[:_MOST_BY])
+    with reading_crawl(place) as reader:
+        letters = _Selected(_select(reader, wanted), sys.maxsize if as_json else _SHOWN)
+        if dry_run:
+            count = sum(1 for _ in letters)
+        else:
+            count = _carry_out(place, letters, action, by[:_MOST_BY])
     if as_json:
-        facts = [_facts(each) for each in letters]
+        facts = [_facts(each) for each in letters.first]
         emit_json({"action": action, "dry_run": dry_run, "urls": count, "dead_letters": facts})
     else:
-        for line in _lines(place, letters, action, dry_run, count):
+        for line in _lines(letters, action, dry_run, count):
             emit(clean(line))
     return ExitCode.FINISHED
 
 
-def _select(place: CrawlPlace, wanted: _Wanted) -> list[ListedLetter]:
+class _Selected:
+    """Dead letters as they are read, because there may be millions.
+
+    ``first`` has the first ones that were read, ``most`` at most, and ``count`` is their number.
+    """
+
+    def __init__(self, letters: Iterator[ListedLetter], most: int) -> None:
+        self._letters, self._most = letters, most
+        self.first: list[ListedLetter] = []
+        self.count = 0
+
+    def __repr__(self) -> str:
+        return f"<_Selected {self.count}>"
+
+    def __iter__(self) -> Iterator[ListedLetter]:
+        for each in self._letters:
+            self.count += 1
+            if len(self.first) < self._most:
+                self.first.append(each)
+            yield each
+
+
+def _select(reader: CrawlReader, wanted: _Wanted) -> Iterator[ListedLetter]:
     from lycosa.inspect.dead_letters import dead_letters
 
-    with reading_crawl(place) as reader:
-        kept = _filter(reader, wanted)
-        letters = list(dead_letters(reader, kept))
+    kept = _filter(reader, wanted)
+    if not kept.urls:
+        return dead_letters(reader, kept)
+    letters = list(dead_letters(reader, kept))
     if missing := sorted(kept.urls - {each.url for each in letters}):
         raise click.UsageError(
             f"{missing[0]} is no dead letter"
             + (f", and {len(missing) - 1} more are none" if len(missing) > 1 else "")
             + "; `lycosa explain DIR URL` tells its state, and nothing was changed"
         )
-    return letters
+    return iter(letters)
 
 
-def _carry_out(place: CrawlPlace, letters: list[ListedLetter], action: str, by: str) -> int:
+def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str) -> int:
     from lycosa.model.dead_letter import LetterAction
     from lycosa.processes.dead_letter_run import decide_letters
 
-    if not letters:
+    waiting = iter(selected)
+    if (first := next(waiting, None)) is None:
         return 0
+    letters = chain([first], waiting)
     by = by or f"{getpass.getuser()}@{socket.gethostname()}"
     if (running := running_crawl(place)) is not None:
         from lycosa.api.letter_calls import LetterCalls
@@ -216,17 +246,15 @@ def _carry_out(place: CrawlPlace, letters: list[ListedLetter], action: str, by: 
     return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by))
 
 
-def _lines(
-    place: CrawlPlace, letters: list[ListedLetter], action: str, dry_run: bool, count: int
-) -> Iterator[str]:
-    if not letters:
+def _lines(letters: _Selected, action: str, dry_run: bool, count: int) -> Iterator[str]:
+    if not letters.count:
         yield "no dead letter matches; nothing was changed"
         return
     if dry_run:
-        for each in letters[:_SHOWN]:
+        for each in letters.first:
             yield f"{each.reason.label}  {each.url}"
-        if len(letters) > _SHOWN:
-            yield f"... and {counted(len(letters) - _SHOWN, 'more URL')}"
+        if letters.count > len(letters.first):
+            yield f"... and {counted(letters.count - len(letters.first), 'more URL')}"
         done = "would be queued again" if action == "retry" else "would be dropped"
         yield f"{counted(count, 'URL')} {done}; nothing was changed"
     elif action == "retry":

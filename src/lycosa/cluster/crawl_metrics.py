@@ -46,10 +46,15 @@ def crawl_metrics(status: ClusterStatus, beside: Sequence[ProcessMemory] = ()) -
         tables[name] = {**dict.fromkeys(METRICS[name].values, 0), **tables[name]}
     numbers = {**meter.numbers, **tables}
     distributions = meter.distributions
-    if sum(progress.meter.table("lycosa_workers").values()) < len(status.shards):
+    if unreported_shards(status):
         numbers = {name: table for name, table in numbers.items() if not _is_sum_of_counts(name)}
         distributions = {}
     return MeterSnapshot(numbers, distributions)
+
+
+def unreported_shards(status: ClusterStatus) -> int:
+    """How many shards no worker has reported the counts of, since the coordinator started."""
+    return len(status.shards) - sum(status.progress.meter.table("lycosa_workers").values())
 
 
 def progress_metrics(progress: Progress, worker_deaths: int = 0) -> MeterSnapshot:

@@ -41,10 +41,10 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 def forecast_of(progress: Progress) -> Forecast | None:
-    """The forecast, or ``None`` when nothing is queued or nothing can be said yet."""
+    """The forecast, or ``None`` when nothing is queued, the crawl is paused, or it is too early."""
     meter = progress.meter
     queued = progress.states.get("queued", 0)
-    if not queued or progress.is_idle:
+    if not queued or progress.is_idle or progress.is_paused:
         return None
     rate = float(meter.number("lycosa_urls_settled_per_second", "minute"))
     found = float(meter.number("lycosa_urls_discovered_per_second", "minute"))

@@ -276,7 +276,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
     ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
-    are in bytes. ``shards`` are those that it reports, ``memory`` is that of its own process.
+    are in bytes. ``shards`` are those that it reports, none once it is lost; ``memory`` is that of
+    its own process.
     """
 
     name: str
@@ -298,7 +299,7 @@ class ShardStatus(msgspec.Struct, frozen=True):
 
     ``node`` is empty while it has none. ``state`` is that of ``ShardState``, empty while the node
     has not reported the assignment. ``wanted`` is the node that an operator chose. ``queued`` URLs
-    wait.
+    wait. ``waits_for`` is what its worker waits for outside itself.
     """
 
     shard: int
@@ -314,6 +315,7 @@ class ShardStatus(msgspec.Struct, frozen=True):
     commits: int
     queued: int
     is_idle: bool
+    waits_for: str = ""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, tag=True):

@@ -46,7 +46,7 @@ def cluster_status(
         nodes=_nodes(placement, now),
         most_nodes=placement.most_nodes,
         shards=_shards(placement, seats),
-        progress=_progress(seats),
+        progress=_progress(seats, decided.settings.is_paused and not decided.end.end),
         end=decided.end.end,
         at_once=decided.end.at_once,
         is_over=placement.are_over,
@@ -115,7 +115,7 @@ def _upgrade_refusal(number: int, status: ClusterStatus) -> str:
     return ""
 
 
-def _progress(seats: Seats) -> Progress:
+def _progress(seats: Seats, is_paused: bool) -> Progress:
     """The sum over all shards, with the rates and the processes of all."""
     reports = seats.progress()
     memory = [
@@ -123,7 +123,7 @@ def _progress(seats: Seats) -> Progress:
         for shard, report in enumerate(reports)
         for each in report.memory
     ]
-    progress = msgspec.structs.replace(total(reports), memory=memory)
+    progress = msgspec.structs.replace(total(reports), memory=memory, is_paused=is_paused)
     return progress.with_numbers({}, seats.rates())
 
 
@@ -138,7 +138,7 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             ahead_s=node.ahead_s,
             free_disk=node.report.free_disk,
             free_memory=node.report.free_memory,
-            shards=sorted(node.shards),
+            shards=[] if node.is_lost else sorted(node.shards),
             protocol=node.report.protocol,
             is_leaving=node.is_leaving,
             memory=node.report.memory,
@@ -167,6 +167,7 @@ def _shards(placement: Placement, seats: Seats) -> list[ShardStatus]:
                 commits=seat.progress.commits,
                 queued=seat.progress.states.get("queued", 0),
                 is_idle=seat.progress.is_idle,
+                waits_for=seat.progress.waits_for if seats.owner(shard) is not None else "",
             )
         )
     return found

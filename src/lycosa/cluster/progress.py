@@ -15,7 +15,7 @@ import msgspec
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
 from lycosa.politeness.address_pool import PoolState, PoolUse
-from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot, not_below
+from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
 MOST_SLOWEST = 5
@@ -63,7 +63,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     its first commit nothing else is known. ``parser`` is the parser's health; for several workers
     it has the sums, and the first reason why one is away. ``needs`` counts hosts by the time that
     they still need (``forecast.need_bucket``). ``pool`` says how IP addresses are shared with other
-    machines, where Redis is configured for it.
+    machines, where Redis is configured for it. ``is_paused``: an operator paused the crawl; the
+    coordinator says so in the progress of the whole crawl.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -80,6 +81,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     waits_for: str = ""
     uploads: UploadState | None = None
     pool: PoolUse | None = None
+    is_paused: bool = False
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -97,6 +99,11 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
         return msgspec.structs.replace(self, meter=meter)
 
     # -- numbers of the meter
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the counts are known; a worker that opens its shard knows only its memory."""
+        return _FIRST in self.meter.numbers
 
     @property
     def discovered(self) -> int:
@@ -230,15 +237,15 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 class ContinuedProgress:
     """The progress of one worker over its processes, of which one follows another.
 
-    What a process counts begins at zero. Here it continues from its predecessor's last report, so
-    the numbers of the crawl never fall, nor by what a killed worker had not committed. Between two
-    processes the last report stays.
+    What a process counts begins at zero. Here it continues from its predecessor's last report.
+    Stored counters are those of the last commit, so a killed worker leaves none that fall. Between
+    two processes the last report stays.
     """
 
-    __slots__ = ("_ended", "_has_ended", "latest")
+    __slots__ = ("_ended", "latest")
 
     def __init__(self) -> None:
-        self._ended, self._has_ended = MeterSnapshot(), False
+        self._ended = MeterSnapshot()
         self.latest = Progress()
 
     def __repr__(self) -> str:
@@ -247,19 +254,16 @@ class ContinuedProgress:
     def begin_process(self) -> None:
         """From now on another process reports."""
         self._ended = carried(self.latest.meter)
-        self._has_ended = _FIRST in self.latest.meter.numbers
 
-    def hear(self, progress: Progress, is_last: bool = False) -> None:
-        """Take a report. The last one of a run counts as it is, for the summary of the crawl."""
+    def hear(self, progress: Progress) -> None:
+        """Take a report."""
         meter = progress.meter
-        if _FIRST not in meter.numbers:
+        if not progress.has_counts:
             # The process is opening its shard: it knows its memory, and no counts yet.
             known = self.latest.meter
             meter = MeterSnapshot({**known.numbers, **meter.numbers}, known.distributions)
         elif self._ended.numbers or self._ended.distributions:
             meter = merged_snapshot((self._ended, meter))
-        if self._has_ended and not is_last:
-            meter = not_below(meter, self.latest.meter)
         self.latest = msgspec.structs.replace(progress, meter=meter)
 
 

@@ -31,6 +31,7 @@ class CrawlRates:
     def __init__(self) -> None:
         self._noted: deque[tuple[float, tuple[int, ...]]] = deque()
         self._first: tuple[float, tuple[int, ...]] | None = None
+        self._shards = 0
         self._peaks = [0.0] * len(_METRICS)
 
     def __repr__(self) -> str:
@@ -40,18 +41,19 @@ class CrawlRates:
         """Whether a second has passed since the counts were noted."""
         return not self._noted or now - self._noted[-1][0] >= _EVERY_S
 
-    def note(self, now: float, progress: Progress) -> None:
-        """Note the counts of the whole crawl."""
+    def note(self, now: float, progress: Progress, shards: int = 1) -> None:
+        """Note the counts of the crawl, which are the sums of so many shards.
+
+        A coordinator that has just started hears of one shard after the other. What a shard counted
+        before is nothing that was done since, so the rates begin again with each.
+        """
         if not progress.discovered:
             return  # no worker has reported yet
         states = progress.states
         settled = progress.discovered - sum(states.get(name, 0) for name in _OPEN)
         counts = (progress.captures, progress.body_bytes, progress.discovered, settled)
-        if self._first is None or any(
-            new < old for new, old in zip(counts[:3], self._noted[-1][1][:3], strict=True)
-        ):
-            # Counts fall when a worker lost what it had not committed, or has not reported again.
-            self._first = (now, counts)
+        if self._first is None or shards != self._shards or self._fall(counts):
+            self._first, self._shards = (now, counts), shards
             self._noted.clear()
         self._noted.append((now, counts))
         while len(self._noted) > 2 and now - self._noted[0][0] > _MINUTE_S:
@@ -59,6 +61,10 @@ class CrawlRates:
         if now - self._noted[0][0] >= _SHORTEST_S:
             minute = self._since(self._noted[0])
             self._peaks = [max(each, rate) for each, rate in zip(self._peaks, minute, strict=True)]
+
+    def _fall(self, counts: tuple[int, ...]) -> bool:
+        """Whether a worker lost what it had not committed, or has not reported again."""
+        return any(new < old for new, old in zip(counts[:3], self._noted[-1][1][:3], strict=True))
 
     def tables(self) -> dict[str, dict[str, Number]]:
         """The rates by metric and window; nothing before two reports."""

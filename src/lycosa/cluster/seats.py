@@ -131,7 +131,8 @@ class Seats:
     def note_rates(self, now: float) -> None:
         """Note the counts of the crawl, about once a second."""
         if self._rates.is_due(now):
-            self._rates.note(now, total([seat.progress for seat in self._seats]))
+            known = [seat.progress for seat in self._seats if seat.progress.has_counts]
+            self._rates.note(now, total(known), len(known))
 
     def rates(self) -> dict[str, dict[str, Number]]:
         """The rates of the crawl by metric and window."""

@@ -34,7 +34,7 @@ def steered(
         action, subject = "stop_crawl", "at once" if message.at_once else ""
     else:
         pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
-        action, subject = "set", ", ".join(pairs)[:_MOST_CHARACTERS]
+        action, subject = "set", ", ".join(pairs)
         values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",

@@ -150,7 +150,8 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     own_pages: Annotated[
         bool,
         setting(
-            "Request pages. Without it only outside fetchers do; robots.txt is requested anyway."
+            "Request pages. Without it only outside fetchers do: the crawl requests robots.txt, and"
+            " nothing while no fetcher asks."
         ),
     ] = True
     connect_s: Annotated[float, setting("Timeout for connecting, including TLS.", gt=0)] = 10.0

@@ -9,13 +9,10 @@ reported, mostly on starting interpreters.
 
 from __future__ import annotations
 
-import os
 import resource
 from pathlib import Path
 
 import msgspec
-
-_TICKS_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
 class RunCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,18 +68,6 @@ def read_costs(folder: Path) -> list[RunCost]:
         except msgspec.DecodeError:
             continue
     return found
-
-
-def cpu_s(pid: int | None = None) -> float:
-    """Processor seconds that a process has used, by default this one; 0 where unknown."""
-    if pid is None:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return used.ru_utime + used.ru_stime
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) * _TICKS_S
 
 
 def ended_children_cpu_s() -> float:

@@ -61,6 +61,15 @@ class Counters(msgspec.Struct):
         if after is not None:
             states[after] = states.get(after, 0) + count
 
+    def copied(self) -> Counters:
+        """The same numbers, which stay as they are."""
+        return msgspec.structs.replace(
+            self,
+            states=dict(self.states),
+            rule_refusals=dict(self.rule_refusals),
+            reasons=dict(self.reasons),
+        )
+
     def count_in(self, state: UrlState) -> int:
         """Number of URLs in a state."""
         return self.states.get(state, 0)

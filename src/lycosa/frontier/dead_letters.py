@@ -43,6 +43,11 @@ class DeadLetters:
         self._table = table
         self._last = int(msgspec.msgpack.decode(table.get(_LAST) or b"\0", type=int))
 
+    @property
+    def last(self) -> int:
+        """The number of the newest dead letter; 0 when there is none."""
+        return self._last
+
     def add(self, url: bytes, letter: DeadLetter) -> None:
         """Add the dead letter of ``url`` (host8 and url8, as in all methods)."""
         self._last += 1

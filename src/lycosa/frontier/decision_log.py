@@ -32,7 +32,8 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``action`` is a word: ``pause``, ``resume`` and ``retire`` of a host, ``retry`` and ``drop`` of
     dead letters, ``pause_crawl``, ``resume_crawl``, ``stop_crawl``, ``set`` and ``seed`` of the
     crawl. ``subject`` is the host, or describes the dead letters, settings or seeds. ``changed``
-    counts hosts or URLs; of seeds it is the number that was given.
+    counts hosts or URLs; of seeds it is the number that was given. ``rest`` says where a
+    decision about dead letters continues, and is empty when it is complete.
     """
 
     call: str
@@ -42,6 +43,7 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     subject: str
     why: str = ""
     changed: int = 0
+    rest: str = ""
 
 
 decode_action = msgspec.msgpack.Decoder(ActionRow).decode
@@ -54,14 +56,20 @@ class DecisionLog:
     def __init__(self, table: Overlay) -> None:
         self._table = table
         self._last = int(msgspec.msgpack.decode(table.get(_LAST) or b"\0", type=int))
-        self._calls: dict[str, int] | None = None  # number of changes, by the caller's id
+        self._calls: dict[str, int] | None = None  # number of the row, by the caller's id
 
     def __repr__(self) -> str:
         return f"<DecisionLog last={self._last}>"
 
-    def changed_by(self, call: str) -> int | None:
-        """What the call changed when it came first; ``None`` for a new call."""
-        return self._remembered().get(call)
+    def find(self, call: str) -> ActionRow | None:
+        """The row of a call that came before; ``None`` for a new call."""
+        number = self._remembered().get(call)
+        value = self._table.get(action_key(number)) if number is not None else None
+        return decode_action(value) if value is not None else None
+
+    def renew(self, row: ActionRow) -> None:
+        """Replace the row of a decision that was continued."""
+        self._table.put(action_key(self._remembered()[row.call]), encode_record(row))
 
     def add(self, row: ActionRow) -> None:
         """Add a decision, and drop the oldest one beyond the bound."""
@@ -71,7 +79,7 @@ class DecisionLog:
         self._table.put(_LAST, encode_record(self._last))
         if self._last > MOST_ACTIONS:
             self._table.delete(action_key(self._last - MOST_ACTIONS))
-        calls[row.call] = row.changed
+        calls[row.call] = self._last
         if len(calls) > _REMEMBERED:
             del calls[next(iter(calls))]
 
@@ -92,8 +100,8 @@ class DecisionLog:
         """The newest calls, read from the table when they are first needed."""
         if self._calls is None:
             start = action_key(max(self._last - _REMEMBERED, 0))
-            rows = [decode_action(row) for _, row in self._table.scan(start, ACTIONS + b"\xff" * 7)]
-            self._calls = {row.call: row.changed for row in rows}
+            rows = self._table.scan(start, ACTIONS + b"\xff" * 7)
+            self._calls = {decode_action(row).call: action_number(key) for key, row in rows}
         return self._calls
 
 

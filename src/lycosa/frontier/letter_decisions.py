@@ -14,12 +14,13 @@ def carry_out_decision(
 ) -> bool:
     """Carry out a decision about one URL at crawl time ``now``; return whether it had an effect.
 
-    It has none when the URL is no dead letter: it has not failed, or this dead letter was dropped.
+    It has none when the URL is no dead letter: it has not failed, or this dead letter of it or a
+    newer one was decided. A URL that fails after a decision has a new dead letter.
     """
     record, host = partition.find_record(host8, url8), partition.visits.find_host(host8)
     if record is None or host is None or record.state is not UrlState.FAILED:
         return False
-    if is_dropped(partition, host8 + url8, decision.number):
+    if _is_decided(partition, host8 + url8, decision.number):
         return False
     partition.dead_letters.note_decision(host8 + url8, decision)
     if decision.action is LetterAction.RETRY:
@@ -30,9 +31,8 @@ def carry_out_decision(
     return True
 
 
-def is_dropped(partition: Partition, url: bytes, number: int) -> bool:
-    """Whether an operator dropped the dead letter of ``url`` (host8 and url8) with this number."""
-    return any(
-        each.action is LetterAction.DROP and each.number == number
-        for each in decisions_of(partition.table.get, url)
-    )
+def _is_decided(partition: Partition, url: bytes, number: int) -> bool:
+    """Whether the dead letter of ``url`` (host8 and url8) with this number or a newer one was
+    decided.
+    """
+    return any(each.number >= number for each in decisions_of(partition.table.get, url))

@@ -37,8 +37,9 @@ class ChangelogReader:
     def read_new(self) -> Iterator[Commit]:
         """The commits that were not read yet, to the present end of every shard's log.
 
-        Commits of one shard come in order. Waits while Kafka is away. Raises ``ChangelogDamaged``
-        and ``KafkaException``.
+        Commits of one shard come in order. One that was made a moment ago may come with the next
+        call, because a broker tells a reader that had reached the end a little later. Waits while
+        Kafka is away. Raises ``ChangelogDamaged`` and ``KafkaException``.
         """
         waiting = WaitReport(self._tell, self._client, f"reading {self._topics.changelog}")
         consumer = self._opened(waiting)
@@ -99,7 +100,7 @@ class ChangelogReader:
 
     def _opened(self, waiting: WaitReport) -> Consumer:
         if self._consumer is None:
-            self._consumer = self._client.consumer()
+            self._consumer = self._client.consumer(follows=True)
             for number in range(self._topics.shards):
                 self._begin(self._consumer, number, waiting)
             self._assign(self._consumer)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -152,9 +153,11 @@ class KafkaClient:
         """The brokers to begin with, as commands of Kafka take them."""
         return ",".join(self._settings.addresses)
 
-    def transactional(self, transactional_id: str) -> Producer:
-        """A producer of transactions; ``init_transactions`` shuts out the others of its name."""
-        return self._made(
+    def transactional(self, transactional_id: str, topic: str) -> Producer:
+        """A producer of transactions that write to ``topic`` among others; ``init_transactions``
+        shuts out the others of its name. Blocks for up to ``POLL_S``.
+        """
+        producer = self._made(
             Producer,
             {
                 "transactional.id": transactional_id,
@@ -165,6 +168,11 @@ class KafkaClient:
                 "linger.ms": 0,
             },
         )
+        # It connects now. ``init_transactions`` alone would wait a second for a timer of the
+        # library, in every claim of a shard.
+        with suppress(KafkaException):  # Kafka is away: the claim that follows says so
+            producer.list_topics(topic, timeout=POLL_S)
+        return producer
 
     def idempotent(self) -> Producer:
         """A producer that repeats a record until it is acknowledged, once and in order, without a
@@ -183,10 +191,12 @@ class KafkaClient:
             },
         )
 
-    def consumer(self) -> Consumer:
+    def consumer(self, follows: bool = False) -> Consumer:
         """A reader whose caller assigns partitions and positions.
 
-        Its group is only a name: it neither joins the group nor stores positions.
+        Its group is only a name: it neither joins the group nor stores positions. One that
+        ``follows`` a partition asks twice a second whether there is more; another one reads to the
+        end, of which the broker tells it without this pause.
         """
         return self._made(
             Consumer,
@@ -201,6 +211,7 @@ class KafkaClient:
                 "queued.max.messages.kbytes": 2048,
                 # 1 s by default, which cuts the rate to a third
                 "fetch.queue.backoff.ms": 10,
+                "fetch.wait.max.ms": 500 if follows else 20,
             },
         )
 

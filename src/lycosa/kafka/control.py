@@ -77,7 +77,9 @@ class KafkaControl:
         self, client: KafkaClient, topics: Topics, crawl: str, tell: Tell = lambda text: None
     ) -> None:
         self._topic, self._crawl, self._tell = topics.named(CONTROL), crawl, tell
-        self._transactions = Transactions(client, topics.transactional_id(CONTROL), tell)
+        self._transactions = Transactions(
+            client, topics.transactional_id(CONTROL), self._topic, tell
+        )
         self._visibility = Visibility(client, tell)
         self._reader = PartitionReader(client, self._topic, 0, tell)
         self._end = -1  # offset of the last record that this coordinator knows

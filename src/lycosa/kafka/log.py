@@ -74,7 +74,9 @@ class KafkaLog:
     ) -> None:
         self._client, self._topics, self._crawl, self.shard = client, topics, crawl, shard
         self._assignment, self._tell = assignment, tell
-        self._transactions = Transactions(client, topics.transactional_id(shard), tell)
+        self._transactions = Transactions(
+            client, topics.transactional_id(shard), topics.changelog, tell
+        )
         self._visibility = Visibility(client, tell)
         self._reader = PartitionReader(client, topics.changelog, shard, tell)
         self._kept: deque[tuple[int, int]] = deque()  # sequence, offset of the first frame

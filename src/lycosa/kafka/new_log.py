@@ -101,7 +101,9 @@ def _write_claims(
     missing = first.mark.term - 1 - there
     if missing <= 0:
         return
-    with closing(Transactions(client, topics.transactional_id(first.shard), tell)) as writing:
+    with closing(
+        Transactions(client, topics.transactional_id(first.shard), topics.changelog, tell)
+    ) as writing:
         writing.begin()
         while missing > 0:
             number = min(missing, _AT_ONCE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -110,6 +111,8 @@ class PartitionReader:
         """
         self._interrupted.clear()
         if start != self._next:
+            self._drop()
+            self._consumer = self._client.consumer(follows=True)
             self._assign(start)
         waiting = self._waiting()
         while True:
@@ -168,7 +171,12 @@ class PartitionReader:
 
     def _assign(self, offset: int) -> None:
         self._next = offset
-        self._opened().assign([TopicPartition(self._topic, self._partition, offset)])
+        place = TopicPartition(self._topic, self._partition, offset)
+        # The answer tells the library who leads the partition. Without it, a new consumer waits for
+        # a timer of the library, half a second to a second.
+        with suppress(KafkaException):  # Kafka is away: the read that follows says so
+            self._opened().get_watermark_offsets(place, timeout=POLL_S, cached=False)
+        self._opened().assign([place])
 
     def _opened(self) -> Consumer:
         if self._consumer is None:

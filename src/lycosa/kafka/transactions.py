@@ -60,12 +60,12 @@ class _Sent:
 
 
 class Transactions:
-    """The transactions of one producer. Used by one thread; ``close`` may be called by another,
-    and ends a wait.
+    """The transactions of the producer ``name``; ``topic`` is one that they write to. Used by one
+    thread; ``close`` may be called by another, and ends a wait.
     """
 
-    def __init__(self, client: KafkaClient, name: str, tell: Tell) -> None:
-        self._client, self._name, self._tell = client, name, tell
+    def __init__(self, client: KafkaClient, name: str, topic: str, tell: Tell) -> None:
+        self._client, self._name, self._topic, self._tell = client, name, topic, tell
         self._producer: Producer | None = None
         self._is_committing = False
         self._closed = threading.Event()
@@ -89,7 +89,7 @@ class Transactions:
         waiting = WaitReport(self._tell, self._client, f"claiming {self._name}")
         with self._using():
             self._producer = None
-            self._producer = self._client.transactional(self._name)
+            self._producer = self._client.transactional(self._name, self._topic)
             self._repeat(lambda: self._given().init_transactions(POLL_S * 4), waiting)
 
     def run(self, records: Sequence[OutgoingRecord]) -> list[int]:

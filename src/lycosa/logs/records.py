@@ -19,7 +19,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-_MOST_TEXT = 2000  # characters of one field; a longer one is cut
+# Characters of one field. A longer one loses its middle: a traceback says at its end what happened.
+_MOST_TEXT = 4000
 _USER = re.compile(r"(?<=://)[^/\s'\"]+@")
 _NAME = (
     r"pass(?:word|wd|phrase)|pwd|secret|(?:secret|access|api|account|private|sas)[-_]?key|token"
@@ -155,7 +156,9 @@ def without_secrets(text: str) -> str:
         for pattern in (_FIELD, _SCHEME, _SECRET):
             text = pattern.sub(_hidden, text)
         text = _BEARER.sub(r"\1***", text)
-    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
+    if len(text) > _MOST_TEXT:
+        text = f"{text[: _MOST_TEXT // 2]} … {text[-_MOST_TEXT // 2 :]}"
+    return text
 
 
 def _hidden(found: re.Match[str]) -> str:

@@ -1,16 +1,25 @@
-"""What limits the crawl at the moment, in sentences, the most important first."""
+"""What limits the crawl at the moment, in sentences, the most important first.
+
+What is not as it should be with coordinator, nodes and shards comes before what the hosts of the
+crawl ask for. The page is the place where an operator looks when something is wrong, so a node that
+is silent is named before anything moves because of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lycosa.cluster.crawl_metrics import unreported_shards
 from lycosa.cluster.forecast import Forecast, forecast_of
-from lycosa.cluster.messages import ClusterStatus
+from lycosa.cluster.messages import ClusterStatus, NodeStatus
 from lycosa.page.words import count_text, span_text
+
+SILENT_S = 5.0
+"""A node that has not reported for so long is shown; nodes report about once a second."""
 
 
 def crawl_limits(status: ClusterStatus, slots: int) -> list[str]:
-    """The reasons why the crawl is not faster; ``slots`` requests may be in flight."""
+    """Why the crawl is not faster; each worker may have ``slots`` requests in flight."""
     return list(_limits(status, slots))
 
 
@@ -19,12 +28,11 @@ def _limits(status: ClusterStatus, slots: int) -> Iterator[str]:
     if status.end:
         yield "The crawl is ending." if not status.is_over else "The crawl has ended."
         return
+    yield from _by_parts(status)
     if status.is_paused:
         yield "An operator has paused the crawl."
         return
-    waits = status.waits_for or progress.waits_for
-    if waits:
-        yield f"It waits for {waits}."
+    yield from _waits(status)
     if progress.lacks_room:
         yield "The disk has less free space than store.min_free_bytes: no request is started."
     if progress.relief:
@@ -33,9 +41,60 @@ def _limits(status: ClusterStatus, slots: int) -> Iterator[str]:
         yield f"No parser can be started: {progress.parser.away_why}."
     if progress.undelivered:
         yield f"URLs cannot be delivered: {progress.undelivered}."
-    if slots and progress.running >= slots:
-        yield f"All {count_text(slots)} request slots (fetch.slots) are in use."
-    yield from _by_hosts(status)
+    workers = sum(shard.state == "running" for shard in status.shards)
+    if slots and workers and progress.running >= slots * workers:
+        yield f"All {count_text(slots * workers)} request slots (fetch.slots) are in use."
+    if progress.discovered:
+        yield from _by_hosts(status)
+    elif status.expects_asks and not unreported_shards(status):
+        yield "It waits for seeds."
+
+
+def _by_parts(status: ClusterStatus) -> Iterator[str]:
+    """What is missing of coordinator, nodes and shards."""
+    if status.is_quiet:
+        yield "The coordinator has just started. It assigns shards when the nodes have reported."
+    elif unreported := unreported_shards(status):
+        yield (
+            f"{count_text(unreported)} of {count_text(len(status.shards))} shards have not reported"
+            " yet: the numbers are without theirs."
+        )
+    if not status.nodes:
+        yield "No node runs: start some with `lycosa node --cluster FILE`."
+    for node in status.nodes:
+        if node.silent_s > SILENT_S and node.shards:
+            yield _silent_text(node)
+    for state, meaning in (("", "have no node"), ("failed", "failed")):
+        found = [
+            str(shard.shard)
+            for shard in status.shards
+            if (shard.state == state if state else not shard.node)
+        ]
+        if found and status.nodes and not status.is_quiet:
+            yield f"These shards {meaning}: {', '.join(found)}. The page Workers says why."
+
+
+def _silent_text(node: NodeStatus) -> str:
+    shards = ", ".join(map(str, node.shards))
+    return (
+        f"Node {node.name} has not reported for {span_text(node.silent_s)}. If it stays silent, its"
+        f" shards ({shards}) move to other nodes."
+    )
+
+
+def _waits(status: ClusterStatus) -> Iterator[str]:
+    """What coordinator and workers wait for outside themselves."""
+    if status.waits_for:
+        who = "The coordinator" if len(status.shards) > 1 else "It"
+        yield f"{who} waits for {status.waits_for}."
+    waiting = [shard for shard in status.shards if shard.waits_for]
+    if waiting and len(status.shards) > 1:
+        yield (
+            f"{count_text(len(waiting))} of {count_text(len(status.shards))} workers wait; worker"
+            f" {waiting[0].shard} for {waiting[0].waits_for}."
+        )
+    elif waiting:
+        yield f"It waits for {waiting[0].waits_for}."
 
 
 def _by_hosts(status: ClusterStatus) -> Iterator[str]:
@@ -52,7 +111,9 @@ def _by_hosts(status: ClusterStatus) -> Iterator[str]:
             " wait longer."
         )
     elif waiting:
-        yield f"{count_text(progress.hosts_ready)} hosts may be requested now."
+        ready = progress.hosts_ready
+        hosts = "One host" if ready == 1 else f"{count_text(ready)} hosts"
+        yield f"{hosts} may be requested now."
     if forecast := forecast_of(progress):
         yield _forecast_text(forecast)
 

@@ -23,7 +23,7 @@ from lycosa.calls import (
 )
 from lycosa.config.fields import fields
 from lycosa.page.history import CrawlHistory
-from lycosa.page.limits import crawl_limits
+from lycosa.page.limits import SILENT_S, crawl_limits
 from lycosa.page.rendering import page_response, shown
 from lycosa.page.words import text_of_bytes
 from lycosa.reasons import Reason
@@ -74,7 +74,9 @@ async def _overview(request: Request) -> Response:
 
 
 async def _numbers(request: Request) -> Response:
-    return page_response(request, "numbers.html", **await _overview_values(request))
+    values = await _overview_values(request)
+    shown_state = _value(request, "shown")
+    return page_response(request, "update.html", is_update=True, shown=shown_state, **values)
 
 
 async def _overview_values(request: Request) -> dict[str, Any]:
@@ -96,6 +98,7 @@ async def _overview_values(request: Request) -> dict[str, Any]:
     return {
         "stats": stats,
         "limits": crawl_limits(status, slots),
+        "has_counts": status.progress.has_counts,
         "failures": failures[:10],
         "refusals": sorted(status.progress.rule_refusals.items(), key=lambda each: -each[1])[:10],
     }
@@ -232,7 +235,7 @@ async def _actions(request: Request) -> Response:
 
 async def _cluster(request: Request) -> Response:
     status = await service_of(request).status()
-    return page_response(request, "cluster.html", status=status)
+    return page_response(request, "cluster.html", status=status, silent_s=SILENT_S)
 
 
 def _listed(listing: MergedList, values: dict[str, str]) -> dict[str, Any]:

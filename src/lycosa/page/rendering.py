@@ -105,6 +105,11 @@ def _state(request: Request) -> str:
         return "not running"
 
 
+def _own_address(request: Request) -> str:
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -117,8 +122,14 @@ def shown(endpoint: Endpoint) -> Endpoint:
         except _EXPECTED as error:
             problem = problem_of(error)
         title = TITLES.get(problem.status, ("", "The request failed"))[1]
+        is_question = request.method == "GET" and problem.retry_s >= 0
         answer = page_response(
-            request, "error.html", problem.status, title=title, detail=problem.detail
+            request,
+            "error.html",
+            problem.status,
+            title=title,
+            detail=problem.detail,
+            again=_own_address(request) if is_question else "",
         )
         if problem.retry_s >= 0:
             answer.headers["retry-after"] = problem.header_lines()["retry-after"]

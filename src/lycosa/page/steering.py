@@ -92,7 +92,7 @@ async def _decide_letters(request: Request) -> Response:
     except ValueError:
         raise Problem(422, "action: it must be retry or drop") from None
     call = DeadLetterDecision(
-        call=_call(),
+        call=fields.get("call", [""])[0][:100] or _call(),
         by=caller_name(request),
         action=action,
         hashes=fields.get("hash", []),
@@ -103,6 +103,8 @@ async def _decide_letters(request: Request) -> Response:
     if not call.hashes and fields.get("all", [""])[0] != "yes":
         raise Problem(422, "no dead letter was chosen")
     answer = await service_of(request).decide_dead_letters(call)
+    if not answer.is_complete:
+        return page_response(request, "letters_rest.html", call=call, changed=answer.changed)
     return _seen("/dead-letters", _changed(answer, "letters"))
 
 

@@ -40,7 +40,6 @@ from lycosa.cluster.node_acts import (
 from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.progress import ProcessMemory, Progress
 from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
-from lycosa.folder.run_cost import cpu_s
 from lycosa.model.compatibility import PROTOCOL
 from lycosa.network import Credentials
 from lycosa.processes.cluster_session import ClusterSession
@@ -48,7 +47,7 @@ from lycosa.processes.coordinator_dialer import CoordinatorDialer
 from lycosa.processes.worker_group import WorkerGroup
 from lycosa.processes.worker_handle import WorkerHandle
 from lycosa.system.machine import free_memory_bytes
-from lycosa.system.memory import held_by
+from lycosa.system.memory import cpu_s, held_by
 from lycosa.system.shortage import in_thread
 from lycosa.worker.job import WorkerJob
 

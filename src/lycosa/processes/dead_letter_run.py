@@ -6,7 +6,8 @@ It fetches nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from lycosa.frontier.decision_log import ActionRow
@@ -19,9 +20,11 @@ _COMMIT_URLS = 5000
 
 
 async def decide_letters(
-    folder: Path, letters: Sequence[ListedLetter], action: LetterAction, by: str
+    folder: Path, letters: Iterable[ListedLetter], action: LetterAction, by: str
 ) -> int:
     """Carry out the decision and commit it; returns how many URLs were still dead letters.
+
+    Of ``letters`` only some are held at a time.
 
     Raises the errors of ``Session``, and ``ManifestError`` when the folder is not a crawl.
     """
@@ -29,8 +32,9 @@ async def decide_letters(
     async with idle_worker(folder) as assembled:
         worker, clock = assembled.worker, assembled.clock
         partitions = worker.frontier.partitions
-        for start in range(0, len(letters), _COMMIT_URLS):
-            for letter in letters[start : start + _COMMIT_URLS]:
+        waiting = iter(letters)
+        while part := list(islice(waiting, _COMMIT_URLS)):
+            for letter in part:
                 date_us = int(clock.wall() * 1_000_000)
                 decision = LetterDecision(action, by, date_us, letter.number)
                 host8, url8 = hash8(letter.host), hash8(letter.url)

@@ -95,6 +95,8 @@ def waiting_for(progress: Progress) -> str:
     """One line on what the crawl waits for."""
     if progress.uploads is not None and progress.uploads.is_ending:
         return f"the upload of {progress.uploads.waiting_files:,} files to {progress.uploads.url}"
+    if progress.is_paused:
+        return "an operator: the crawl is paused until it is resumed"
     if progress.lacks_room:
         return "free disk space (store.min_free_bytes); the crawl resumes when there is more"
     if progress.relief == ReliefStep.STOP.meaning and not progress.running:

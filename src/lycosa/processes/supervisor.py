@@ -41,7 +41,7 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Seeds
-from lycosa.folder.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
+from lycosa.folder.run_cost import RunCost, append_cost, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
 from lycosa.processes.session import Session
@@ -49,6 +49,7 @@ from lycosa.processes.status_file import StatusFile
 from lycosa.processes.uploads import Uploads
 from lycosa.serve.links import PeerLink
 from lycosa.system.machine import cores
+from lycosa.system.memory import cpu_s
 from lycosa.system.memory_plan import MemoryPlan
 
 _SEED_BATCH = 1000
@@ -305,6 +306,8 @@ class Supervisor:
     def _progress(self) -> Progress:
         """The sum of the workers, with what only the supervisor knows."""
         progress = self._node.workers.total().with_numbers({}, self._coordinator.rates)
+        is_paused = self._coordinator.settings.is_paused and self._coordinator.crawl_end is None
+        progress = msgspec.structs.replace(progress, is_paused=is_paused)
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         return progress

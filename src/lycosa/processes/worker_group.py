@@ -19,11 +19,10 @@ from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.progress import ProcessMemory, Progress, total
 from lycosa.cluster.worker_messages import Ended, Failed, Memory, ToWorker
 from lycosa.config.units import show_mb
-from lycosa.folder.run_cost import cpu_s
 from lycosa.model.parsed import ParserHealth
 from lycosa.politeness.address_pool import PoolState
 from lycosa.processes.worker_handle import WorkerHandle, WorkerNotStarted
-from lycosa.system.memory import held_by
+from lycosa.system.memory import cpu_s, held_by
 from lycosa.system.memory_relief import FAR
 from lycosa.system.shortage import pause_s
 from lycosa.worker.job import WorkerJob

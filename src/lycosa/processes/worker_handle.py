@@ -198,7 +198,7 @@ class WorkerHandle:
             if isinstance(message, Progress):
                 self._heard.hear(message)
             elif isinstance(message, Ended):
-                self._heard.hear(message.progress, is_last=True)
+                self._heard.hear(message.progress)
             self._on_message(self, message)
             if isinstance(message, Ended | Failed):
                 return message

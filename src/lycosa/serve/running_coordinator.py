@@ -31,10 +31,9 @@ from lycosa.cluster.progress import ProcessMemory
 from lycosa.cluster.rules import ClusterRules
 from lycosa.commit import Fenced, OutcomeUnknown
 from lycosa.config.sections import LimitSection
-from lycosa.folder.run_cost import cpu_s
 from lycosa.serve.links import NodeLinks, PeerLink
 from lycosa.serve.saved_records import SavedRecords
-from lycosa.system.memory import held_by
+from lycosa.system.memory import cpu_s, held_by
 
 _TICK_S = 0.25
 _WATCH_S = 5.0  # between two looks for a later claim

@@ -1,4 +1,4 @@
-"""The resident memory of a process, and keeping glibc from retaining free memory.
+"""What memory and processor time a process uses, and keeping glibc from retaining free memory.
 
 Write buffers of tables and batches of commits come and go in megabytes, on a dozen threads, and
 glibc retains freed memory for each thread separately: after a million URLs were queued, it held 90
@@ -9,12 +9,15 @@ takes some milliseconds. With another C library these functions do nothing.
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 _M_ARENA_MAX = -8  # malloc.h
 _ARENAS = 2
+_TICKS_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
 def use_few_arenas() -> None:
@@ -64,6 +67,18 @@ def held_by(pid: int | None = None) -> Held:
         for name in (b"RssAnon", b"RssFile", b"RssShmem")
     )
     return Held(own + shared, mapped)
+
+
+def cpu_s(pid: int | None = None) -> float:
+    """Processor seconds that a process has used, by default this one; 0 where unknown."""
+    if pid is None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_utime + used.ru_stime
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) * _TICKS_S
 
 
 def _glibc() -> Any:

@@ -195,24 +195,6 @@ def carried(snapshot: MeterSnapshot) -> MeterSnapshot:
     return MeterSnapshot(numbers, snapshot.distributions)
 
 
-def not_below(snapshot: MeterSnapshot, earlier: MeterSnapshot) -> MeterSnapshot:
-    """The snapshot, with stored counters that are no smaller than earlier ones.
-
-    A worker that was killed begins again at its last commit, so such a counter may fall by a few.
-    A program that computes rates would take that for a start at zero, and the whole crawl for new.
-    """
-    numbers = dict(snapshot.numbers)
-    for name, table in earlier.numbers.items():
-        metric = METRICS.get(name)
-        if metric is not None and metric.is_stored and name in numbers:
-            now = numbers[name]
-            if any(now.get(value, 0) < number for value, number in table.items()):
-                numbers[name] = {
-                    value: max(now.get(value, 0), table.get(value, 0)) for value in {**table, **now}
-                }
-    return MeterSnapshot(numbers, snapshot.distributions)
-
-
 def _added(one: Distribution, other: Distribution) -> Distribution:
     counts = [a + b for a, b in zip(one.counts, other.counts, strict=True)]
     return Distribution(counts, one.sum + other.sum)

@@ -53,6 +53,7 @@ from lycosa.worker.incoming_parcels import IncomingParcels, ParcelReceivers
 from lycosa.worker.intake import Intake
 from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
+from lycosa.worker.letter_desk import LetterDesk
 from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.measures import measured_worker
@@ -206,7 +207,7 @@ def _call_desk(owned: Owned, stages: Stages, worker: Worker, pipeline: Pipeline)
     handlers: dict[type, CallHandler] = {
         GiveUrls: UrlSubmission(stages.intake, owned.clock).take_urls,
         HostDecision: operators.decide_host,
-        DeadLetterDecision: operators.decide_letters,
+        DeadLetterDecision: LetterDesk(stages.intake, owned.clock).decide_letters,
         LeaseUrls: pipeline.outside.lease_urls,
         GiveResults: pipeline.outside.give_results,
     }

@@ -111,8 +111,8 @@ class Committer:
         self._failure: BaseException | None = None
         self.commit_times = Histogram(SECONDS)
         """Seconds from the cut of a commit until it is written."""
-        self.captures = sum(p.counters.captures for p in partitions.values())
-        """Number of committed captures."""
+        self.counted = [p.counters.copied() for p in partitions.values()]
+        """The counters of the partitions as the last commit has them."""
         self.waiters: list[asyncio.Future[None]] = []
         """Futures that are resolved when the next commit to be cut is on disk."""
         self.is_awaited = False
@@ -159,6 +159,11 @@ class Committer:
         """Seconds from one commit to the next at most; fewer while a caller waits for it."""
         longest = self._section.commit_s
         return min(longest, _CALLED_S) if self.is_awaited else longest
+
+    @property
+    def captures(self) -> int:
+        """Number of committed captures."""
+        return sum(each.captures for each in self.counted)
 
     def raise_failure(self) -> None:
         """Raise the error of a commit or of the closing of a segment, if there was one."""
@@ -233,11 +238,11 @@ class Committer:
         ]
         has_news = bool(batches) or not pending.is_empty or cut.inbox != self._inbox
         if has_news or is_last or is_forced or books.lease.is_due(self._committed_at):
-            captures = sum(p.counters.captures for p in partitions.values())
+            counted = [p.counters.copied() for p in partitions.values()]
             feed = partial(feed_rows, pending.parts, given_up)
             await self._write(pending, self._seal(batches, cut.inbox, is_last), feed)
             self.commit_times.observe(self._clock.monotonic() - self._committed_at)
-            self.captures = captures
+            self.counted = counted
             for batch in batches:
                 partitions[batch.partition].table.settle()
             self._reach("commit:settled")

@@ -105,7 +105,7 @@ class AppliedSettings:
             text = without_secrets("".join(seeds.raw[:1]))[:MOST_WORDS]
             text += f" and {more:,} more" if more > 0 else ""
             first = self._frontier.partitions.get(_FIRST)
-            if first is not None and first.decisions.changed_by(seeds.call) is None:
+            if first is not None and first.decisions.find(seeds.call) is None:
                 by = seeds.by[:MOST_WORDS]
                 row = ActionRow(seeds.call, by, date_us, "seed", text, changed=len(seeds.raw))
                 first.decisions.add(row)

@@ -44,7 +44,8 @@ def measured_worker(
     meter.adopt("lycosa_robots_age_seconds", stages.robots.ages)
 
     def read() -> None:
-        _set_counters(meter, [each.counters for each in partitions])
+        _set_counts(meter, worker.committer.counted)
+        _set_hosts(meter, [each.counters for each in partitions])
         _set_frontier(meter, worker.frontier, clock.monotonic())
         meter.set("lycosa_captures_committed", worker.committer.captures)
         if worker.free_bytes:
@@ -114,24 +115,22 @@ def _measure_parser(meter: Meter, pipeline: Pipeline, stages: Stages) -> None:
     meter.watch(read)
 
 
-def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
-    """Set what the partitions count in their tables."""
+def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
+    """Set what the partitions count in their tables, as of the last commit.
+
+    A crash undoes what is not committed. If these numbers had it, a counter would fall at the next
+    start, and a program that computes rates would take the whole crawl for new.
+    """
     states: dict[str, int] = {}
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
-    discovered = captures = pages = requests = size = hosts = parked = retired = 0
-    paused = leased = 0
-    for each in totals:
+    discovered = captures = pages = requests = size = 0
+    for each in committed:
         discovered += each.discovered
         captures += each.captures
         pages += each.pages
         requests += each.requests
         size += each.body_bytes
-        hosts += each.hosts
-        parked += each.hosts_parked
-        retired += each.hosts_retired
-        paused += each.hosts_paused
-        leased += each.leased
         for state, number in each.states.items():
             label = UrlState(state).label
             states[label] = states.get(label, 0) + number
@@ -147,11 +146,15 @@ def _set_counters(meter: Meter, totals: Iterable[Counters]) -> None:
     meter.set("lycosa_pages_total", pages)
     meter.set("lycosa_requests_total", requests)
     meter.set("lycosa_received_bytes_total", size)
-    meter.set("lycosa_hosts_known", hosts)
-    meter.set("lycosa_hosts", parked, "parked")
-    meter.set("lycosa_hosts", retired, "retired")
-    meter.set("lycosa_hosts", paused, "paused")
-    meter.set("lycosa_leases_outside", leased)
+
+
+def _set_hosts(meter: Meter, present: list[Counters]) -> None:
+    """Set the hosts that do not wait in the frontier, which change with those that do."""
+    meter.set("lycosa_hosts_known", sum(each.hosts for each in present))
+    meter.set("lycosa_hosts", sum(each.hosts_parked for each in present), "parked")
+    meter.set("lycosa_hosts", sum(each.hosts_retired for each in present), "retired")
+    meter.set("lycosa_hosts", sum(each.hosts_paused for each in present), "paused")
+    meter.set("lycosa_leases_outside", sum(each.leased for each in present))
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from lycosa.cluster.forecast import need_bucket
 from lycosa.cluster.progress import MOST_SLOWEST, HostNote, ProcessMemory, Progress
 from lycosa.config.sections import Config
-from lycosa.folder.run_cost import cpu_s
 from lycosa.frontier.due import NEVER_DUE
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.politeness.delay import delay_s
 from lycosa.reasons import Reason
 from lycosa.system.loop_meter import LoopMeter
-from lycosa.system.memory import held_by
+from lycosa.system.memory import cpu_s, held_by
 from lycosa.worker.assembly import Assembled
 
 _SHARE = 0.02  # of the loop's time, for looking through all hosts

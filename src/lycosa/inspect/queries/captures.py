@@ -1,7 +1,9 @@
 """The captures of one URL, and the stored body of one of them.
 
 The newest capture is in the URL's record. Earlier ones are found in the CDXJ indexes of closed
-segments by binary search, where these are files of a crawl folder.
+segments by binary search, where these are files of a crawl folder. On a cluster the indexes are in
+object storage, and a search takes some requests for each of thousands of segments: longer than a
+question may take. There the capture of the record says how many others there are.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ _decode_entry = msgspec.json.Decoder(CdxjEntry).decode
 
 
 class ListedCapture(msgspec.Struct, frozen=True):
-    """A capture: when its request began (14 digits, as in CDXJ), and where its record is."""
+    """A capture: when its request began (14 digits, as in CDXJ), and where its record is.
+
+    ``others`` is the number of captures of the same URL that are not listed.
+    """
 
     time: str
     segment: str
@@ -45,6 +50,7 @@ class ListedCapture(msgspec.Struct, frozen=True):
     length: int = 0
     is_revisit: bool = False
     redirect: str = ""
+    others: int = 0
 
     @property
     def mark(self) -> str:
@@ -65,6 +71,7 @@ class ListedCapture(msgspec.Struct, frozen=True):
             "redirectTo": self.redirect,
             "warc": f"warc/{self.segment}",
             "offset": self.offset,
+            "others": self.others,
             "order": self.mark,
             "cursor": self.mark,
         }
@@ -77,10 +84,11 @@ def captures_of(
 
     The newest is there in any case.
     """
-    found = {each.time: each for each in _newest(entry)}
+    folder = reader.origin.folder
+    found = {each.time: each for each in _newest(entry, has_index=folder is not None)}
     is_complete = True
     try:
-        for each in _indexed(reader.origin.folder, entry.url, budget):
+        for each in _indexed(folder, entry.url, budget):
             found[each.time] = each  # it tells more than the record of the URL
     except OutOfTime:
         is_complete = False
@@ -126,7 +134,7 @@ def content_of(reader: CrawlReader, capture: ListedCapture) -> StoredContent | N
     )
 
 
-def _newest(entry: UrlEntry) -> Iterator[ListedCapture]:
+def _newest(entry: UrlEntry, has_index: bool) -> Iterator[ListedCapture]:
     history = entry.record.history
     if history is None or not history.segment:
         return
@@ -137,6 +145,7 @@ def _newest(entry: UrlEntry) -> Iterator[ListedCapture]:
         history.segment,
         history.offset,
         history.status,
+        others=0 if has_index else max(history.fetches - 1, 0),
     )
 
 

@@ -10,8 +10,11 @@ document.addEventListener("submit", (event) => {
   }
 }, true);
 
-// When the crawl cannot be asked, the last numbers stay and the page says so.
-document.addEventListener("htmx:responseError", () => say("The crawl does not answer; these are its last numbers."));
+// When the crawl cannot be asked, the last numbers stay and the page says so, unless it is the page
+// that already says so and asks again.
+document.addEventListener("htmx:responseError", (event) => {
+  if (!event.target.hasAttribute("data-again")) say("The crawl does not answer; these are its last numbers.");
+});
 document.addEventListener("htmx:sendError", () => say("This server does not answer; these are the last numbers."));
 document.addEventListener("htmx:afterOnLoad", () => say(""));
 

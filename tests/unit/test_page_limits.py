@@ -1,0 +1,86 @@
+"""What the operator's page says limits the crawl: coordinator, nodes and shards before hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
+from lycosa.cluster.progress import HostNote, Progress
+from lycosa.page.limits import crawl_limits
+from progress_making import progress_with
+
+SLOTS = 100
+
+
+def node(name: str, *shards: int, **changed: Any) -> NodeStatus:
+    values: dict[str, Any] = {"silent_s": 0.4, "is_lost": False, "is_draining": False}
+    values |= {"refusal": "", "ahead_s": 0.0, "free_disk": 1, "free_memory": 1}
+    return NodeStatus(name, **(values | {"shards": list(shards)} | changed))
+
+
+def shard(number: int, node: str = "a", state: str = "running", waits_for: str = "") -> ShardStatus:
+    return ShardStatus(number, node, 1, 1, state, "", "", False, "", 5, 2, 8, False, waits_for)
+
+
+def progress(workers: int = 2, **given: Any) -> Progress:
+    numbers = {"discovered": 90, "states": {"queued": 40}, "hosts_ready": 1, "hosts_snoozed": 3}
+    found = progress_with(**(numbers | given))
+    return found.with_numbers({}, {"lycosa_workers": {"busy": workers, "idle": 0}})
+
+
+def limits(**changed: Any) -> list[str]:
+    values: dict[str, Any] = {"crawl": "news", "coordinator": 3, "most_nodes": 4, "end": ""}
+    values |= {"nodes": [node("a", 0), node("b", 1)], "shards": [shard(0), shard(1, "b")]}
+    values |= {"progress": progress(), "at_once": False, "is_over": False, "is_quiet": False}
+    values |= {"expects_asks": False, "open_requests": 0, "settings_version": 0, "settings": {}}
+    return crawl_limits(ClusterStatus(**(values | changed)), SLOTS)
+
+
+def test_a_cluster_in_order_is_limited_by_its_hosts() -> None:
+    assert limits() == ["One host may be requested now."]
+
+
+def test_a_node_that_is_silent_is_named_before_its_shards_move() -> None:
+    silent = limits(nodes=[node("a", 0), node("b", 1, silent_s=12.0)])
+    assert silent[0] == (
+        "Node b has not reported for 12 s. If it stays silent, its shards (1) move to other nodes."
+    )
+    lost = limits(nodes=[node("a", 0, 1), node("b", silent_s=62.0, is_lost=True)])
+    assert lost == limits(), "its shards run elsewhere"
+
+
+def test_shards_without_a_node_and_failed_ones_are_named() -> None:
+    found = limits(shards=[shard(0, "", ""), shard(1, "b", "failed")])
+    assert "These shards have no node: 0. The page Workers says why." in found
+    assert "These shards failed: 1. The page Workers says why." in found
+
+
+def test_a_coordinator_that_has_just_started_says_what_its_numbers_lack() -> None:
+    assert limits(is_quiet=True, progress=Progress()) == [
+        "The coordinator has just started. It assigns shards when the nodes have reported."
+    ]
+    assert limits(progress=progress(workers=1))[0] == (
+        "1 of 2 shards have not reported yet: the numbers are without theirs."
+    )
+    assert limits(progress=progress(discovered=0), expects_asks=True) == ["It waits for seeds."]
+
+
+def test_workers_that_wait_are_counted() -> None:
+    found = limits(shards=[shard(0), shard(1, "b", waits_for="Kafka")])
+    assert "1 of 2 workers wait; worker 1 for Kafka." in found
+    assert "It waits for Kafka." in limits(shards=[shard(0, waits_for="Kafka")])
+    assert "The coordinator waits for Kafka." in limits(waits_for="Kafka")
+
+
+def test_request_slots_are_those_of_all_workers() -> None:
+    said = "All 200 request slots (fetch.slots) are in use."
+    assert said not in limits(progress=progress(running=SLOTS))
+    assert said in limits(progress=progress(running=2 * SLOTS))
+
+
+def test_a_pause_is_all_that_limits_a_crawl_with_all_its_nodes() -> None:
+    slow = progress(slowest=[HostNote("h.example", 9, 5.0, 1.0)], waits_for="Kafka")
+    paused = msgspec.structs.replace(slow, is_paused=True)
+    assert limits(is_paused=True, progress=paused) == ["An operator has paused the crawl."]
