@@ -5,6 +5,7 @@ A test compares the page with what this script would write.
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +21,7 @@ from lycosa.logs.log import EventLog
 from lycosa.serve.api_job import ApiLimits
 
 PAGE = Path(__file__).parent / "api.md"
+_MOST_LABELS = 10  # of a value are listed
 BEGIN, END = "<!-- endpoints: written by docs/api.py -->\n", "<!-- end of the endpoints -->\n"
 
 
@@ -52,18 +54,29 @@ def _lines(schema: dict[str, Any]) -> list[str]:
             for each in operation.get("parameters", []):
                 lines.append(_parameter(each))
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-            lines += [_field(schema, each) for each in _fields(schema, body.get("schema", {}))]
+            for each in _fields(schema, body.get("schema", {})):
+                lines += [_field(schema, each), *_inner_fields(schema, each)]
             if lines[-1]:
                 lines.append("")
-            lines += [f"Answer: {_answer(schema, operation['responses']['200'])}", ""]
+            answer = operation["responses"]["200"]
+            lines += [f"Answer: {_answer(schema, answer)}", ""]
+            model = answer["content"].get("application/json", {}).get("schema", {})
+            meanings = [line for each in _fields(schema, model) for line in _meanings(schema, each)]
+            lines += [*meanings, ""] if meanings else []
     return lines
 
 
 def _parameter(each: dict[str, Any]) -> str:
-    need = "" if each["required"] else f", default `{each['schema'].get('default', '')!r}`"
+    need = _need(each["required"], each["schema"].get("default"))
     about = each.get("description") or each["schema"].get("description", "")
     kind = _type(each["schema"])
-    return f"* `{each['name']}` ({each['in']}, {kind}{need}){': ' + about if about else ''}"
+    return f"* `{each['name']}` ({each['in']}, {kind}, {need}){': ' + about if about else ''}"
+
+
+def _need(is_needed: bool, default: object) -> str:
+    if is_needed:
+        return "required"
+    return f"default `{json.dumps(default)}`" if default not in (None, "", []) else "optional"
 
 
 def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[tuple[str, Any, bool]]:
@@ -75,10 +88,29 @@ def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[tuple[str, Any
 def _field(schema: dict[str, Any], field: tuple[str, Any, bool]) -> str:
     name, each, is_needed = field
     about = each.get("description", "")
-    need = "required" if is_needed else f"default `{each.get('default')!r}`"
-    inner = _resolved(schema, each.get("items", {})).get("properties", {})
-    more = f" of objects with {', '.join(f'`{key}`' for key in inner)}" if inner else ""
+    need = _need(is_needed, each.get("default"))
+    more = " of objects" if _fields(schema, each.get("items", {})) else ""
     return f"* `{name}` (body, {_type(each)}{more}, {need}){': ' + about if about else ''}"
+
+
+def _inner_fields(schema: dict[str, Any], field: tuple[str, Any, bool]) -> list[str]:
+    """The fields of the objects in a list."""
+    name, each, _ = field
+    return [
+        _field(schema, (f"{name}[].{key}", part, is_needed))
+        for key, part, is_needed in _fields(schema, each.get("items", {}))
+    ]
+
+
+def _meanings(schema: dict[str, Any], field: tuple[str, Any, bool]) -> list[str]:
+    """What a field of an answer means, and those of the objects in a list."""
+    name, each, _ = field
+    inner = [(f"{name}[].{key}", part) for key, part, _ in _fields(schema, each.get("items", {}))]
+    return [
+        f"* `{key}`: {part['description']}"
+        for key, part in [(name, each), *inner]
+        if part.get("description")
+    ]
 
 
 def _answer(schema: dict[str, Any], response: dict[str, Any]) -> str:
@@ -103,7 +135,10 @@ def _type(part: dict[str, Any]) -> str:
     if "anyOf" in part:
         return " or ".join(_type(each) for each in part["anyOf"] if each.get("type") != "null")
     if "enum" in part:
-        return " or ".join(f"`{each}`" for each in part["enum"])
+        labels = [each for each in part["enum"] if each]
+        if len(labels) > _MOST_LABELS:
+            return "one of the labels in the OpenAPI"
+        return " or ".join(f"`{each}`" for each in labels)
     low, high = part.get("minimum"), part.get("maximum")
     kind = {"array": "list", "number": "number", "object": "object"}.get(
         part.get("type", "object"), part.get("type", "object")

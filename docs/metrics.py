@@ -30,8 +30,8 @@ the textfile collector of a node exporter. No metric tells anything about a sing
   has the name of a host: `lycosa status --hosts` and the operator's page are for single hosts.
 * **Counters do not fall.** Counters marked *stored* are part of the crawl and continue after a
   restart. The others begin with the run; when a worker process is replaced, its counts stay in the
-  sum. After a start of a cluster's coordinator, counters and histograms of workers are missing until
-  every shard has reported, because a partial sum would look like a reset.
+  sum. After a start of a cluster's coordinator, counters and histograms of workers are missing
+  until every shard has reported, because a partial sum would look like a reset.
 * **One place on a cluster.** The coordinator has the metrics of the whole crawl, and nodes have
   none. Let Prometheus scrape a name that leads to the coordinator's machine. If it scrapes each
   machine where a coordinator may run, one of them answers, so nothing is counted twice; but the

@@ -68,7 +68,7 @@ class ApiCrawl:
             except httpx.TransportError:
                 pass  # it is being started again
             pause.wait(0.2)
-        raise AssertionError(f"{path}: {answer and answer.text[:500]}; {self.lines}")
+        raise AssertionError(f"{path}: {answer and answer.text[:2000]}; {self.lines}")
 
     def api_pid(self) -> int:
         """The process that serves HTTP now; 0 while there is none."""

@@ -102,6 +102,21 @@ class Reason(IntEnum):
         return _TABLE[self][1]
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether a rule forbids the request; the robots.txt of the server has some of them."""
+        return 0 < self < Reason.DNS_NO_SUCH_NAME
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether a request was made or tried, and failed."""
+        return Reason.DNS_NO_SUCH_NAME <= self < Reason.NOT_MODIFIED
+
+    @property
+    def is_remark(self) -> bool:
+        """Whether an answer was stored, with something to note about it."""
+        return self >= Reason.NOT_MODIFIED
+
+    @property
     def cause(self) -> Cause:
         """The party that can change it."""
         return _TABLE[self][0]

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import httpx
@@ -23,7 +24,9 @@ from lycosa.api.places import FolderCrawl
 from lycosa.api.process import serve_api
 from lycosa.api.process_log import ProcessLog
 from lycosa.api.tokens import Tokens, read_tokens
+from lycosa.folder.saved_config import settings_of
 from lycosa.logs.log import EventLog
+from lycosa.reasons import Reason
 from lycosa.serve.api_job import ApiJob, ApiLimits, ApiSettings
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
@@ -116,12 +119,13 @@ def _problem(answer: httpx.Response, status: int, name: str) -> str:
 
 def test_urls_are_accepted_once_and_rejected_with_a_reason(crawled: Crawled) -> None:
     new = f"http://{crawled.host(1)}/never-linked-{time.monotonic_ns()}"
-    urls = [{"url": new, "priority": 0.9}, {"url": "nonsense"}, {"url": "ftp://x.example/"}]
+    wrong = ("nonsense", "ftp://x.example/", "", f"{new}/{'x' * 10_000}")
+    urls = [{"url": new, "priority": 0.9}, *({"url": each} for each in wrong)]
     first = crawled.client.post("/frontier/urls", json={"urls": urls}).json()
-    assert [each["verdict"] for each in first["results"]] == ["accepted", "rejected", "rejected"]
+    assert [each["verdict"] for each in first["results"]] == ["accepted", *["rejected"] * 4]
     assert all(each["reason"] for each in first["results"][1:])
     again = crawled.client.post("/frontier/urls", json={"urls": urls}).json()
-    assert (again["accepted"], again["duplicates"], again["rejected"]) == (0, 1, 2)
+    assert (again["accepted"], again["duplicates"], again["rejected"]) == (0, 1, 4)
     assert crawled.client.get(f"/urls/{new}").json()["url"] == new
 
 
@@ -147,6 +151,36 @@ def test_a_list_is_read_to_its_end_by_its_cursors(crawled: Crawled) -> None:
     assert len(seen) == len(set(seen))
     assert set(seen) <= {crawled.host(number) for number in range(HOSTS)}
     assert crawled.host(0) in seen
+
+
+def test_a_cursor_of_another_list_is_refused(crawled: Crawled) -> None:
+    """It would continue somewhere, or say that the list is complete."""
+    get = crawled.client.get
+    cursor = get("/hosts", params={"most": 1}).json()["cursor"]
+    assert cursor
+    for path, values in (
+        ("/hosts", {"cursor": "zz"}),
+        ("/hosts", {"cursor": cursor[:-1]}),
+        ("/hosts", {"cursor": cursor, "sort": "queue"}),
+        (f"/hosts/{crawled.host(0)}/urls", {"cursor": cursor}),
+        ("/dlq", {"cursor": cursor}),
+        ("/actions", {"cursor": "0"}),
+    ):
+        assert "cursor" in _problem(get(path, params=values), 422, "invalid"), path
+    for path in ("/hosts", f"/hosts/{crawled.host(0)}/urls"):
+        _problem(get(path, params={"state": "asleep"}), 422, "invalid")
+    _problem(get("/dlq", params={"reason": "http_404"}), 422, "invalid")
+
+
+def test_failures_refusals_and_remarks_are_counted_apart(crawled: Crawled) -> None:
+    counts = crawled.client.get("/stats").json()
+    assert counts["captures"] and "none" not in counts["failures"]
+    for name, is_meant in (
+        ("failures", lambda reason: reason.is_failure),
+        ("refusals", lambda reason: reason.is_refusal),
+        ("remarks", lambda reason: reason.is_remark),
+    ):
+        assert all(is_meant(Reason[label.upper()]) for label in counts[name]), name
 
 
 def test_a_host_is_paused_and_resumed_and_the_log_of_actions_says_so(crawled: Crawled) -> None:
@@ -178,6 +212,10 @@ def test_content_is_a_download_or_plain_text_and_never_shown(crawled: Crawled) -
         assert answer.headers["content-type"].startswith(kind)
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "sandbox" in answer.headers["content-security-policy"]
+        assert answer.headers["link"] == f'<{url}>; rel="original"'
+        assert parsedate_to_datetime(answer.headers["memento-datetime"]).timestamp() == row["date"]
+        assert answer.headers["x-lycosa-status"] == "200"
+        assert answer.headers["x-lycosa-digest"] == row["digest"] != ""
         disposition = answer.headers["content-disposition"]
         assert disposition.startswith("inline" if form == "text" else "attachment")
         assert answer.content
@@ -186,13 +224,18 @@ def test_content_is_a_download_or_plain_text_and_never_shown(crawled: Crawled) -
 
 def test_a_live_setting_is_changed_and_a_bad_one_is_refused(crawled: Crawled) -> None:
     values = {"politeness.delay_s": "150ms"}
-    assert crawled.client.patch("/settings", json={"values": values}).status_code == 200
-    crawled.crawl.await_answer(
-        "/api/v1/settings",
-        lambda answer: answer.json()["values"]["politeness.delay_s"] == "150ms",
-    )
-    bad = crawled.client.patch("/settings", json={"values": {"politeness.delay_s": "soon"}})
-    assert "politeness.delay_s" in _problem(bad, 409, "refused")
+    answer = crawled.client.patch("/settings", json={"values": values}).json()
+    assert answer["values"]["politeness.delay_s"] == "150ms"
+    assert crawled.client.get("/settings").json() == answer, "the change is seen at once"
+    for wrong in (
+        {"politeness.delay_s": "soon"},
+        {"scope.rule": "any"},
+        {"no.such": "1"},
+        {"refetch.min_s": "100d"},  # more than refetch.max_s
+    ):
+        bad = crawled.client.patch("/settings", json={"values": wrong})
+        assert next(iter(wrong)) in _problem(bad, 422, "invalid")
+        assert bad.json()["errors"][0]["where"] == f"body.values.{next(iter(wrong))}"
 
 
 def test_events_tell_the_state(crawled: Crawled) -> None:
@@ -257,7 +300,8 @@ def test_pages_of_other_sites_change_nothing(crawled: Crawled) -> None:
 
 def test_what_is_malformed_or_too_large_is_refused(crawled: Crawled) -> None:
     post, json_type = crawled.client.post, {"content-type": "application/json"}
-    _problem(post("/frontier/seed", content=b"{", headers=json_type), 422, "invalid")
+    broken = post("/frontier/seed", content=b"{", headers=json_type)
+    assert "not JSON" in _problem(broken, 400, "bad-request")
     _problem(post("/frontier/seed", json={"urls": [], "x": 1}), 422, "invalid")
     large = b'{"urls":["' + b"x" * 1_100_000 + b'"]}'
     _problem(post("/frontier/urls", content=large, headers=json_type), 413, "too-large")
@@ -270,8 +314,8 @@ def test_what_is_malformed_or_too_large_is_refused(crawled: Crawled) -> None:
     long = crawled.client.get("/stats", headers={"x-long": "x" * 20_000})
     _problem(long, 431, "head-too-large")
     _problem(crawled.client.get("/hosts", params={"most": 100_000}), 422, "invalid")
-    _problem(crawled.client.get("/nothing"), 404, "not-found")
-    _problem(crawled.client.delete("/stats"), 405, "bad-method")
+    assert "openapi.json" in _problem(crawled.client.get("/nothing"), 404, "not-found")
+    assert "GET" in _problem(crawled.client.delete("/stats"), 405, "bad-method")
 
 
 @pytest.fixture
@@ -380,6 +424,8 @@ def _last_action(crawl: ApiCrawl) -> tuple[str, str, str]:
 def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     """A stopped crawl answers questions from its folder, and is begun again."""
     post = f"{crawl.url}/api/v1/crawl"
+    slower = {"values": {"politeness.delay_s": "1.5s"}}
+    assert httpx.patch(f"{crawl.url}/api/v1/settings", json=slower, timeout=30).status_code == 200
     why = {"why": "new disk"}
     assert httpx.post(f"{post}/stop", json=why, timeout=30).json() == {"state": "stopping"}
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "stopped")
@@ -393,7 +439,10 @@ def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     assert _last_action(crawl) == ("stop_crawl", "local", "new disk")
     assert httpx.post(f"{post}/resume", json={"why": "it runs"}, timeout=60).status_code == 200
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "running")
-    crawl.await_answer("/api/v1/actions", lambda answer: len(answer.json().get("rows", [])) == 2)
+    values = httpx.get(f"{crawl.url}/api/v1/settings").json()["values"]
+    assert values["politeness.delay_s"] == "1.5s"
+    assert settings_of(Path(crawl.folder) / "c").politeness.delay_s == 1.5
+    crawl.await_answer("/api/v1/actions", lambda answer: len(answer.json().get("rows", [])) == 3)
     assert _last_action(crawl) == ("resume_crawl", "local", "it runs")
 
 

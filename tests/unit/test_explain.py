@@ -22,6 +22,7 @@ from lycosa.inspect.explain.run import explain
 from lycosa.inspect.explain.unknown import stage_of
 from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved_settings import SettingsUnreadable, load_saved_settings
+from lycosa.inspect.top_lists import host_line
 from lycosa.reasons import Reason
 from lycosa.synthetic import VIRTUAL_EPOCH, Response
 from lycosa.urls.identity import hash8
@@ -199,7 +200,10 @@ def test_links_that_stand_in_the_open_journal_alone_are_found(
     for path in (folder / "journal").iterdir():
         path.unlink()
     answer = ask(folder, f"{A}/style.css")
-    assert "the search is not complete (the links of 1 segment cannot be read)" in answer.headline
+    assert (
+        "links to it were not all searched (the links of 1 segment cannot be read)"
+        in answer.headline
+    )
 
 
 def test_a_refusal_by_robots_names_file_line_and_rule(finished: Path) -> None:
@@ -348,6 +352,9 @@ def test_a_queued_url_gives_its_place_and_an_honest_estimate(stopped: Path) -> N
     last = max(waiting, key=lambda answer: int(facts(answer)["queue_before"]))
     assert facts(last)["host_delay_s"] == pytest.approx(1.05, abs=0.01)
     assert facts(last)["estimate_s"] >= facts(last)["queue_before"] * 1.0
+    assert f"{len(waiting) - 1} URLs of its host are before it" in last.headline
+    first = next(answer for answer in waiting if not facts(answer)["queue_before"])
+    assert first.headline == "It waits: it is the next URL of its host."
 
 
 def test_a_crawl_delay_shows_in_the_estimate(stopped: Path) -> None:
@@ -366,6 +373,16 @@ def test_a_url_that_waits_for_a_retry_says_why_and_until_when(stopped: Path) -> 
         facts(answer)["reason"] == "http_server_error" and facts(answer)["due_at"] > VIRTUAL_EPOCH
     )
     assert facts(answer)["host_delay_source"] == "backoff"
+
+
+def test_a_host_whose_urls_wait_for_a_retry_is_told_apart_from_one_that_is_done(
+    stopped: Path,
+) -> None:
+    reader = read_folder(stopped)
+    entry = next(each for each in reader.hosts() if each.record.host == "busy.test")
+    line = host_line(entry.record, load_saved_settings(reader).config, VIRTUAL_EPOCH + 4000)
+    assert (line.state, line.waiting, line.retrying) == ("exhausted", 1, 1)
+    assert line.reason
 
 
 def test_settings_that_cannot_be_read_are_named(stopped: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from lycosa.api.service import CrawlService
 from lycosa.api.steering_routes import steering_router
 from lycosa.api.stored_routes import stored_router
 from lycosa.api.tokens import Tokens
+from lycosa.config.sources import SettingsError
 from lycosa.urls.identity import InvalidUrl
 
 _DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
@@ -32,6 +33,10 @@ _ABOUT = """The state of a crawl and its control. See docs/api.md of Lycosa.
 
 Lists have cursors. While the owner of a host or URL is away, an answer is 503 with Retry-After.
 Every error is a problem of RFC 9457."""
+_DETAILS = {
+    404: f"there is no such address; {API}/openapi.json lists those of the interface",
+    405: "the methods of this address: {}",
+}
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": TITLES[status][1],
@@ -109,6 +114,7 @@ def _add_errors(app: FastAPI, log: ProcessLog) -> None:
         CoordinatorSilent,
         ServiceBusy,
         ServiceRefusal,
+        SettingsError,
         InvalidUrl,
     ):
         app.add_exception_handler(kind, problem)
@@ -126,6 +132,10 @@ def problem_of(error: Exception) -> Problem:
         case Problem():
             return error
         case RequestValidationError():
+            broken = next((each for each in error.errors() if each["type"] == "json_invalid"), None)
+            if broken is not None:
+                why, where = broken.get("ctx", {}).get("error", ""), broken["loc"][-1]
+                return Problem(400, f"the body is not JSON: {why} (at character {where})")
             errors = [
                 {"where": ".".join(map(str, each["loc"])), "why": each["msg"]}
                 for each in error.errors()[:20]
@@ -138,6 +148,14 @@ def problem_of(error: Exception) -> Problem:
             return Problem(409, str(error))
         case InvalidUrl():
             return Problem(422, str(error))
+        case SettingsError():
+            errors = [
+                {"where": f"body.values.{key}", "why": why}
+                for key, _, why in (each.partition(": ") for each in error.problems)
+            ]
+            return Problem(422, "; ".join(error.problems), errors=errors)
         case HTTPException():
-            return Problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+            headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+            detail = _DETAILS.get(error.status_code, str(error.detail))
+            return Problem(error.status_code, detail.format(headers.get("allow", "")), -1, headers)
     return Problem(500, "the server made an error")

@@ -7,6 +7,8 @@ operator who looks at it, so no answer has its media type.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from email.utils import formatdate
 from typing import Any
 from urllib.parse import quote
 
@@ -20,21 +22,22 @@ from lycosa.calls import ContentFound, ContentQuery
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 80
+_LONGEST_HEADER = 4000
 
 
 class ContentStream(Response):
     """A stored body, read piece by piece. ``first`` is the first piece."""
 
     def __init__(
-        self, service: CrawlService, asked: ContentQuery, first: ContentFound, disposition: str
+        self, service: CrawlService, asked: ContentQuery, first: ContentFound, about: dict[str, Any]
     ) -> None:
         kind = "text/plain; charset=utf-8" if asked.as_text else "application/octet-stream"
         headers = {
             "content-length": str(first.total_bytes),
-            "content-disposition": disposition,
+            "content-disposition": _disposition(about, asked.as_text),
             "content-security-policy": "default-src 'none'; sandbox",
             "cache-control": "private, no-store",
-            "x-lycosa-media-type": _header_text(first.media_type),
+            **{name: _header_text(value) for name, value in _metadata(about, first) if value},
         }
         super().__init__(None, media_type=kind, headers=headers)
         self._service, self._asked, self._first = service, asked, first
@@ -57,15 +60,26 @@ class ContentStream(Response):
                 raise ConnectionAbortedError(str(error)) from error
 
 
-def content_disposition(about: Any, url_hash: str, is_text: bool) -> str:
+def _metadata(about: dict[str, Any], first: ContentFound) -> Iterator[tuple[str, str]]:
+    """Headers that say of which capture the body is; the time and the URL as RFC 7089 has them."""
+    yield "memento-datetime", formatdate(about["date"], usegmt=True)
+    yield "link", f'<{about["url"]}>; rel="original"'
+    yield "x-lycosa-status", str(about["status"])
+    yield "x-lycosa-media-type", first.media_type
+    yield "x-lycosa-digest", about["digest"]
+    yield "x-lycosa-record", about["recordId"]
+    yield "x-lycosa-remark", about["reason"]
+
+
+def _disposition(about: dict[str, Any], is_text: bool) -> str:
     """The header that makes a browser save the body, under a harmless name."""
-    url = str(about.get("url", "")) if isinstance(about, dict) else ""
+    url = about["url"]
     name = _UNSAFE.sub("_", url.partition("?")[0].rstrip("/").rpartition("/")[2]).strip("._")
-    name = name[:_LONGEST_NAME] or url_hash
+    name = name[:_LONGEST_NAME] or "page"
     kind = "inline" if is_text else "attachment"
     suffix = ".txt" if is_text else ".bin"
     return f"{kind}; filename=\"{name}{suffix}\"; filename*=UTF-8''{quote(name + suffix)}"
 
 
 def _header_text(text: str) -> str:
-    return "".join(sign for sign in text[:200] if " " <= sign <= "~")
+    return "".join(sign for sign in text[:_LONGEST_HEADER] if " " <= sign <= "~")

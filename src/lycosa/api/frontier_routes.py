@@ -20,12 +20,11 @@ from lycosa.api.models import (
     SeedRequest,
     SettingsAnswer,
     SettingsRequest,
-    StateAnswer,
     UrlResult,
     UrlsAnswer,
     UrlsRequest,
 )
-from lycosa.api.overview import crawl_state, frontier_counts
+from lycosa.api.overview import frontier_counts
 from lycosa.api.problems import Problem
 from lycosa.api.requests import caller_name, polls_of, service_of
 from lycosa.calls import GivenUrl, GivenVerdict, LeasedUrl, OutsideResult, UrlVerdict
@@ -64,10 +63,27 @@ async def urls(request: Request, body: UrlsRequest) -> UrlsAnswer:
 @frontier_router.get("/next")
 async def next_urls(
     request: Request,
-    worker_id: Annotated[str, Query(min_length=1, max_length=100)],
-    batch_size: Annotated[int, Query(ge=1, le=1000)] = 10,
-    timeout_ms: Annotated[int, Query(ge=0, le=int(_LONGEST_POLL_S * 1000))] = 10_000,
-    lease_s: Annotated[float, Query(ge=10, le=3600)] = _LEASE_S,
+    worker_id: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=100,
+            description="The name of the fetcher, which its results repeat",
+            examples=["fetcher-1"],
+        ),
+    ],
+    batch_size: Annotated[int, Query(ge=1, le=1000, description="URLs at most")] = 10,
+    timeout_ms: Annotated[
+        int,
+        Query(
+            ge=0,
+            le=int(_LONGEST_POLL_S * 1000),
+            description="How long to wait for the first URL; the answer can be a second later",
+        ),
+    ] = 10_000,
+    lease_s: Annotated[
+        float, Query(ge=10, le=3600, description="Seconds from now to `lease_expires_at`")
+    ] = _LEASE_S,
 ) -> LeasesAnswer:
     """Lease URLs, each of another host. Waits for the first one until the time is over."""
     with polls_of(request).hold():
@@ -103,13 +119,13 @@ async def policy(request: Request) -> SettingsAnswer:
 
 
 @frontier_router.put("/recrawl-policy")
-async def set_policy(request: Request, body: SettingsRequest) -> StateAnswer:
-    """Change that policy for URLs that are fetched from now on."""
+async def set_policy(request: Request, body: SettingsRequest) -> SettingsAnswer:
+    """Change that policy for URLs that are fetched from now on. Settings that are not given
+    remain."""
     if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
         raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
-    service = service_of(request)
-    await service.change_settings(body.values, caller_name(request), body.why)
-    return StateAnswer(state=crawl_state(await service.status()))
+    await service_of(request).change_settings(body.values, caller_name(request), body.why)
+    return await policy(request)
 
 
 def _verdicts(verdicts: list[GivenVerdict]) -> UrlsAnswer:

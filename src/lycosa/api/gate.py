@@ -84,6 +84,10 @@ class Gate:
             if message["type"] == "http.response.start":
                 has_begun = True
                 message["headers"] = [*message["headers"], *_SECURITY]
+                if scope["path"].startswith("/api/") and not any(
+                    name.lower() == b"cache-control" for name, _ in message["headers"]
+                ):
+                    message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
         try:

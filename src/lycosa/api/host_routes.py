@@ -12,8 +12,9 @@ from lycosa.api.models import (
     JsonRow,
     RowsPage,
     WhyRequest,
+    one_of,
 )
-from lycosa.api.paging import Cursor, HostName, Most, listed_page
+from lycosa.api.paging import Cursor, HostName, ListPlace, Most
 from lycosa.api.problems import Problem
 from lycosa.api.requests import caller_name, service_of
 from lycosa.calls import (
@@ -22,22 +23,37 @@ from lycosa.calls import (
     HostsQuery,
     HostUrlsQuery,
 )
+from lycosa.frontier.visit_state import HostState
+from lycosa.model.completed import UrlState
 
+HostStateLabel = Annotated[str, one_of(state.label for state in HostState)]
+UrlStateLabel = Annotated[str, one_of(state.label for state in UrlState)]
 host_router = APIRouter(prefix="/hosts", tags=["hosts"])
 
 
 @host_router.get("")
 async def hosts(
     request: Request,
-    query: Annotated[str, Query(max_length=300, description="A part of the name")] = "",
-    sort: Literal["name", "queue", "wait", "errors"] = "name",
-    state: Annotated[str, Query(max_length=30)] = "",
+    query: Annotated[
+        str,
+        Query(
+            max_length=300,
+            description="A part of the name; or a domain, with a dot before it for all below it",
+            examples=["example.org"],
+        ),
+    ] = "",
+    sort: Annotated[
+        Literal["name", "queue", "wait", "errors"],
+        Query(description="By reversed name, or by the most URLs waiting, wait or errors"),
+    ] = "name",
+    state: Annotated[HostStateLabel, Query(description="Those in this state")] = "",
     cursor: Cursor = "",
     most: Most = 50,
 ) -> RowsPage:
     """Hosts by name or by an order."""
-    asked = HostsQuery(query, sort, state, cursor, most)
-    return listed_page(await service_of(request).hosts(asked))
+    place = ListPlace(cursor, "hosts", query, sort, state)
+    asked = HostsQuery(query, sort, state, place.after, most)
+    return place.page(await service_of(request).hosts(asked))
 
 
 @host_router.get("/{host}")
@@ -53,13 +69,14 @@ async def host(request: Request, host: HostName) -> JsonRow:
 async def host_urls(
     request: Request,
     host: HostName,
-    state: Annotated[str, Query(max_length=30)] = "",
+    state: Annotated[UrlStateLabel, Query(description="Those in this state")] = "",
     cursor: Cursor = "",
     most: Most = 50,
 ) -> RowsPage:
-    """The URLs of a host."""
-    asked = HostUrlsQuery(host, state, cursor, most)
-    return listed_page(await service_of(request).host_urls(asked))
+    """The URLs of a host, in the order of their hashes."""
+    place = ListPlace(cursor, "urls", host, state)
+    asked = HostUrlsQuery(host, state, place.after, most)
+    return place.page(await service_of(request).host_urls(asked))
 
 
 @host_router.post("/{host}/pause")

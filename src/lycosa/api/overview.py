@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from lycosa.api.answers import Rates
 from lycosa.cluster.crawl_metrics import unreported_shards
-from lycosa.cluster.messages import ClusterStatus
+from lycosa.cluster.messages import ClusterStatus, ShardStatus
+from lycosa.cluster.progress import Progress
+from lycosa.reasons import Reason
 
 _HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "paused", "retired")
 
@@ -34,8 +37,10 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
         "pages": progress.pages,
         "requests": progress.requests,
         "body_bytes": progress.body_bytes,
-        "failures": progress.reasons,
-        "refusals": progress.rule_refusals,
+        "failures": _reasons_that(progress, lambda reason: reason.is_failure),
+        "refusals": _reasons_that(progress, lambda reason: reason.is_refusal),
+        "refused_links": progress.rule_refusals,
+        "remarks": _reasons_that(progress, lambda reason: reason.is_remark),
         "rates": msgspec.to_builtins(rates),
         "hosts": {
             "known": progress.hosts,
@@ -50,25 +55,35 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
             "free_bytes": progress.meter.number("lycosa_disk_free_bytes"),
         },
         "memory": {"held_bytes": progress.memory_bytes, "bound_bytes": progress.memory_bound},
-        "workers": [
-            {
-                "shard": shard.shard,
-                "node": shard.node,
-                "state": shard.state,
-                "why": shard.why,
-                "captures": shard.captures,
-                "commits": shard.commits,
-                "queued": shard.queued,
-                "is_idle": shard.is_idle,
-            }
-            for shard in status.shards
-        ],
+        "workers": [_worker(shard) for shard in status.shards],
         "nodes": [
             {"name": node.name, "is_lost": node.is_lost, "shards": node.shards}
             for node in status.nodes
         ],
         "unreported_shards": unreported_shards(status),
         "settings_version": status.settings_version,
+    }
+
+
+def _worker(shard: ShardStatus) -> dict[str, Any]:
+    return {
+        "shard": shard.shard,
+        "node": shard.node,
+        "state": shard.state,
+        "why": shard.why,
+        "captures": shard.captures,
+        "commits": shard.commits,
+        "queued": shard.queued,
+        "is_idle": shard.is_idle,
+    }
+
+
+def _reasons_that(progress: Progress, is_meant: Callable[[Reason], bool]) -> dict[str, int]:
+    """The numbers of URLs by reason, for some of the reasons."""
+    return {
+        label: number
+        for label, number in progress.reasons.items()
+        if number and label.upper() in Reason.__members__ and is_meant(Reason[label.upper()])
     }
 
 

@@ -60,7 +60,7 @@ from lycosa.cluster.messages import (
     StopCrawl,
 )
 from lycosa.config.fields import fields, value_of
-from lycosa.config.live import LIVE
+from lycosa.config.live import LIVE, check_live, with_live
 from lycosa.model.end import End
 from lycosa.serve.api_job import ApiLimits
 from lycosa.urls.identity import InvalidUrl
@@ -113,7 +113,11 @@ class CrawlService:
         }
 
     async def change_settings(self, values: dict[str, str], by: str, why: str = "") -> None:
-        """Change live settings; all owners receive them."""
+        """Change live settings; all owners receive them.
+
+        Raises ``SettingsError`` for values that are not allowed.
+        """
+        check_live(values, with_live(self.addressing.config, self.watch.status().settings))
         await self.watch.request(ChangeSettings(values, by, why))
 
     async def pause(self, is_paused: bool, by: str, why: str = "") -> None:

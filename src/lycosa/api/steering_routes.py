@@ -13,6 +13,7 @@ from lycosa.api.models import (
     JsonRow,
     LettersAnswer,
     LettersRequest,
+    ReasonLabel,
     RowsPage,
     SettingsAnswer,
     SettingsRequest,
@@ -20,8 +21,7 @@ from lycosa.api.models import (
     StopRequest,
     WhyRequest,
 )
-from lycosa.api.overview import crawl_state
-from lycosa.api.paging import Cursor, Most, listed_page
+from lycosa.api.paging import Cursor, ListPlace, Most
 from lycosa.api.requests import caller_name, listeners_of, service_of
 from lycosa.calls import (
     ActionsQuery,
@@ -46,14 +46,15 @@ async def show_stats(request: Request) -> JsonRow:
 @steering_router.get("/dlq")
 async def show_letters(
     request: Request,
-    reason: Annotated[str, Query(max_length=100)] = "",
-    host: Annotated[str, Query(max_length=300)] = "",
+    reason: Annotated[ReasonLabel, Query(description="Those of this reason")] = "",
+    host: Annotated[str, Query(max_length=300, description="Those of this host")] = "",
     cursor: Cursor = "",
     most: Most = 50,
 ) -> RowsPage:
-    """Dead letters: URLs that failed for good."""
-    asked = DeadLettersQuery(reason, host, cursor, most)
-    return listed_page(await service_of(request).dead_letters(asked))
+    """Dead letters: URLs that failed for good, newest first."""
+    place = ListPlace(cursor, "letters", reason, host)
+    asked = DeadLettersQuery(reason, host, place.after, most)
+    return place.page(await service_of(request).dead_letters(asked))
 
 
 @steering_router.post("/dlq")
@@ -78,7 +79,8 @@ async def change_letters(request: Request, body: LettersRequest) -> LettersAnswe
 @steering_router.get("/actions")
 async def actions(request: Request, cursor: Cursor = "", most: Most = 50) -> RowsPage:
     """The log of operators' decisions, newest first."""
-    return listed_page(await service_of(request).actions(ActionsQuery(cursor, most)))
+    place = ListPlace(cursor, "actions")
+    return place.page(await service_of(request).actions(ActionsQuery(place.after, most)))
 
 
 @steering_router.post("/crawl/pause")
@@ -108,11 +110,11 @@ async def show_settings(request: Request) -> SettingsAnswer:
 
 
 @steering_router.patch("/settings")
-async def change_settings(request: Request, body: SettingsRequest) -> StateAnswer:
+async def change_settings(request: Request, body: SettingsRequest) -> SettingsAnswer:
     """Change such settings. Either all are changed or none."""
     service = service_of(request)
     await service.change_settings(body.values, caller_name(request), body.why)
-    return StateAnswer(state=crawl_state(await service.status()))
+    return SettingsAnswer(values=await service.settings())
 
 
 @steering_router.get(

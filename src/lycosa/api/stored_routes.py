@@ -8,12 +8,12 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from lycosa.api.content import ContentStream, content_disposition
+from lycosa.api.content import ContentStream
 from lycosa.api.models import (
     JsonRow,
     RowsPage,
 )
-from lycosa.api.paging import Cursor, Most, UrlOrHash, listed_page
+from lycosa.api.paging import Cursor, ListPlace, Most, UrlOrHash
 from lycosa.api.problems import Problem
 from lycosa.api.requests import service_of
 from lycosa.calls import (
@@ -39,7 +39,9 @@ async def captures(
     request: Request, url: UrlOrHash, cursor: Cursor = "", most: Most = 50
 ) -> RowsPage:
     """The captures of a URL, newest first."""
-    return listed_page(await service_of(request).captures(CapturesQuery(url, cursor, most)))
+    place = ListPlace(cursor, "captures", url)
+    asked = CapturesQuery(url, place.after, most)
+    return place.page(await service_of(request).captures(asked))
 
 
 @stored_router.get(
@@ -57,9 +59,22 @@ async def captures(
 )
 async def content(
     request: Request,
-    url_hash: Annotated[str, Path(pattern="^[0-9a-f]{16}([0-9a-f]{16}|[0-9a-f]{48})?$")],
-    at: Annotated[float, Query(ge=0, le=1e11, description="The last one up to then")] = 0,
-    form: Annotated[Literal["raw", "text"], Query(alias="as")] = "raw",
+    url_hash: Annotated[
+        str,
+        Path(
+            pattern="^[0-9a-f]{16}([0-9a-f]{16}|[0-9a-f]{48})?$",
+            description="`id` or `urlHash` of a row, or the SHA-256 of the URL",
+            examples=["d847e26d48a2f35302dd5537d58f0c1b"],
+        ),
+    ],
+    at: Annotated[
+        float,
+        Query(ge=0, le=1e11, description="The last capture up to this time (seconds since 1970)"),
+    ] = 0,
+    form: Annotated[
+        Literal["raw", "text"],
+        Query(alias="as", description="The body as stored, or its visible text"),
+    ] = "raw",
 ) -> Response:
     """A stored body. It is never shown as what it claims to be: text is plain text, and
     everything else is a download."""
@@ -69,7 +84,6 @@ async def content(
     if first.total_bytes < 0:
         raise Problem(404, "there is no such capture")
     about = msgspec.json.decode(first.about)
-    name = content_disposition(about, url_hash, is_text)
     # all pieces are of this capture, also when a newer one is stored meanwhile
     asked = msgspec.structs.replace(asked, at=about["date"])
-    return ContentStream(service, asked, first, name)
+    return ContentStream(service, asked, first, about)

@@ -62,7 +62,7 @@ class CoordinatorCaller:
                     connection = await finder.connect(_REQUEST_S)
                 async with connection:
                     while True:
-                        self._note(await connection.status())
+                        await self._look(connection)
                         await asyncio.sleep(_EVERY_S)
             except (RequestRefused, *_NODE_ERRORS) as error:
                 self._why = str(error) or repr(error)
@@ -92,7 +92,7 @@ class CoordinatorCaller:
         return Rates(*(round(meter.number(name, span), 3) for span in ("minute", "run", "peak")))
 
     async def request(self, *messages: CallerMessage) -> None:
-        """Make requests in this order.
+        """Make requests in this order; ``status`` is then one that has them.
 
         Raises ``ServiceRefusal`` and ``CoordinatorSilent``.
         """
@@ -101,6 +101,7 @@ class CoordinatorCaller:
                 async with await self._finder().connect(_REQUEST_S) as connection:
                     for message in messages:
                         await connection.request(message)
+                    await self._look(connection)
         except RequestRefused as error:
             raise ServiceRefusal(str(error)) from error
         except (TimeoutError, *_NODE_ERRORS) as error:
@@ -129,8 +130,13 @@ class CoordinatorCaller:
     def _finder(self) -> CoordinatorFinder:
         return CoordinatorFinder(self._place.coordinator, self._place.credentials, lambda _: None)
 
-    def _note(self, status: ClusterStatus) -> None:
-        self._status, self._at, self._why = status, time.monotonic(), ""
+    async def _look(self, connection: CoordinatorConnection) -> None:
+        """Ask for the state. An answer to an earlier question does not replace a later state."""
+        asked_at = time.monotonic()
+        status = await connection.status()
+        if asked_at < self._at:
+            return
+        self._status, self._at, self._why = status, asked_at, ""
         self._heard(status)
         if self._is_waiting:
             self._is_waiting = False

@@ -41,7 +41,8 @@ Write durations as `90`, `500ms`, `1.5s`, `10m`, `2h`, `1d`; sizes as bytes or `
 Obedience to robots.txt is not a setting.
 
 Settings marked "Live" may change while the crawl runs: on the operator's page, by the HTTP
-interface (`PATCH /api/v1/settings`), or with `lycosa cluster set`.
+interface (`PATCH /api/v1/settings`), or with `lycosa cluster set`. A change is saved with the
+crawl.
 """
 
 

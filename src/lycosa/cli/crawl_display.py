@@ -131,7 +131,7 @@ class Display:
         errors = [
             (name, number)
             for name, number in progress.reasons.items()
-            if 80 <= Reason[name.upper()] < 140
+            if Reason[name.upper()].is_failure
         ]
         links = sum(progress.rule_refusals.values())
         rows: list[tuple[str, str]] = [

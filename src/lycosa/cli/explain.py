@@ -124,7 +124,7 @@ def _print(answer: Explanation, as_json: bool) -> None:
     emit_pairs(
         [
             ("urlHash", answer.url_hash),
-            *((fact.key.replace("_", " "), fact.text) for fact in answer.facts),
+            *((fact.label, fact.text) for fact in answer.facts),
         ],
         indent="  ",
     )

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lycosa.config.fields import fields
+from lycosa.config.fields import fields, value_of
 from lycosa.config.sections import Config
-from lycosa.config.sources import SettingsError
+from lycosa.config.sources import SettingsError, contradictions
 
 LIVE = (
     "politeness.delay_s",
@@ -40,9 +40,15 @@ already stays.
 """
 
 
-def check_live(values: Mapping[str, str]) -> None:
-    """Raises ``SettingsError`` for an unknown key, one that cannot change now, or a bad value."""
+def check_live(values: Mapping[str, str], config: Config | None = None) -> None:
+    """Raises ``SettingsError`` for an unknown key, one that cannot change now, or a bad value.
+
+    With ``config``, the settings in force, also for values that contradict others.
+    """
     problems = [f"{key}: {why}" for key, text in values.items() if (why := _why_not(key, text))]
+    if config is not None and not problems:
+        changed = with_live(config, values)
+        problems += contradictions({key: value_of(changed, key) for key in LIVE})
     if problems:
         raise SettingsError(problems)
 

@@ -359,16 +359,22 @@ def nearest(key: str) -> str:
     return leaves[near] if near else ""
 
 
+def contradictions(values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with settings that contradict each other; others have their defaults."""
+    for low, high in _ORDERED:
+        if why := _contradiction(values, fields()[low], fields()[high]):
+            yield f"{low}: {why}"
+
+
 def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:
-    """Pairs of settings that contradict each other."""
+    """The same with the source of a value, for the settings of a start."""
+    for low, high in _ORDERED:
+        if why := _contradiction(values, fields()[low], fields()[high]):
+            yield f"{origins.get(low) or origins.get(high, DEFAULT)}: {low} {why}"
 
-    def value(field: Field) -> Any:
-        return values.get(field.key, field.default)
 
-    for low, high in ((fields()[a], fields()[b]) for a, b in _ORDERED):
-        if value(low) > value(high):
-            place = origins.get(low.key) or origins.get(high.key, DEFAULT)
-            yield (
-                f"{place}: {low.key} ({low.show(value(low))}) is more than {high.key}"
-                f" ({high.show(value(high))})"
-            )
+def _contradiction(values: Mapping[str, Any], low: Field, high: Field) -> str:
+    least, most = (values.get(field.key, field.default) for field in (low, high))
+    if least <= most:
+        return ""
+    return f"({low.show(least)}) is more than {high.key} ({high.show(most)})"

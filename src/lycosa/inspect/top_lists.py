@@ -32,7 +32,8 @@ class Order(Enum):
 class HostLine(msgspec.Struct, frozen=True):
     """One host.
 
-    ``wait_s`` is the time until its next request, ``needs_s`` the minimum time to fetch its queue.
+    ``wait_s`` is the time until it may be requested, ``needs_s`` the minimum time to fetch its
+    queue. ``retrying`` of the ``waiting`` URLs wait for the time of a retry as well.
     ``errors`` counts failed requests and failed DNS lookups. ``pages`` is the old name of
     ``captures``, kept for programs that read the JSON.
     """
@@ -49,6 +50,7 @@ class HostLine(msgspec.Struct, frozen=True):
     reason: str
     last_error: str
     errors: int = 0
+    retrying: int = 0
 
 
 class SiteLine(msgspec.Struct, frozen=True):
@@ -152,6 +154,8 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
     reason = why_host(record)
     if not reason and wait > 0:
         reason = f"delay by {owed(record, config, now).source}"
+    if not reason and record.state is HostState.EXHAUSTED and record.retrying:
+        reason = "its URLs wait for a retry"
     return HostLine(
         host=record.host,
         state=record.shown_state.label,
@@ -165,4 +169,5 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
         reason=reason,
         last_error=record.last_error.label if record.last_error else "",
         errors=failures_of(record),
+        retrying=record.retrying,
     )

@@ -107,8 +107,8 @@ def _by_hosts(status: ClusterStatus) -> Iterator[str]:
     if not progress.hosts_ready:
         yield (
             f"No host may be requested at this moment: {count_text(queued)} URLs wait for the"
-            f" delays of their hosts, {count_text(progress.hosts_snoozed)} of which were made to"
-            " wait longer."
+            f" delays of their hosts. {count_text(progress.hosts_snoozed)} hosts were made to wait"
+            " longer."
         )
     elif waiting:
         ready = progress.hosts_ready

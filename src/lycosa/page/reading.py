@@ -33,7 +33,6 @@ _MOST_TEXT = 200_000  # bytes of a text that one page shows
 _LONGEST = 8192  # characters of a value in an address
 _HOST_STATES = ("ready", "snoozed", "parked", "paused", "retired", "exhausted")
 _URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
-_FIRST_REMARK = 140  # reasons from here on are no failures
 _SORTS = ("name", "queue", "wait", "errors")
 
 
@@ -90,8 +89,7 @@ async def _overview_values(request: Request) -> dict[str, Any]:
     failures = sorted(
         (
             (label, number, Reason[label.upper()].meaning)
-            for label, number in status.progress.reasons.items()
-            if number and label.upper() in Reason.__members__ and _is_failure(label)
+            for label, number in stats["failures"].items()
         ),
         key=lambda each: -each[1],
     )
@@ -102,10 +100,6 @@ async def _overview_values(request: Request) -> dict[str, Any]:
         "failures": failures[:10],
         "refusals": sorted(status.progress.rule_refusals.items(), key=lambda each: -each[1])[:10],
     }
-
-
-def _is_failure(label: str) -> bool:
-    return Reason.DNS_NO_SUCH_NAME <= Reason[label.upper()] < _FIRST_REMARK
 
 
 async def _hosts(request: Request) -> Response:

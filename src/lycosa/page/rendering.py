@@ -22,7 +22,15 @@ from lycosa.api.overview import crawl_state
 from lycosa.api.problems import TITLES, Problem
 from lycosa.api.requests import service_of
 from lycosa.api.tokens import AccessScope, Client
-from lycosa.page.words import ago_text, count_text, size_text, span_text, time_text
+from lycosa.config.sources import SettingsError
+from lycosa.page.words import (
+    ago_text,
+    count_text,
+    label_text,
+    size_text,
+    span_text,
+    time_text,
+)
 from lycosa.urls.identity import InvalidUrl
 
 PAGE_POLICY = "; ".join(
@@ -45,6 +53,7 @@ _EXPECTED = (
     CoordinatorSilent,
     ServiceBusy,
     ServiceRefusal,
+    SettingsError,
     InvalidUrl,
 )
 NOTICES = {
@@ -74,6 +83,7 @@ def _templates() -> jinja2.Environment:
         span=span_text,
         time=time_text,
         ago=ago_text,
+        label=label_text,
         query=lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}),
         # a name with a port, or an address in brackets, as one segment of a path
         segment=lambda text: quote(str(text), safe=""),

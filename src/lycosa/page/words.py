@@ -51,6 +51,11 @@ def ago_text(wall: float) -> str:
     return f"in {span_text(away)}" if away > 0 else f"{span_text(-away)} ago"
 
 
+def label_text(key: str) -> str:
+    """What people read in place of the key of a fact, whose text has the unit."""
+    return key.removesuffix("_s").replace("_", " ")
+
+
 def text_of_bytes(body: bytes) -> str:
     """Text for a browser: characters that control it are replaced."""
     text = body.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -26,6 +26,7 @@ from lycosa.cluster.messages import (
     StopCrawl,
     ToCoordinator,
 )
+from lycosa.config.live import with_live
 from lycosa.config.sections import Config
 from lycosa.folder.lock import CrawlInUse
 from lycosa.model.end import End
@@ -70,6 +71,7 @@ class FolderService:
         self._last: ClusterStatus | None = None
         self._begin, self._running = asyncio.Event(), asyncio.Event()
         self._is_leaving = False
+        self._changed: dict[str, str] = {}
         self.crawl = ""
         """The crawl's UUID, once the first run has begun."""
 
@@ -139,7 +141,7 @@ class FolderService:
             seeds,
             on_note=self._tell,
             uploads=uploads,
-            hosting=RunRules(sockets, is_endless=True),
+            hosting=RunRules(sockets, is_endless=True, changed=self._changed),
         )
         supervisor.callers = self.callers
         self.crawl, self._supervisor = session.manifest.crawl, supervisor
@@ -162,6 +164,8 @@ class FolderService:
             self._last = msgspec.structs.replace(
                 status, end=status.end or End.STOPPED.value, is_over=True
             )
+            self._changed = dict(status.settings)
+            self._config = with_live(self._config, self._changed)
             self._supervisor = None
 
     # -- callers

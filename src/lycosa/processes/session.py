@@ -126,6 +126,11 @@ class Session:
         status_path(self.folder).unlink(missing_ok=True)
         self._lock.release()
 
+    def save_settings(self, config: Config) -> None:
+        """Save the settings for the next run. Raises ``DiskFull`` or ``OSError``."""
+        content = msgspec.json.format(msgspec.json.encode(config), indent=2)
+        replace_file(settings_path(self.folder), content)
+
     def share_addresses(self) -> str:
         """Use the address table of the machine, if the settings say so.
 
@@ -194,10 +199,7 @@ class Session:
             self._lock.sign_lock(self._clock.wall())
             self.on_locked()  # not earlier, because a refused start changes no file
         taken = sum(source.seeds for source in load_sources(self.folder))
-        replace_file(
-            settings_path(self.folder),
-            msgspec.json.format(msgspec.json.encode(self.config), indent=2),
-        )
+        self.save_settings(self.config)
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
         workers = worker_count(self.config)

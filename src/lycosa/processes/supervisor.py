@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -41,6 +41,7 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Seeds
+from lycosa.config.live import with_live
 from lycosa.folder.run_cost import RunCost, append_cost, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
@@ -48,6 +49,7 @@ from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
 from lycosa.processes.uploads import Uploads
 from lycosa.serve.links import PeerLink
+from lycosa.system.durable import DiskFull
 from lycosa.system.machine import cores
 from lycosa.system.memory import cpu_s
 from lycosa.system.memory_plan import MemoryPlan
@@ -75,11 +77,13 @@ class CrawlOutcome(msgspec.Struct, frozen=True):
 class RunRules(msgspec.Struct, frozen=True):
     """How a run is reached by other programs: its private folder of sockets.
 
-    A run that ``is_endless`` waits for more requests when it has nothing to do.
+    A run that ``is_endless`` waits for more requests when it has nothing to do. ``changed`` are the
+    live settings that an earlier run of the same service changed.
     """
 
     sockets: Path
     is_endless: bool = False
+    changed: dict[str, str] = {}
 
 
 class SeedFeed(Protocol):
@@ -119,10 +123,9 @@ class Supervisor:
         self._uploads = uploads
         self._is_endless = hosting is not None and hosting.is_endless
         self.callers: set[PeerLink] = set()
-        # Live settings last for one run. The settings of this start get the version after the last
-        # one of the previous run.
-        version = session.recovered.settings
-        settings = SettingsSaved(version + 1 if version else 0, {})
+        # The settings of this start get the version after the last one of the previous run.
+        version, changed = session.recovered.settings, hosting.changed if hosting else {}
+        settings = SettingsSaved(version + 1 if version or changed else 0, changed)
         control = Control(_permits(session, plan.workers), settings)
         number, limits = session.manifest.term, session.config.limits
         self._coordinator = Coordinator(
@@ -157,11 +160,11 @@ class Supervisor:
         elif self._stops >= 3:
             self._node.kill()
         else:
-            self._ask(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
+            self._carry(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
 
     def reach_time_limit(self) -> None:
         """Stop because ``--max-time`` is over."""
-        self._ask(StopCrawl(End.LIMIT.value))
+        self._carry(StopCrawl(End.LIMIT.value))
 
     # -- the run
 
@@ -271,12 +274,17 @@ class Supervisor:
             self._node.handle_message(message.message)
         elif isinstance(message.message, Answered):
             self._answer(message.message)
-        else:
-            # Not stored, because the next start counts what is in the folder.
+        elif isinstance(message.message, SettingsSaved):
+            self._keep_settings(message.message.values)
+        else:  # not stored, because the next start counts what is in the folder
             assert message.receiver == CONTROL
 
-    def _ask(self, message: ToCoordinator) -> None:
-        self._carry(message)
+    def _keep_settings(self, values: Mapping[str, str]) -> None:
+        """Let the next run begin with the settings that were changed in this one."""
+        try:
+            self._session.save_settings(with_live(self._session.config, values))
+        except (DiskFull, OSError) as error:
+            self._on_note(f"the changed settings hold for this run only: {error}")
 
     def handle_node_message(self, message: ToCoordinator) -> None:
         """See ``Listener``."""
@@ -327,7 +335,7 @@ class Supervisor:
         self._batches += 1
         call = f"seeds {self._batches}"
         self._own_calls.add(call)
-        self._ask(Ask(Seeds(call, batch)))
+        self._carry(Ask(Seeds(call, batch)))
         if len(batch) < _SEED_BATCH:
             self._batches = -1
             self._say_no_more()
@@ -346,7 +354,7 @@ class Supervisor:
         """Let the crawl end when no one has more seeds, unless it is to run without an end."""
         are_given = self._batches < 0 and not any(caller.is_seeding for caller in self.callers)
         if are_given and not self._is_endless:
-            self._ask(NoMoreAsks())
+            self._carry(NoMoreAsks())
 
     # -- callers of the coordinator
 

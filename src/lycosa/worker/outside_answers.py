@@ -18,8 +18,7 @@ from lycosa.frontier.outside_leases import LeaseRow
 from lycosa.model.fetched import Fetched, Limits
 from lycosa.reasons import Reason
 
-_FIRST_FAILURE, _LAST_FAILURE = Reason.DNS_NO_SUCH_NAME, Reason.REQUEST_UNANSWERED
-_OURS = frozenset({Reason.CRASHED_WORKER, Reason.INTERNAL})
+_NOT_THEIRS = frozenset({Reason.CRASHED_WORKER, Reason.INTERNAL, Reason.LEASE_EXPIRED})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
 _STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) ([1-9]\d{2})(?: [^\r\n]*)?\r?\n")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
@@ -58,14 +57,13 @@ def _reason_of(error: str) -> tuple[Reason, str]:
     """The reason with that name, or else a lost connection with the text as its detail."""
     name, _, detail = error.partition(":")
     reason = Reason.__members__.get(name.strip().upper())
-    is_failure = reason is not None and _FIRST_FAILURE <= reason <= _LAST_FAILURE
-    if reason is None or not is_failure or reason in _OURS:
+    if reason is None or not reason.is_failure or reason in _NOT_THEIRS:
         return Reason.CONNECTION_LOST, error[:_DETAIL]
     return reason, detail.strip()[:_DETAIL]
 
 
 def _from_parts(result: OutsideResult, url: str, limits: Limits) -> Fetched:
-    if not 100 <= result.status <= 599:
+    if not 100 <= result.status <= 999:  # some servers answer with 999
         raise UnreadableResult(f"{result.status} is not a status of HTTP")
     try:
         phrase = HTTPStatus(result.status).phrase

@@ -33,7 +33,7 @@ AttemptListener = Callable[[FetchRequest, Fetched, float], object]
 """Gets a request, its answer, and the delay of its host in seconds."""
 
 _CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
-_FAILURES = frozenset(reason for reason in Reason if 80 <= reason < 140)
+_FAILURES = frozenset(reason for reason in Reason if reason.is_failure)
 _NEXT_ADDRESS = frozenset(
     {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
 )

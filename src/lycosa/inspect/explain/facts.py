@@ -30,6 +30,11 @@ class Fact(msgspec.Struct, frozen=True):
     value: Any
     text: str
 
+    @property
+    def label(self) -> str:
+        """What users read in place of the key; the unit is in the text."""
+        return self.key.removesuffix("_s").replace("_", " ")
+
 
 class Explanation(msgspec.Struct, kw_only=True):
     """The answer. ``verdict`` is one of a fixed set of words, ``headline`` one sentence."""
@@ -136,6 +141,11 @@ def span(seconds: float) -> str:
         if number:
             parts.append(f"{int(number)} {name}{'s' if number != 1 else ''}")
     return " ".join(parts[:2])
+
+
+def minimum_span(seconds: float) -> str:
+    """The minimum of a duration as text."""
+    return f"at least {span(seconds) if seconds >= 1 else f'{seconds:.1f} seconds'}"
 
 
 def reason_facts(answer: Explanation, reason: Reason, detail: str) -> None:

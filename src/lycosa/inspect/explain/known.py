@@ -13,10 +13,10 @@ from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
     in_brackets,
+    minimum_span,
     reason_facts,
     robots_facts,
     robots_now,
-    span,
     steady_delay,
     when,
     why_host,
@@ -122,19 +122,19 @@ class KnownUrl:
         self._answer.add_fact(
             "estimate_s",
             round(wait_s, 1),
-            f"at least {span(wait_s)}, at {steady:g} s a request",
+            f"{minimum_span(wait_s)}, at {steady:g} s a request",
         )
-        self._answer.add_fact("host_delay_s", steady)
+        self._answer.add_fact("host_delay_s", steady, f"{steady:g} s")
         if state is HostState.SNOOZED:
             headline = (
                 f"It waits{again}: its host pauses until {when(self._visit.next_at)};"
                 f" {why_host(self._visit)}."
             )
+        elif not place.before:
+            headline = f"It waits{again}: it is the next URL of its host."
         else:
-            headline = (
-                f"It waits{again}: {place.before:,} URLs of its host are before it, which takes"
-                f" at least {span(wait_s)}."
-            )
+            before = f"{place.before:,} URLs of its host are" if place.before > 1 else "one URL is"
+            headline = f"It waits{again}: {before} before it, which takes {minimum_span(wait_s)}."
         self._answer.set_verdict("queued", headline)
 
     def _parked(self) -> None:
@@ -364,7 +364,7 @@ class KnownUrl:
             self._answer.add_fact(
                 "attempts_read",
                 False,
-                "no: the logs of requests are on the machines that sent them",
+                "no: `lycosa explain` reads the logs on the machine that sent the requests",
             )
             return
         tries = tries_of(files, self._entry.url)

@@ -175,7 +175,7 @@ def found_on(reader: CrawlReader, url: str) -> Search:
 
 def links_not_searched(reader: CrawlReader, url: str) -> Search:
     """The result where the links are too many to read without being asked to."""
-    return Search(None, "no links were searched; --links searches them all")
+    return Search(None, "`lycosa explain --links` searches them")
 
 
 def _in_table(path: Path, url: str) -> FoundOn | None:

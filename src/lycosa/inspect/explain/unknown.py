@@ -29,6 +29,9 @@ from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 from lycosa.urls.identity import hash8, host_of, join_url, scheme_of, target_of
 
+_CRAWLED = "; if it were found, it would be crawled"
+_IF_ALLOWED = ", if its host's robots.txt allows it"
+
 
 class UnknownUrl:
     """Explains a URL that has no record."""
@@ -109,18 +112,17 @@ class UnknownUrl:
         verdict = robots_now(self._view, self._host8, self._url)
         if verdict is not None:
             robots_facts(answer, verdict)
+            by = verdict.bound or _line(verdict)
             if not verdict.allowed:
                 return answer.set_verdict(
                     "refused_by_robots",
-                    f"{self._never}; if it were found, robots.txt would disallow it"
-                    f" ({verdict.bound or _line(verdict)}).",
+                    f"{self._never}; if it were found, robots.txt would disallow it ({by}).",
                 )
         if host is None:
             answer.add_fact("host_known", False, "no URL of this host is known")
             return answer.set_verdict(
                 "never_seen",
-                f"{self._never}; if it were found, it would be crawled if its host's robots.txt"
-                " allows it.",
+                f"{self._never}{_CRAWLED}{_IF_ALLOWED}.",
             )
         host = visit_in_wall_time(host, self._reader.ahead_s(self._now))
         host_facts(answer, host, self._saved.config, self._now)
@@ -148,10 +150,9 @@ class UnknownUrl:
                 f"{link.page} links to it, but it has no record although no rule refuses it; run"
                 " lycosa audit.",
             )
-        known = "" if verdict is not None else ", if its host's robots.txt allows it"
-        return answer.set_verdict(
-            "never_seen", f"{self._never}; if it were found, it would be crawled{known}."
-        )
+        when = " when its host is resumed" if host.pause is not None else ""
+        known = f"{when}{'' if verdict else _IF_ALLOWED}"
+        return answer.set_verdict("never_seen", f"{self._never}{_CRAWLED}{known}.")
 
     def _variant(self) -> None:
         """The same URL with the other scheme."""
@@ -169,7 +170,7 @@ def _never(search: Search, keeps_links: bool) -> str:
     """That no page links to it, as far as the search could look."""
     gap = search.gap or ("" if keeps_links else "links are not stored, see store.links")
     return (
-        f"No link to it was found, but the search is not complete ({gap})"
+        f"It has no record, and links to it were not all searched ({gap})"
         if gap
         else "It was never found"
     )

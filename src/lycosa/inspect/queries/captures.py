@@ -8,6 +8,7 @@ question may take. There the capture of the record says how many others there ar
 
 from __future__ import annotations
 
+import base64
 import mmap
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -38,7 +39,8 @@ _decode_entry = msgspec.json.Decoder(CdxjEntry).decode
 class ListedCapture(msgspec.Struct, frozen=True):
     """A capture: when its request began (14 digits, as in CDXJ), and where its record is.
 
-    ``others`` is the number of captures of the same URL that are not listed.
+    Media type and length are known once the segment is closed. ``others`` is the number of captures
+    of the same URL that are not listed.
     """
 
     time: str
@@ -65,7 +67,7 @@ class ListedCapture(msgspec.Struct, frozen=True):
             "date": _seconds(self.time),
             "status": self.status,
             "mediaType": self.media_type,
-            "digest": self.digest,
+            "digest": f"sha1:{self.digest}" if self.digest else "",
             "length": self.length,
             "revisit": self.is_revisit,
             "redirectTo": self.redirect,
@@ -146,6 +148,9 @@ def _newest(entry: UrlEntry, has_index: bool) -> Iterator[ListedCapture]:
         history.offset,
         history.status,
         others=0 if has_index else max(history.fetches - 1, 0),
+        digest=base64.b32encode(history.digest).decode(),
+        is_revisit=bool(history.duplicate_of),
+        redirect=history.redirect_to,
     )
 
 

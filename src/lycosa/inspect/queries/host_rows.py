@@ -50,7 +50,6 @@ def whole_host(
         meaning=why_host(record),
         next_at=record.next_at,
         parked_until=record.parked_until,
-        retrying=record.retrying,
         delay={
             "seconds": round(delay.seconds, 3),
             "source": delay.source,
