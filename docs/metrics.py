@@ -78,8 +78,8 @@ def _label(metric: Metric) -> str:
         return ""
     if not metric.values:
         return (
-            f"`{metric.label}`: `supervisor` or `coordinator`, `node` with its name, `worker` and"
-            " `parser` with their number, `api`"
+            f"`{metric.label}`: `supervisor` or `coordinator`, `node` with its name, `worker`,"
+            " `parser` and `text parser` (of stored pages) with their number, `api`"
         )
     if len(metric.values) <= _MOST_VALUES:
         return f"`{metric.label}`: " + ", ".join(f"`{each}`" for each in metric.values)

@@ -414,7 +414,7 @@ def test_pins_are_names_with_addresses(pin: str) -> None:
 
 def test_settings_that_contradict_each_other_are_told() -> None:
     assert problems(None, {}, ["dns.max_ttl_s=30"]) == [
-        "--set: dns.min_ttl_s (1m) is more than dns.max_ttl_s (30s)"
+        "--set: dns.min_ttl_s: 1m is more than dns.max_ttl_s (30s)"
     ]
 
 

@@ -278,9 +278,9 @@ class LettersAnswer(BaseModel):
     Unless it `is_complete`, the same request with `call` continues it.
     """
 
-    changed: int = Field(description="0 when all of them were in that state", examples=[1])
-    is_complete: bool = Field(description="Whether nothing is left to do")
-    call: str = Field(description="For the next request, when the decision is not complete")
+    changed: int = Field(description="URLs so far", examples=[1])
+    is_complete: bool = Field(description="Whether no more are left to decide", examples=[True])
+    call: str = Field(description="For the request that continues it", examples=[""])
 
 
 class LettersRequest(Asked):
@@ -305,7 +305,7 @@ class LettersRequest(Asked):
     call: str = Field(
         "",
         pattern=r"^(api [0-9a-f]{32})?$",
-        description="The `call` of an answer that was not complete, to continue it",
+        description="Of an answer that was not complete, to continue it",
         examples=[""],
     )
 
@@ -313,7 +313,9 @@ class LettersRequest(Asked):
 class SettingsAnswer(BaseModel):
     """Live settings by name; values are texts as in a settings file."""
 
-    values: dict[str, str] = Field(examples=[{"politeness.delay_s": "1s"}])
+    values: dict[str, str] = Field(
+        description="Those in force", examples=[{"politeness.delay_s": "1s"}]
+    )
 
 
 class SettingsRequest(WhyRequest):

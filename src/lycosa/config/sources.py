@@ -370,11 +370,11 @@ def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator
     """The same with the source of a value, for the settings of a start."""
     for low, high in _ORDERED:
         if why := _contradiction(values, fields()[low], fields()[high]):
-            yield f"{origins.get(low) or origins.get(high, DEFAULT)}: {low} {why}"
+            yield f"{origins.get(low) or origins.get(high, DEFAULT)}: {low}: {why}"
 
 
 def _contradiction(values: Mapping[str, Any], low: Field, high: Field) -> str:
     least, most = (values.get(field.key, field.default) for field in (low, high))
     if least <= most:
         return ""
-    return f"({low.show(least)}) is more than {high.key} ({high.show(most)})"
+    return f"{low.show(least)} is more than {high.key} ({high.show(most)})"

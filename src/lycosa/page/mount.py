@@ -6,11 +6,15 @@ from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
+from lycosa.api.app import problem_of
 from lycosa.page.history import CrawlHistory
 from lycosa.page.reading import reading_routes
+from lycosa.page.rendering import error_page
 from lycosa.page.steering import steering_forms
 
 
@@ -23,3 +27,12 @@ def add_page(app: FastAPI) -> None:
     app.include_router(steering_forms())
     folder = Path(str(files("lycosa.page"))) / "static"
     app.mount("/static", StaticFiles(directory=folder), "static")
+
+    async def page_of_error(request: Request, error: Exception) -> Response:
+        """An address that does not exist, for a browser: a page from which others are reached."""
+        problem, path = problem_of(error), request.url.path
+        if "text/html" in request.headers.get("accept", "") and not path.startswith("/api/"):
+            return error_page(request, problem)
+        return Response(problem.body(path), problem.status, problem.header_lines())
+
+    app.add_exception_handler(HTTPException, page_of_error)

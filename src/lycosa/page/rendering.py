@@ -29,6 +29,7 @@ from lycosa.page.words import (
     label_text,
     size_text,
     span_text,
+    subject_text,
     time_text,
 )
 from lycosa.urls.identity import InvalidUrl
@@ -86,6 +87,7 @@ def _templates() -> jinja2.Environment:
         label=label_text,
         query=lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}),
         # a name with a port, or an address in brackets, as one segment of a path
+        subject=subject_text,
         segment=lambda text: quote(str(text), safe=""),
     )
     return found
@@ -120,6 +122,23 @@ def _own_address(request: Request) -> str:
     return f"{request.url.path}?{query}" if query else request.url.path
 
 
+def error_page(request: Request, problem: Problem) -> Response:
+    """The problem as a page."""
+    title = TITLES.get(problem.status, ("", "The request failed"))[1]
+    is_question = request.method == "GET" and problem.retry_s >= 0
+    answer = page_response(
+        request,
+        "error.html",
+        problem.status,
+        title=title,
+        detail=problem.detail,
+        again=_own_address(request) if is_question else "",
+    )
+    if problem.retry_s >= 0:
+        answer.headers["retry-after"] = problem.header_lines()["retry-after"]
+    return answer
+
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -130,20 +149,7 @@ def shown(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except _EXPECTED as error:
-            problem = problem_of(error)
-        title = TITLES.get(problem.status, ("", "The request failed"))[1]
-        is_question = request.method == "GET" and problem.retry_s >= 0
-        answer = page_response(
-            request,
-            "error.html",
-            problem.status,
-            title=title,
-            detail=problem.detail,
-            again=_own_address(request) if is_question else "",
-        )
-        if problem.retry_s >= 0:
-            answer.headers["retry-after"] = problem.header_lines()["retry-after"]
-        return answer
+            return error_page(request, problem_of(error))
 
     page.__name__ = endpoint.__name__
     return page

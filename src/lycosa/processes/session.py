@@ -12,13 +12,14 @@ the cause can be corrected and the same command repeated.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
+from lycosa.config.live import with_live
 from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
@@ -126,8 +127,14 @@ class Session:
         status_path(self.folder).unlink(missing_ok=True)
         self._lock.release()
 
-    def save_settings(self, config: Config) -> None:
-        """Save the settings for the next run. Raises ``DiskFull`` or ``OSError``."""
+    def keep_changed(self, values: Mapping[str, str]) -> None:
+        """Let the next run begin with the live settings that were changed in this one.
+
+        Raises ``OSError``.
+        """
+        self._save_settings(with_live(self.config, values))
+
+    def _save_settings(self, config: Config) -> None:
         content = msgspec.json.format(msgspec.json.encode(config), indent=2)
         replace_file(settings_path(self.folder), content)
 
@@ -199,7 +206,7 @@ class Session:
             self._lock.sign_lock(self._clock.wall())
             self.on_locked()  # not earlier, because a refused start changes no file
         taken = sum(source.seeds for source in load_sources(self.folder))
-        self.save_settings(self.config)
+        self._save_settings(self.config)
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
         workers = worker_count(self.config)

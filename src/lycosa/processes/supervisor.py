@@ -41,7 +41,6 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Seeds
-from lycosa.config.live import with_live
 from lycosa.folder.run_cost import RunCost, append_cost, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
@@ -49,7 +48,6 @@ from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
 from lycosa.processes.uploads import Uploads
 from lycosa.serve.links import PeerLink
-from lycosa.system.durable import DiskFull
 from lycosa.system.machine import cores
 from lycosa.system.memory import cpu_s
 from lycosa.system.memory_plan import MemoryPlan
@@ -282,8 +280,8 @@ class Supervisor:
     def _keep_settings(self, values: Mapping[str, str]) -> None:
         """Let the next run begin with the settings that were changed in this one."""
         try:
-            self._session.save_settings(with_live(self._session.config, values))
-        except (DiskFull, OSError) as error:
+            self._session.keep_changed(values)
+        except OSError as error:
             self._on_note(f"the changed settings hold for this run only: {error}")
 
     def handle_node_message(self, message: ToCoordinator) -> None:

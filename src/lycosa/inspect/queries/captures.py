@@ -147,10 +147,10 @@ def _newest(entry: UrlEntry, has_index: bool) -> Iterator[ListedCapture]:
         history.segment,
         history.offset,
         history.status,
-        others=0 if has_index else max(history.fetches - 1, 0),
         digest=base64.b32encode(history.digest).decode(),
         is_revisit=bool(history.duplicate_of),
         redirect=history.redirect_to,
+        others=0 if has_index else max(history.fetches - 1, 0),
     )
 
 
