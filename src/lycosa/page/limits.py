@@ -105,10 +105,11 @@ def _by_hosts(status: ClusterStatus) -> Iterator[str]:
         return
     waiting = progress.hosts_snoozed + progress.hosts_front
     if not progress.hosts_ready:
+        snoozed = progress.hosts_snoozed
+        hosts = "One host was" if snoozed == 1 else f"{count_text(snoozed)} hosts were"
         yield (
             f"No host may be requested at this moment: {count_text(queued)} URLs wait for the"
-            f" delays of their hosts. {count_text(progress.hosts_snoozed)} hosts were made to wait"
-            " longer."
+            f" delays of their hosts.{f' {hosts} made to wait longer.' if snoozed else ''}"
         )
     elif waiting:
         ready = progress.hosts_ready

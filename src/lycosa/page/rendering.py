@@ -29,7 +29,6 @@ from lycosa.page.words import (
     label_text,
     size_text,
     span_text,
-    subject_text,
     time_text,
 )
 from lycosa.urls.identity import InvalidUrl
@@ -87,7 +86,6 @@ def _templates() -> jinja2.Environment:
         label=label_text,
         query=lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}),
         # a name with a port, or an address in brackets, as one segment of a path
-        subject=subject_text,
         segment=lambda text: quote(str(text), safe=""),
     )
     return found

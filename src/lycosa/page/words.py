@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -53,15 +49,6 @@ def ago_text(wall: float) -> str:
     if abs(away) < 1:
         return "now"
     return f"in {span_text(away)}" if away > 0 else f"{span_text(-away)} ago"
-
-
-def subject_text(action: Mapping[str, Any]) -> str:
-    """What an action is about: for changed settings, their names with the new values."""
-    subject = str(action["subject"])
-    if action["action"] == "set":
-        with suppress(ValueError):  # the text of very many settings is cut off
-            return ", ".join(f"{key} = {value}" for key, value in json.loads(subject).items())
-    return subject
 
 
 def label_text(key: str) -> str:
