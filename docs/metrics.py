@@ -28,10 +28,11 @@ the textfile collector of a node exporter. No metric tells anything about a sing
   `/metrics` read the same snapshot of the meter. The workers' snapshots are added.
 * **Bounded labels.** A metric has at most one label, with the values that this page lists. No label
   has the name of a host: `lycosa status --hosts` and the operator's page are for single hosts.
-* **Counters do not fall.** Counters marked *stored* are part of the crawl and continue after a
-  restart. The others begin with the run; when a worker process is replaced, its counts stay in the
-  sum. After a start of a cluster's coordinator, counters and histograms of workers are missing
-  until every shard has reported, because a partial sum would look like a reset.
+* **Counters do not fall.** Counters marked *stored* are part of the crawl. They are those of the
+  last commits, so they continue after a restart and after any crash. The others begin with the run;
+  when a worker process is replaced, its counts stay in the sum. After a start of a cluster's
+  coordinator, counters and histograms of workers are missing until every shard has reported,
+  because a partial sum would look like a reset.
 * **One place on a cluster.** The coordinator has the metrics of the whole crawl, and nodes have
   none. Let Prometheus scrape a name that leads to the coordinator's machine. If it scrapes each
   machine where a coordinator may run, one of them answers, so nothing is counted twice; but the
@@ -77,8 +78,8 @@ def _label(metric: Metric) -> str:
         return ""
     if not metric.values:
         return (
-            f"`{metric.label}`: `supervisor` or `coordinator`, `node` with its name, `worker` and"
-            " `parser` with their number, `api`"
+            f"`{metric.label}`: `supervisor` or `coordinator`, `node` with its name, `worker`,"
+            " `parser` and `text parser` (of stored pages) with their number, `api`"
         )
     if len(metric.values) <= _MOST_VALUES:
         return f"`{metric.label}`: " + ", ".join(f"`{each}`" for each in metric.values)

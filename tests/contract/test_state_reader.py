@@ -35,6 +35,7 @@ from lycosa.serve.api_job import ApiLimits
 from lycosa.shard.folder_view import FolderView
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.system.clock import SystemClock
+from lycosa.worker.progress import memory_of
 
 WEB = SyntheticWeb(WebPlan(hosts=3, pages=8, gzip=1.0, seed=3))
 
@@ -110,7 +111,11 @@ async def test_a_text_is_made_by_a_parse_child_with_title_and_links(
     reader: StateReader, folder: Path
 ) -> None:
     url, partition = home(folder)
+    assert reader.parser_pid is None
     found = await reader.answer(partition, ContentQuery(url, as_text=True))
+    memory = memory_of({"parser": None, "text parser": reader.parser_pid})
+    assert [each.part for each in memory] == ["worker", "text parser"]
+    assert min(each.own_bytes for each in memory) > 1_000_000
     assert isinstance(found, ContentFound)
     about = json.loads(found.about)
     assert found.media_type == "text/plain"

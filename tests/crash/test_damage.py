@@ -426,7 +426,7 @@ async def test_a_second_start_leaves_a_running_crawl_alone_although_its_lock_fil
     tmp_path: Path,
 ) -> None:
     web, folder = (
-        SyntheticWeb(WebPlan(seed=3, hosts=1, pages=150, page_bytes=300, links=8)),
+        SyntheticWeb(WebPlan(seed=3, hosts=1, pages=150, page_bytes=300, links=8, latency_s=0.0)),
         tmp_path / "c",
     )
     async with SyntheticServer(web) as server:
@@ -455,5 +455,5 @@ async def test_a_second_start_leaves_a_running_crawl_alone_although_its_lock_fil
             os.kill(pid, signal.SIGCONT)
         assert third.code == 2, third
         running.kill(Whom.SUPERVISOR)
-        again = await asyncio.to_thread(crawl, folder, *options, timeout=120)
+        again = await asyncio.to_thread(crawl, folder, *options, "--delay", "0s", timeout=120)
         assert again.code == 0, again

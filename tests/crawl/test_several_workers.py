@@ -271,6 +271,17 @@ def test_workers_that_hand_over_by_topics_crawl_what_others_crawl(
     assert any(each.delivery.arrivals.stepped_over for each in running) == has_faults
 
 
+def test_a_worker_without_work_sends_what_it_found_at_once(tmp_path: Path) -> None:
+    """The crawl of one host after the other takes no longer than without a lateness."""
+    took = []
+    for name, lateness in (("late", Lateness(seconds=60.0)), ("at once", None)):
+        crawl, _ = scripted_crawl(tmp_path / name, twins(), CONFIG)
+        run_workers(crawl, len(SITES), SITES[:1], exchange=TopicExchange(None, lateness))
+        assert len(captures(crawl)) == len(SITES) * (PAGES + 1)
+        took.append(max(each.end for each in crawl.log.exchanges))
+    assert took[0] < took[1] + 60.0, took
+
+
 @pytest.mark.parametrize("has_faults", [False, True])
 def test_verdicts_of_near_duplicates_arrive_by_topics(has_faults: bool, tmp_path: Path) -> None:
     """The records name the originals in the end, whether or not the row of the capture did."""

@@ -35,7 +35,7 @@ _HOSTS = _SIDE * _SIDE
 _WARM = 0.3  # of the pages that count: fetched before them
 _TREE = 1111  # pages of a host: 1 + 10 + 100 + 1000
 _WORKER_MB = 600
-_SAMPLE_S = 1.0
+_SAMPLE_S, _SHORT_SAMPLE_S = 1.0, 0.2
 _MOST_S = 7200.0
 _GROWTH = 0.05
 # of a process: a segment that is being closed beside the one that is written, a connection that is
@@ -75,9 +75,11 @@ def seeds(port: int) -> str:
     return "".join(f"http://127.1.{n // _SIDE}.{n % _SIDE}:{port}/\n" for n in range(_HOSTS))
 
 
-def watch(site: NginxSite, work: Path, pages: int, workers: int) -> tuple[list[Moment], float, int]:
-    """Crawls so many pages; gives what was seen meanwhile, the seconds that it took, the exit
-    code.
+def watch(
+    site: NginxSite, work: Path, pages: int, workers: int, sample_s: float
+) -> tuple[list[Moment], float, int]:
+    """Crawls so many pages; gives what was seen meanwhile every ``sample_s``, the seconds that it
+    took, the exit code.
     """
     seed_file = work / "seeds"
     seed_file.write_text(seeds(site.port))
@@ -101,7 +103,7 @@ def watch(site: NginxSite, work: Path, pages: int, workers: int) -> tuple[list[M
     with (work / "samples.csv").open("w") as file:
         table = csv.writer(file)
         table.writerow(["seconds", "requests", "part", *Sample._fields])
-        while running.runs_for(_SAMPLE_S) and time.monotonic() - began < _MOST_S:
+        while running.runs_for(sample_s) and time.monotonic() - began < _MOST_S:
             moment = Moment(log.number(), look(running.process.pid))
             moments.append(moment)
             for part, sample in moment.parts.items():
@@ -146,13 +148,14 @@ def _of(moments: list[Moment], part: str) -> list[Sample]:
 
 def prove(work: Path, short: bool, pages: int = 0, workers: int = 2) -> list[str]:
     """Watches one crawl; gives the lines of its report. Raises ``AssertionError``."""
-    pages = pages or (6_000 if short else 1_000_000)
+    pages = pages or (2_000 if short else 1_000_000)
     total = int(pages * (1 + _WARM))
     assert total <= _HOSTS * _TREE, f"the site has {_HOSTS * _TREE} pages"
     root = work / "empty"
     root.mkdir()
     with NginxSite(work / "nginx", root, ("0.0.0.0",), extra=SITE) as site:
-        moments, seconds, code = watch(site, work, total, workers)
+        sample_s = _SHORT_SAMPLE_S if short else _SAMPLE_S
+        moments, seconds, code = watch(site, work, total, workers, sample_s)
     assert code == 3, f"the crawl ended with {code}:\n{(work / 'crawl.out').read_text()[-3000:]}"
     report, wrong = judge(moments, pages, 0.4 if short else 0.1)
     report.insert(

@@ -43,8 +43,9 @@ class HostNote(msgspec.Struct, frozen=True):
 class ProcessMemory(msgspec.Struct, frozen=True):
     """The memory of one process.
 
-    ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number when there are
-    several; ``cpu_s`` is its processor time so far.
+    ``part`` is ``worker``, ``parser`` or ``text parser`` (for questions), with the worker's number
+    when there are several, or ``supervisor``, ``coordinator``, ``node`` or ``api``. ``cpu_s`` is
+    its processor time so far.
     """
 
     part: str

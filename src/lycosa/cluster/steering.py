@@ -41,7 +41,7 @@ def steered(
         message.by[:_MOST_CHARACTERS],
         int(wall * 1_000_000),
         action,
-        subject[:_MOST_CHARACTERS],
+        subject,
         message.why[:_MOST_CHARACTERS],
     )
     return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])

@@ -53,7 +53,7 @@ class OutboxSender:
     """Sends one partition's outbox.
 
     ``sleep`` is the clock's. At most ``window`` parcels of a destination are in flight. With
-    ``lateness``, a destination with few waiting URLs is sent to later.
+    ``lateness``, a destination with few waiting URLs is sent to later, unless ``hurry`` was called.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class OutboxSender:
         self._running: dict[int, asyncio.Task[None]] = {}
         # destinations whose parcels are delayed: set when more was committed for them
         self._more: dict[int, asyncio.Event] = {}
+        self._hurries = False
         self.failures = 0
         """Posts that did not hand over all their parcels; the rest is retried."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -93,6 +94,12 @@ class OutboxSender:
                     self._send(destination)
                 )
                 task.add_done_callback(self._ended)
+
+    def hurry(self, is_on: bool) -> None:
+        """Delay nothing from now on (``is_on``), or delay again."""
+        self._hurries = is_on
+        for event in self._more.values() if is_on else ():
+            event.set()
 
     def stalled(self) -> list[Stalled]:
         """Destinations that did not take the first parcel at the last try."""
@@ -149,7 +156,8 @@ class OutboxSender:
         Parcels that were tried before are not delayed.
         """
         if (
-            parcels[0].destination in self._troubles
+            self._hurries
+            or parcels[0].destination in self._troubles
             or len(parcels) >= self._window
             or any(each.errands or each.answers or each.places for each in parcels)
         ):

@@ -156,7 +156,7 @@ class Lateness(msgspec.Struct, frozen=True):
 
     Parcels for a destination with fewer than ``fewer_than`` waiting URLs may be posted up to
     ``seconds`` late, so that a topic gets fewer and larger requests. Errands and their answers are
-    never delayed.
+    never delayed, and nothing is while the worker has no work: no more URLs would come.
     """
 
     fewer_than: int = 100

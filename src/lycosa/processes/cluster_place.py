@@ -124,7 +124,7 @@ class _WatchedOpening:
 
     async def _tell(self) -> None:
         while True:
-            memory = memory_of(None)
+            memory = memory_of({})
             held = sum(each.own_bytes for each in memory)
             progress = Progress(waits_for=self._services.waits.text, memory=memory).with_numbers(
                 {"lycosa_memory_held_bytes": held}

@@ -144,7 +144,7 @@ class WorkerProcess:
         report = ProgressReport(
             assembled,
             job.config,
-            lambda: parser.pid,
+            lambda: {"parser": parser.pid, "text parser": self._reader.parser_pid},
             meter,
             place.waits_for,
         )

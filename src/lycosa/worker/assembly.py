@@ -164,7 +164,7 @@ def assemble(
     delivery = Delivery(departures, _arrivals(owned, ports, stages, worker))
     delivery.arrivals.take_own_parcels(departures.outboxes)
     if want_permits is not None:
-        worker.is_alone, worker.committer.mail = False, delivery
+        worker.is_alone, worker.committer.mail, worker.on_quiet = False, delivery, departures.hurry
     meter = measured_worker(worker, pipeline, stages, departures, clock)
     return Assembled(
         worker,

@@ -70,7 +70,7 @@ class MemoryReliever:
 
     def memory(self) -> list[ProcessMemory]:
         """The memory of the worker and its parser."""
-        return memory_of(self._parser.pid)
+        return memory_of({"parser": self._parser.pid})
 
     async def relieve(self, total: int) -> None:
         """Act on the crawl's memory, if necessary."""

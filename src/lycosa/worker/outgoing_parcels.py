@@ -75,6 +75,7 @@ class OutgoingParcels:
         self._near: dict[int, list[Fingerprint | Verdict]] = {}
         self._errands: dict[PartitionPair, list[Errand | Answer]] = {}
         self.activity = 0
+        self._hurries = False
 
     def __repr__(self) -> str:
         return (
@@ -188,6 +189,15 @@ class OutgoingParcels:
         """Send what earlier runs left in the outboxes."""
         for number, sender in self._senders.items():
             sender.send_to(self.outboxes[number].destinations())
+
+    def hurry(self, is_on: bool) -> None:
+        """Send small numbers of URLs without delay: this worker will not find more to send with
+        them, and others may have nothing else to crawl.
+        """
+        if is_on != self._hurries:
+            self._hurries = is_on
+            for sender in self._senders.values():
+                sender.hurry(is_on)
 
     def cut_parcels(self) -> frozenset[PartitionPair]:
         """Close the parcels of the commit that is being cut; return the pairs that have any."""

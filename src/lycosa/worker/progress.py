@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from lycosa.cluster.forecast import need_bucket
 from lycosa.cluster.progress import MOST_SLOWEST, HostNote, ProcessMemory, Progress
@@ -31,7 +31,7 @@ class ProgressReport:
         self,
         assembled: Assembled,
         config: Config,
-        parser_pid: Callable[[], int | None] = lambda: None,
+        children: Callable[[], Mapping[str, int | None]] = dict,
         loop: LoopMeter | None = None,
         waits: Callable[[], str] = lambda: "",
     ) -> None:
@@ -42,7 +42,7 @@ class ProgressReport:
         self._most_captures = config.limits.max_pages
         self._needed_bytes = config.store.min_free_bytes
         self._no_jitter = random.Random(0)
-        self._parser_pid = parser_pid
+        self._children = children
         self._loop = loop
         self._waits = waits
         self._slowest: list[HostNote] = []
@@ -51,7 +51,7 @@ class ProgressReport:
         self._reported_at, self._waited_s = assembled.clock.monotonic(), 0.0
 
     def make_report(self) -> Progress:
-        memory = memory_of(self._parser_pid())
+        memory = memory_of(self._children())
         now = self._clock.monotonic()
         if now >= self._next_look:
             self._look(now)
@@ -122,11 +122,7 @@ class ProgressReport:
         )
 
 
-def memory_of(parser_pid: int | None) -> list[ProcessMemory]:
-    """Memory and CPU time of this worker and its parser."""
-    found = [ProcessMemory("worker", *held_by(), cpu_s())]
-    return (
-        [*found, ProcessMemory("parser", *held_by(parser_pid), cpu_s(parser_pid))]
-        if parser_pid
-        else found
-    )
+def memory_of(children: Mapping[str, int | None]) -> list[ProcessMemory]:
+    """Memory and CPU time of this worker and of its child processes, by what they are for."""
+    pids = {"worker": None, **{part: pid for part, pid in children.items() if pid}}
+    return [ProcessMemory(part, *held_by(pid), cpu_s(pid)) for part, pid in pids.items()]

@@ -65,9 +65,7 @@ class Worker:
         self._is_paused = False
         self._has_more = False  # more hosts may be ready than were started
         self.expects_more = False  # more seeds may come, so an empty frontier is not the end
-        self.is_alone = (
-            True  # it ends by itself; among several workers the coordinator detects the end
-        )
+        self.is_alone = True  # it ends by itself; of several, the coordinator detects the end
         self.is_idle = False
         # There is no capture, no server answered, and no waiting host could be reached.
         self.reaches_nobody = False
@@ -82,6 +80,8 @@ class Worker:
         self._slots = self._slots_by_memory = config.fetch.slots
         # Whether a call, or an outside fetcher's lease, is open: then the worker is not idle.
         self.is_called: Callable[[], bool] = lambda: False
+        # Called in each step with whether there is nothing to crawl here, for now.
+        self.on_quiet: Callable[[bool], None] = lambda is_quiet: None
         self.lacks_settings = False  # those that the last commit names: no visit is started
         self._looked_at_disk = -_DISK_S
 
@@ -226,13 +226,13 @@ class Worker:
             self.committer.start_when_due(now)
         # A worker that waits for more seeds or for a resource has not finished, although nothing
         # runs.
+        runs_nothing = not (self._running or self._solo_waiting)
         is_free = (
-            self.has_lease
+            runs_nothing
+            and self.has_lease
             and self._most_running > 0
             and not (
-                self._running
-                or self._solo_waiting
-                or self._is_paused
+                self._is_paused
                 or self.expects_more
                 or self.lacks_room
                 or self.lacks_settings
@@ -240,7 +240,9 @@ class Worker:
             )
         )
         wait = self._config.frontier.finish_wait_s
-        self.is_idle = is_free and self._is_finished(now, time, wait)
+        is_quiet = runs_nothing and self._is_finished(now, time, wait)
+        self.on_quiet(is_quiet)
+        self.is_idle = is_free and is_quiet
         self.reaches_nobody = (
             is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
         )

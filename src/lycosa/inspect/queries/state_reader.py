@@ -67,6 +67,15 @@ _LATE = CallRefusal("the time that the caller waits was over before the question
 _UNREADABLE = (TableError, StoreDamaged, RecordError, JournalError, OSError)
 
 
+class TextParser(Parser, Protocol):
+    """A parser in a child process, which is started when it is needed."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process, ``None`` while there is none."""
+        ...
+
+
 class StateSource(Protocol):
     """Where the questions are answered from."""
 
@@ -78,7 +87,7 @@ class StateSource(Protocol):
         """The settings that apply now."""
         ...
 
-    def make_parser(self) -> Parser:
+    def make_parser(self) -> TextParser:
         """A parser in a child process, for stored documents."""
         ...
 
@@ -141,12 +150,17 @@ class StateReader:
         self._thread: Thread | None = None
         self._is_ending = Event()
         self._answers: StateAnswers | None = None
-        self._texts: Parser | None = None
+        self._texts: TextParser | None = None
         self._ending_texts: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<StateReader {self.allowance!r} {self._answers!r}>"
+
+    @property
+    def parser_pid(self) -> int | None:
+        """The parse child for texts, ``None`` while there is none."""
+        return self._texts.pid if self._texts is not None else None
 
     async def answer(self, partition: int, question: StateQuestion) -> CallReply:
         """The answer to a question about a partition of the worker."""
