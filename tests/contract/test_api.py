@@ -20,6 +20,12 @@ import pytest
 import trustme
 
 from api_crawl import PATIENCE_S, ApiCrawl, served_folder
+from lycosa.api.examples import (
+    ACTION_EXAMPLE,
+    CAPTURE_EXAMPLE,
+    HOST_EXAMPLE,
+    STATS_EXAMPLE,
+)
 from lycosa.api.places import FolderCrawl
 from lycosa.api.process import serve_api
 from lycosa.api.process_log import ProcessLog
@@ -181,6 +187,25 @@ def test_failures_refusals_and_remarks_are_counted_apart(crawled: Crawled) -> No
         ("remarks", lambda reason: reason.is_remark),
     ):
         assert all(is_meant(Reason[label.upper()]) for label in counts[name]), name
+
+
+def test_the_examples_of_the_openapi_have_the_fields_of_real_answers(crawled: Crawled) -> None:
+    get = crawled.client.get
+    url = crawled.web.seed_url(0, crawled.port)
+    crawled.client.post(f"/hosts/{crawled.host(0)}/resume")
+    missing = {"unreported_shards", "others"}  # of a cluster
+    for path, example in (
+        (f"/captures/{url}", CAPTURE_EXAMPLE),
+        ("/hosts", HOST_EXAMPLE),
+        ("/actions", ACTION_EXAMPLE),
+    ):
+        row = get(path).json()["rows"][0]
+        assert row.keys() - missing == example.keys(), path
+    counts = get("/stats").json()
+    assert counts.keys() - missing == STATS_EXAMPLE.keys()
+    assert STATS_EXAMPLE["hosts"].keys() <= counts["hosts"].keys()
+    documented = get("/openapi.json").json()["paths"]["/api/v1/stats"]["get"]["responses"]["200"]
+    assert documented["content"]["application/json"]["example"] == STATS_EXAMPLE
 
 
 def test_a_host_is_paused_and_resumed_and_the_log_of_actions_says_so(crawled: Crawled) -> None:

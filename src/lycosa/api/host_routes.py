@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
+from lycosa.api.examples import HOST_EXAMPLE, listed_as
 from lycosa.api.models import (
     ChangeAnswer,
     JsonRow,
@@ -31,7 +32,7 @@ UrlStateLabel = Annotated[str, one_of(state.label for state in UrlState)]
 host_router = APIRouter(prefix="/hosts", tags=["hosts"])
 
 
-@host_router.get("")
+@host_router.get("", responses=listed_as(HOST_EXAMPLE))
 async def hosts(
     request: Request,
     query: Annotated[

@@ -9,6 +9,13 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from lycosa.api.events import EventStream
+from lycosa.api.examples import (
+    ACTION_EXAMPLE,
+    LETTER_EXAMPLE,
+    STATS_EXAMPLE,
+    listed_as,
+    shown_as,
+)
 from lycosa.api.models import (
     JsonRow,
     LettersAnswer,
@@ -37,13 +44,13 @@ _EVENT = {
 steering_router = APIRouter(tags=["crawl"])
 
 
-@steering_router.get("/stats")
+@steering_router.get("/stats", responses=shown_as(STATS_EXAMPLE))
 async def show_stats(request: Request) -> JsonRow:
     """Counters of the whole crawl, rates, hosts, storage and workers."""
     return await service_of(request).counts()
 
 
-@steering_router.get("/dlq")
+@steering_router.get("/dlq", responses=listed_as(LETTER_EXAMPLE))
 async def show_letters(
     request: Request,
     reason: Annotated[ReasonLabel, Query(description="Those of this reason")] = "",
@@ -76,7 +83,7 @@ async def change_letters(request: Request, body: LettersRequest) -> LettersAnswe
     return LettersAnswer(changed=answer.changed, is_complete=answer.is_complete, call=decision.call)
 
 
-@steering_router.get("/actions")
+@steering_router.get("/actions", responses=listed_as(ACTION_EXAMPLE))
 async def actions(request: Request, cursor: Cursor = "", most: Most = 50) -> RowsPage:
     """The log of operators' decisions, newest first."""
     place = ListPlace(cursor, "actions")

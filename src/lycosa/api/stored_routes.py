@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from lycosa.api.content import ContentStream
+from lycosa.api.examples import CAPTURE_EXAMPLE, listed_as
 from lycosa.api.models import (
     JsonRow,
     RowsPage,
@@ -34,7 +35,7 @@ async def url(request: Request, url: UrlOrHash) -> JsonRow:
     return found
 
 
-@stored_router.get("/captures/{url:path}")
+@stored_router.get("/captures/{url:path}", responses=listed_as(CAPTURE_EXAMPLE))
 async def captures(
     request: Request, url: UrlOrHash, cursor: Cursor = "", most: Most = 50
 ) -> RowsPage:

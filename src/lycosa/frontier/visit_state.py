@@ -25,7 +25,7 @@ from lycosa.reasons import Reason
 class HostState(IntEnum):
     """State of a host. The value is written to disk, except ``IN_PROCESS`` and ``PAUSED``."""
 
-    EXHAUSTED = 0  # no URL waits, except for a retry
+    EXHAUSTED = 0  # no URL waits, except for a retry or the end of a lease
     READY = 1  # URLs wait; they may be fetched from its next time on
     SNOOZED = 2  # URLs wait for a time (Retry-After, unreachable robots.txt, failed DNS lookup)
     PARKED = 3  # URLs wait; the host is over a budget

@@ -152,10 +152,10 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
     wait = max((record.parked_until if is_parked else record.next_at) - now, 0.0)
     waiting = record.waiting + record.retrying
     reason = why_host(record)
-    if not reason and wait > 0:
-        reason = f"delay by {owed(record, config, now).source}"
     if not reason and record.state is HostState.EXHAUSTED and record.retrying:
-        reason = "its URLs wait for a retry"
+        reason = "its URLs wait for a retry, or are leased"
+    elif not reason and wait > 0:
+        reason = f"delay by {owed(record, config, now).source}"
     return HostLine(
         host=record.host,
         state=record.shown_state.label,

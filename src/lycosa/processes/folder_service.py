@@ -103,7 +103,8 @@ class FolderService:
             finally:
                 session.__exit__(None, None, None)
             is_first = False
-            self._tell(f"the run has ended ({outcome.end}), with {outcome.captured:,} captures")
+            captures = f"{outcome.captured:,} capture{'s' * (outcome.captured != 1)}"
+            self._tell(f"the run has ended ({outcome.end}), with {captures}")
 
     def stop(self) -> None:
         """End the run in order and then the service; a second call breaks the run off."""
