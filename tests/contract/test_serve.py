@@ -103,8 +103,9 @@ async def test_what_was_decided_survives_a_coordinator_that_is_killed(
         await node.until(lambda: not node.workers)
         first.end()
         await asyncio.to_thread(cluster.serve)
+        await node.until(lambda: node.plan.coordinator == 2)
         status = await asyncio.to_thread(cluster.status)
-        assert (status["coordinator"], status["end"]) == (2, "stopped")
+        assert (status["coordinator"], status["end"], status["is_over"]) == (2, "stopped", True)
         assert status["settings"] == {"politeness.delay_s": "7s"}
         assert "not known to this coordinator" in await done(command(cluster, "status"))
         assert cluster.name in await done(command(cluster, "resume"))
