@@ -109,8 +109,7 @@ class Worker:
             self.permits.return_unused()
         log = self.log
         progress = progress_with(
-            captures=log.captures + self.pending,
-            committed=log.captures,
+            captures=log.captures,
             commits=log.commits,
             is_idle=self.is_idle,
         )

@@ -9,7 +9,6 @@ from lycosa.cluster.progress import Progress
 _NUMBERS = {
     "discovered": "lycosa_urls_discovered_total",
     "captures": "lycosa_captures_total",
-    "committed": "lycosa_captures_committed",
     "pages": "lycosa_pages_total",
     "requests": "lycosa_requests_total",
     "body_bytes": "lycosa_received_bytes_total",

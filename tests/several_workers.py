@@ -138,13 +138,10 @@ class _Worker:
 
     def progress(self) -> Progress:
         """As little as coordinators and nodes need: it is made very often."""
-        worker, counters = (
-            self.assembled.worker,
-            [p.counters for p in self.assembled.worker.frontier.partitions.values()],
-        )
+        worker = self.assembled.worker
+        counters = worker.committer.counted
         return progress_with(
             captures=sum(each.captures for each in counters),
-            committed=worker.committer.captures,
             body_bytes=sum(each.body_bytes for each in counters),
             commits=worker.committer.commits,
             is_idle=worker.is_idle,

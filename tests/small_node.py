@@ -66,7 +66,6 @@ class SmallWorker:
         progress = progress_with(
             discovered=number,
             captures=number,
-            committed=number,
             states={"fetched": number},
             is_idle=not self.expects_more,
         )

@@ -63,7 +63,6 @@ def test_dashboard_and_rules_name_metrics_that_exist() -> None:
 def test_the_dashboard_shows_every_metric_of_a_crawl() -> None:
     shown = {name for text in QUERIES for name in metrics_in(text)}
     elsewhere = {
-        "lycosa_captures_committed",  # less than captures by one commit
         "lycosa_pages_total",
         "lycosa_requests_total",  # responses by class
         "lycosa_received_bytes_per_second",  # the rate of the counter

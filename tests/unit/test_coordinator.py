@@ -318,16 +318,16 @@ def test_a_worker_that_began_under_a_limit_gets_permits_when_there_is_none_any_m
     one = OneShard(LimitSection(max_pages=0))
     said = one.says(status(counted=50, wants=True))
     assert isinstance(said[-1], Permit) and said[-1].captures > 50
-    one.says(progress_with(committed=10**9))
+    one.says(progress_with(captures=10**9))
     assert one.coordinator.crawl_end is None
 
 
 def test_a_limit_that_is_reached_ends_the_crawl() -> None:
     one = OneShard(LimitSection(max_pages=3, max_bytes=0))
     one.says(status())
-    one.says(progress_with(committed=2))
+    one.says(progress_with(captures=2))
     assert one.coordinator.crawl_end is None
-    ended = one.says(progress_with(committed=3))
+    ended = one.says(progress_with(captures=3))
     assert (
         ended[0] == EndSaved("limit", False)
         and isinstance(ended[1], Assignments)

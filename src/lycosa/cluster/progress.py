@@ -118,13 +118,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def captures(self) -> int:
-        """Stored fetches."""
+        """Stored fetches that are part of a commit."""
         return self.meter.whole("lycosa_captures_total")
-
-    @property
-    def committed(self) -> int:
-        """Captures that are part of a commit."""
-        return self.meter.whole("lycosa_captures_committed")
 
     @property
     def pages(self) -> int:
@@ -325,7 +320,6 @@ _NAMED = (
     "discovered",
     "states",
     "captures",
-    "committed",
     "pages",
     "requests",
     "body_bytes",

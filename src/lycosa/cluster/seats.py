@@ -148,7 +148,7 @@ class Seats:
     def committed(self) -> tuple[int, int]:
         """The committed captures of the whole crawl, and the bytes of bodies."""
         reports = [seat.progress for seat in self._seats]
-        return sum(each.committed for each in reports), sum(each.body_bytes for each in reports)
+        return sum(each.captures for each in reports), sum(each.body_bytes for each in reports)
 
     def are_idle(self) -> bool:
         """Whether all owners were idle in their last report."""

@@ -160,11 +160,6 @@ class Committer:
         longest = self._section.commit_s
         return min(longest, _CALLED_S) if self.is_awaited else longest
 
-    @property
-    def captures(self) -> int:
-        """Number of committed captures."""
-        return sum(each.captures for each in self.counted)
-
     def raise_failure(self) -> None:
         """Raise the error of a commit or of the closing of a segment, if there was one."""
         if self._failure is not None:

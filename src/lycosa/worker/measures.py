@@ -47,7 +47,6 @@ def measured_worker(
         _set_counts(meter, worker.committer.counted)
         _set_hosts(meter, [each.counters for each in partitions])
         _set_frontier(meter, worker.frontier, clock.monotonic())
-        meter.set("lycosa_captures_committed", worker.committer.captures)
         if worker.free_bytes:
             meter.set("lycosa_disk_free_bytes", worker.free_bytes)
         meter.set("lycosa_commits_total", worker.committer.commits)
