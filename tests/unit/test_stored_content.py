@@ -24,8 +24,9 @@ class TwoCaptures:
         date = max(each for each in BODIES if each <= (asked.at or self.newest))
         self.newest = 200
         piece = BODIES[date][asked.offset : asked.offset + 5]
-        about = json.dumps({"url": "https://example.org/", "date": date}).encode()
-        return ContentFound(about, piece, len(BODIES[date]), "text/plain")
+        about = {"url": "https://example.org/", "date": date, "status": 200}
+        about |= {"digest": "sha1:A", "recordId": f"<urn:uuid:{date}>", "reason": ""}
+        return ContentFound(json.dumps(about).encode(), piece, len(BODIES[date]), "text/plain")
 
 
 async def test_all_pieces_are_of_one_capture_when_the_url_is_captured_again_meanwhile() -> None:
