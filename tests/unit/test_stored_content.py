@@ -24,7 +24,8 @@ class TwoCaptures:
         date = max(each for each in BODIES if each <= (asked.at or self.newest))
         self.newest = 200
         piece = BODIES[date][asked.offset : asked.offset + 5]
-        about = json.dumps({"url": "https://example.org/", "date": date}).encode()
+        known = {"status": 200, "digest": "", "recordId": "", "reason": ""}
+        about = json.dumps({"url": "https://example.org/", "date": date, **known}).encode()
         return ContentFound(about, piece, len(BODIES[date]), "text/plain")
 
 
