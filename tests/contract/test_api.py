@@ -30,6 +30,7 @@ from lycosa.api.places import FolderCrawl
 from lycosa.api.process import serve_api
 from lycosa.api.process_log import ProcessLog
 from lycosa.api.tokens import Tokens, read_tokens
+from lycosa.folder.pause_note import saved_pause
 from lycosa.folder.saved_config import settings_of
 from lycosa.logs.log import EventLog
 from lycosa.reasons import Reason
@@ -488,6 +489,32 @@ def test_the_interface_may_die_and_ends_with_the_crawl(tmp_path: Path) -> None:
         while Path(f"/proc/{second}").exists() and time.monotonic() < deadline:
             pause.wait(0.05)
         assert not Path(f"/proc/{second}").exists()
+
+
+def test_a_paused_crawl_is_paused_when_the_service_is_started_again(tmp_path: Path) -> None:
+    web = SyntheticWeb(WebPlan(hosts=3, pages=100))
+    folder = tmp_path / "c"
+    with served(web) as port:
+        with served_folder(folder, [web.seed_url(0, port)]) as crawl:
+            crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("captures", 0) > 0)
+            why = {"why": "mail of 3 May"}
+            httpx.post(f"{crawl.url}/api/v1/crawl/pause", json=why, timeout=30).raise_for_status()
+            slower = {"values": {"politeness.delay_s": "1.5s"}}
+            httpx.patch(f"{crawl.url}/api/v1/settings", json=slower, timeout=30)
+            crawl.process.kill()
+            crawl.process.wait(PATIENCE_S)
+        assert saved_pause(folder) is not None
+        with served_folder(folder, []) as crawl:
+            assert httpx.get(f"{crawl.url}/api/v1/stats", timeout=30).json()["state"] == "paused"
+            assert any(
+                "paused, by local" in line and "mail of 3 May" in line for line in crawl.lines
+            )
+            post = f"{crawl.url}/api/v1/crawl"
+            httpx.patch(f"{crawl.url}/api/v1/settings", json=slower, timeout=30).raise_for_status()
+            assert saved_pause(folder) is not None
+            httpx.post(f"{post}/resume", timeout=30).raise_for_status()
+            crawl.await_answer("/api/v1/stats", lambda answer: answer.json()["state"] == "running")
+        assert saved_pause(folder) is None
 
 
 @pytest.mark.long

@@ -113,12 +113,12 @@ async def test_a_killed_worker_continues_at_once_here_and_after_the_hold_elsewhe
         worker = bed.start("n1", 1)
         await worker.opened()
         await worker.give_seeds(seeds)
-        await worker.until(lambda: worker.progress.committed >= 4)
+        await worker.until(lambda: worker.progress.captures >= 4)
         await worker.kill()
         killed = time.monotonic()
         again = bed.start("n1", 1, previous_term=1, previous_crashed=True)
         assert (await again.opened()).term == 2
-        await again.until(lambda: again.progress.committed >= 8)
+        await again.until(lambda: again.progress.captures >= 8)
         assert time.monotonic() - killed < LEASE_S
         await again.kill()
         before, killed = captures(bed), time.monotonic()
@@ -143,7 +143,7 @@ async def test_a_stopped_owner_that_wakes_after_its_shard_moved_sends_nothing_an
         first = bed.start("n1", 1)
         await first.opened()
         await first.give_seeds([WEB.seed_url(0, port)])
-        await first.until(lambda: first.progress.committed >= 4)
+        await first.until(lambda: first.progress.captures >= 4)
         first.send_signal(signal.SIGSTOP)
         lease_ends = time.monotonic() + LEASE_S
         second = bed.start("n2", 2)
@@ -217,8 +217,8 @@ async def test_a_worker_waits_for_kafka_and_for_the_store_says_so_and_continues_
         bed.objects.rename(away)
         await worker.until(lambda: "no such folder" in worker.progress.waits_for)
         away.rename(bed.objects)
-        committed = worker.progress.committed
-        await worker.until(lambda: worker.progress.committed > committed)
+        committed = worker.progress.captures
+        await worker.until(lambda: worker.progress.captures > committed)
         assert worker.progress.waits_for == ""
         kafka.kill()
         await worker.until(lambda: f"{kafka.addresses[0]}" in worker.progress.waits_for)

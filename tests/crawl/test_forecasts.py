@@ -113,9 +113,9 @@ def test_the_counters_of_a_report_are_those_of_the_last_commit(tmp_path: Path) -
             while True:
                 await assembled.clock.sleep(0.7)
                 seen = report.make_report()
-                found.append(
-                    (seen.captures, seen.committed, seen.discovered, sum(seen.states.values()))
-                )
+                committed = sum(each.captures for each in assembled.worker.committer.counted)
+                in_states = sum(seen.states.values())
+                found.append((seen.captures, committed, seen.discovered, in_states))
 
         watching.append(asyncio.get_running_loop().create_task(look()))
 

@@ -192,6 +192,7 @@ def run(
 ) -> ExitCode:
     """Run the crawl; returns the exit code."""
     from lycosa.cli.crawl_display import folder_display
+    from lycosa.folder.pause_note import save_pause, saved_pause
     from lycosa.processes.session import memory_plan, open_session
 
     settings = crawl_settings(folder, options)
@@ -217,6 +218,9 @@ def run(
                 f"the clock is {behind} behind the clock of an earlier run; delays and retries keep"
                 " their length"
             )
+        if paused := saved_pause(session.folder):
+            save_pause(session.folder, None)
+            display.show_line(f"{paused}; this command ends the pause")
         try:
             outcome = asyncio.run(_supervise(session, plan, seeds, display, api))
         finally:

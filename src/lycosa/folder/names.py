@@ -111,6 +111,11 @@ def settings_path(folder: Path) -> Path:
     return folder / "settings.json"
 
 
+def pause_path(folder: Path) -> Path:
+    """Who paused the crawl; it is there while the crawl is paused."""
+    return folder / "paused.json"
+
+
 def status_path(folder: Path) -> Path:
     """The status that a running crawl writes every second."""
     return folder / "status.json"

@@ -29,6 +29,7 @@ from lycosa.cluster.messages import (
 from lycosa.config.live import with_live
 from lycosa.config.sections import Config
 from lycosa.folder.lock import CrawlInUse
+from lycosa.folder.pause_note import save_pause, saved_pause
 from lycosa.model.end import End
 from lycosa.processes.session import Session, memory_plan, open_session
 from lycosa.processes.socket_folder import SocketFolder
@@ -136,13 +137,14 @@ class FolderService:
             self._tell(unshared)
         uploads = begin_uploads(session, self._tell)
         seeds, self._seeds = self._seeds, NoSeeds()
+        is_paused = self._is_paused(is_first=on_ready is not None)
         supervisor = Supervisor(
             session,
             memory_plan(session.config),
             seeds,
             on_note=self._tell,
             uploads=uploads,
-            hosting=RunRules(sockets, is_endless=True, changed=self._changed),
+            hosting=RunRules(sockets, True, self._changed, is_paused),
         )
         supervisor.callers = self.callers
         self.crawl, self._supervisor = session.manifest.crawl, supervisor
@@ -168,6 +170,18 @@ class FolderService:
             self._changed = dict(status.settings)
             self._config = with_live(self._config, self._changed)
             self._supervisor = None
+
+    def _is_paused(self, is_first: bool) -> bool:
+        """Whether a run begins with a pause: the first one keeps that of an earlier service.
+
+        The later ones are begun by whoever resumes the crawl.
+        """
+        paused = saved_pause(self.folder) if is_first else None
+        if paused is None:
+            save_pause(self.folder, None)
+            return False
+        self._tell(f"{paused}; resume it on the operator's page or with POST /crawl/resume")
+        return True
 
     # -- callers
 

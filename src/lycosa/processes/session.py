@@ -12,13 +12,14 @@ the cause can be corrected and the same command repeated.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
+from lycosa.cluster.control import SettingsSaved
 from lycosa.config.live import with_live
 from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
@@ -35,6 +36,7 @@ from lycosa.folder.names import (
     spool_folder,
     status_path,
 )
+from lycosa.folder.pause_note import PauseNote, save_pause
 from lycosa.folder.seed_sources import load_sources
 from lycosa.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.kv.port import Opener, Reader
@@ -127,12 +129,21 @@ class Session:
         status_path(self.folder).unlink(missing_ok=True)
         self._lock.release()
 
-    def keep_changed(self, values: Mapping[str, str]) -> None:
-        """Let the next run begin with the live settings that were changed in this one.
+    def keep_steering(self, saved: SettingsSaved) -> str:
+        """Let the next run begin with the live settings that were changed in this one, or paused.
 
-        Raises ``OSError``.
+        Returns the reason in words if that is not possible, else an empty text.
         """
-        self._save_settings(with_live(self.config, values))
+        last = saved.actions[-1] if saved.actions else None
+        try:
+            self._save_settings(with_live(self.config, saved.values))
+            if not saved.is_paused:
+                save_pause(self.folder, None)
+            elif last is not None and last.action == "pause_crawl":
+                save_pause(self.folder, PauseNote(last.by, last.date_us, last.why))
+        except OSError as error:
+            return f"changed settings and a pause hold for this run only: {error}"
+        return ""
 
     def _save_settings(self, config: Config) -> None:
         content = msgspec.json.format(msgspec.json.encode(config), indent=2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -76,12 +76,14 @@ class RunRules(msgspec.Struct, frozen=True):
     """How a run is reached by other programs: its private folder of sockets.
 
     A run that ``is_endless`` waits for more requests when it has nothing to do. ``changed`` are the
-    live settings that an earlier run of the same service changed.
+    live settings that an earlier run of the same service changed. A run that ``is_paused`` requests
+    nothing until it is resumed.
     """
 
     sockets: Path
     is_endless: bool = False
     changed: dict[str, str] = {}
+    is_paused: bool = False
 
 
 class SeedFeed(Protocol):
@@ -122,8 +124,9 @@ class Supervisor:
         self._is_endless = hosting is not None and hosting.is_endless
         self.callers: set[PeerLink] = set()
         # The settings of this start get the version after the last one of the previous run.
-        version, changed = session.recovered.settings, hosting.changed if hosting else {}
-        settings = SettingsSaved(version + 1 if version or changed else 0, changed)
+        version, rules = session.recovered.settings, hosting or RunRules(Path())
+        is_first = not (version or rules.changed or rules.is_paused)
+        settings = SettingsSaved(0 if is_first else version + 1, rules.changed, rules.is_paused)
         control = Control(_permits(session, plan.workers), settings)
         number, limits = session.manifest.term, session.config.limits
         self._coordinator = Coordinator(
@@ -273,16 +276,10 @@ class Supervisor:
         elif isinstance(message.message, Answered):
             self._answer(message.message)
         elif isinstance(message.message, SettingsSaved):
-            self._keep_settings(message.message.values)
+            if trouble := self._session.keep_steering(message.message):
+                self._on_note(trouble)
         else:  # not stored, because the next start counts what is in the folder
             assert message.receiver == CONTROL
-
-    def _keep_settings(self, values: Mapping[str, str]) -> None:
-        """Let the next run begin with the settings that were changed in this one."""
-        try:
-            self._session.keep_changed(values)
-        except OSError as error:
-            self._on_note(f"the changed settings hold for this run only: {error}")
 
     def handle_node_message(self, message: ToCoordinator) -> None:
         """See ``Listener``."""
