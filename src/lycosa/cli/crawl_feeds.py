@@ -8,6 +8,7 @@ happens when the crawl ends or is killed. Then it gives the rows that are left a
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -97,9 +98,10 @@ class CrawlFeeds:
         self._folder = folder
         for target in self._targets:
             number = _DESCRIPTOR.fullmatch(target.output)
+            # -P: nothing is imported from the current folder, which is the user's.
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "lycosa", "feed", target.kind, str(folder)),
+                    *(sys.executable, "-P", "-m", "lycosa", "feed", target.kind, str(folder)),
                     *("--follow-input", "--output", target.output),
                 ],
                 stdin=subprocess.PIPE,
@@ -124,6 +126,6 @@ class CrawlFeeds:
         if code:
             again = ["lycosa", "feed", target.kind, str(self._folder), "--output", target.output]
             self._tell(
-                f"the feed {target.kind} to {target.output} is not complete: `{' '.join(again)}`"
+                f"the feed {target.kind} to {target.output} is not complete: `{shlex.join(again)}`"
                 " writes the rest"
             )
