@@ -93,6 +93,8 @@ def test_a_pipe_that_nobody_reads_holds_no_crawl_up(tmp_path: Path, port: int) -
     [
         (["--feed", "dlq="], "give a file, a pipe, or - after dlq="),
         (["--feed", "x", "--feed", "dlq=x"], "two feeds cannot be written to x"),
+        (["--feed", "/dev/fd/999"], "no file with this number is open"),
+        (["--feed", "dlq=/dev/fd/99999999999"], "no file with this number is open"),
         (["--feed", "-", "--json"], "both need standard output"),
         (["--feed", "x", "--cluster", "none.toml"], "the topics NAME.pages and NAME.dlq"),
     ],

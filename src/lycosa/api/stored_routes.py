@@ -85,6 +85,7 @@ async def content(
     if first.total_bytes < 0:
         raise Problem(404, "there is no such capture")
     about = msgspec.json.decode(first.about)
-    # all pieces are of this capture, also when a newer one is stored meanwhile
-    asked = msgspec.structs.replace(asked, at=about["date"])
+    # all pieces are of this capture, also when a newer one is stored meanwhile; no piece takes
+    # another search for a hash
+    asked = msgspec.structs.replace(asked, url=about["id"], at=about["date"])
     return ContentStream(service, asked, first, about)

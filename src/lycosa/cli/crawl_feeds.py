@@ -7,7 +7,9 @@ happens when the crawl ends or is killed. Then it gives the rows that are left a
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -33,6 +35,12 @@ class FeedTarget(NamedTuple):
     def is_stdout(self) -> bool:
         return self.output == "-"
 
+    @property
+    def descriptor(self) -> int | None:
+        """The number of the inherited file that gets the rows, if they go to one."""
+        found = _DESCRIPTOR.fullmatch(self.output)
+        return int(found[1]) if found else None
+
 
 def feed_option(command: _Command) -> _Command:
     """Add ``--feed``; ``feed_targets`` reads it."""
@@ -57,10 +65,20 @@ def feed_targets(given: Sequence[str], is_json: bool) -> list[FeedTarget]:
             raise click.UsageError(f"--feed {value}: give a file, a pipe, or - after {kind}=")
         if target.output in (other.output for other in found):
             raise click.UsageError(f"--feed: two feeds cannot be written to {target.output}")
+        if target.descriptor is not None and not _is_open(target.descriptor):
+            raise click.UsageError(f"--feed {value}: no file with this number is open")
         found.append(target)
     if is_json and any(each.is_stdout for each in found):
         raise click.UsageError("--feed - and --json both need standard output: give --feed a file")
     return found
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 class CrawlFeeds:
@@ -96,14 +114,15 @@ class CrawlFeeds:
         """Follow the crawl of this folder."""
         self._folder = folder
         for target in self._targets:
-            number = _DESCRIPTOR.fullmatch(target.output)
+            number = target.descriptor
+            # -P: nothing is imported from the current folder, which is the user's.
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "lycosa", "feed", target.kind, str(folder)),
+                    *(sys.executable, "-P", "-m", "lycosa", "feed", target.kind, str(folder)),
                     *("--follow-input", "--output", target.output),
                 ],
                 stdin=subprocess.PIPE,
-                pass_fds=[int(number[1])] if number else [],
+                pass_fds=[number] if number is not None else [],
                 start_new_session=True,  # Ctrl-C ends the crawl, and the rows left are given then
             )
             self._running.append((target, process))
@@ -124,6 +143,6 @@ class CrawlFeeds:
         if code:
             again = ["lycosa", "feed", target.kind, str(self._folder), "--output", target.output]
             self._tell(
-                f"the feed {target.kind} to {target.output} is not complete: `{' '.join(again)}`"
+                f"the feed {target.kind} to {target.output} is not complete: `{shlex.join(again)}`"
                 " writes the rest"
             )

@@ -17,16 +17,17 @@ from lycosa.system.wire import UNREADABLE
 
 
 class PauseNote(msgspec.Struct, frozen=True):
-    """Who paused the crawl, when (microseconds since 1970), and why (may be empty)."""
+    """Who paused the crawl, when (microseconds since 1970, 0 = unknown), and why (may be empty)."""
 
     by: str
     date_us: int
     why: str = ""
 
     def __str__(self) -> str:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.date_us / 1_000_000))
+        date = time.localtime(self.date_us / 1_000_000)
+        since = time.strftime(" on %Y-%m-%d %H:%M:%S", date) if self.date_us else ""
         because = f": {self.why}" if self.why else ""
-        return f"the crawl is paused, by {self.by} on {since}{because}"
+        return f"the crawl is paused, by {self.by}{since}{because}"
 
 
 def saved_pause(folder: Path) -> PauseNote | None:

@@ -7,6 +7,7 @@ this package only.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
@@ -87,6 +88,8 @@ def _templates() -> jinja2.Environment:
         query=lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}),
         # a name with a port, or an address in brackets, as one segment of a path
         segment=lambda text: quote(str(text), safe=""),
+        # one word of a command, whatever a URL has in it
+        shell=lambda text: shlex.quote(str(text)),
     )
     return found
 

@@ -129,8 +129,9 @@ class ApiKeeper:
             return why or (f"died by signal {-code}" if code < 0 else f"ended with code {code}")
 
     def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        # -P: nothing is imported from the current folder, which is the user's.
         return subprocess.Popen(
-            [sys.executable, "-m", _MODULE, str(theirs.fileno())],
+            [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
             pass_fds=[theirs.fileno(), self._listener.socket.fileno()],
             stdin=subprocess.DEVNULL,
             start_new_session=True,

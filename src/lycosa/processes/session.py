@@ -136,11 +136,11 @@ class Session:
         """
         last = saved.actions[-1] if saved.actions else None
         try:
-            self._save_settings(with_live(self.config, saved.values))
-            if not saved.is_paused:
+            if not saved.is_paused:  # first, because it needs no room on the disk
                 save_pause(self.folder, None)
             elif last is not None and last.action == "pause_crawl":
                 save_pause(self.folder, PauseNote(last.by, last.date_us, last.why))
+            self._save_settings(with_live(self.config, saved.values))
         except OSError as error:
             return f"changed settings and a pause hold for this run only: {error}"
         return ""

@@ -145,8 +145,10 @@ class WorkerHandle:
             try:
                 # The process inherits the lock. So while a worker lives, even after its supervisor
                 # was killed, no other run can lock the folder.
+                # -P: nothing is imported from the current folder, which is the user's.
+                module = "lycosa.processes.worker_process"
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "lycosa.processes.worker_process", str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", module, str(theirs.fileno())],
                     pass_fds=[theirs.fileno(), *self._lock_filenos],
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
