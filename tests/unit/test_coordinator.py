@@ -446,6 +446,19 @@ def test_the_end_takes_two_rounds_with_the_same_answers() -> None:
     ]
 
 
+def test_a_first_capture_that_is_not_committed_lets_the_crawl_wait_for_unreachable_hosts() -> None:
+    def is_proved(captures: int) -> bool:
+        ending, owners = EndRounds(), {0: (1, 1), 1: (1, 1)}
+        for _ in range(2):
+            [(_, probe), _] = ending.probes_due(owners)
+            ending.record_answer(0, (1, 1), ProbeAnswer(probe.round, True, 9, captures=captures))
+            ending.record_answer(1, (1, 1), ProbeAnswer(probe.round, False, 2, True))
+            is_proof = ending.completes_proof(owners, 0)  # no owner has reported any
+        return is_proof
+
+    assert is_proved(0) and not is_proved(1)
+
+
 def test_an_answer_of_another_round_or_owner_does_not_count() -> None:
     ending, owners = EndRounds(), {0: (1, 1)}
     [(_, probe)] = ending.probes_due(owners)

@@ -142,7 +142,16 @@ def test_the_rest_is_noted_and_answered(tmp_path: Path) -> None:
     )
     assert duties.status() == WorkerStatus(7, 0, 0, 0, False, False, 2)
     [answer] = [each for each in scene.told if isinstance(each, ProbeAnswer)]
-    assert answer.round == 4
+    assert answer.round == 4 and answer.captures == 0
+
+
+def test_a_probe_is_answered_with_captures_that_are_not_committed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    duties = scene.play()
+    scene.assembled.worker.frontier.partitions[0].counters.captures = 3
+    asyncio.run(duties.handle_message(Probe(1)))
+    [answer] = [each for each in scene.told if isinstance(each, ProbeAnswer)]
+    assert answer.captures == 3 and scene.assembled.worker.committer.counted[0].captures == 0
 
 
 # -- several workers with a limit

@@ -347,6 +347,18 @@ def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> 
     assert frontier.acquire(50.0, START + 50) is None
 
 
+def test_a_host_that_an_operator_retired_has_turns_for_its_errands_after_it_is_resumed() -> None:
+    frontier = frontier_with({})
+    partition = frontier.partitions[0]
+    host = send_errand(frontier, "new.test")
+    partition.aside.retire(host, Reason.RETIRED_BY_OPERATOR, "by ada")
+    withdraw_host(frontier, host)
+    assert frontier.acquire(1.0, START + 1) is None
+    partition.aside.resume(host)
+    partition.aside.reopen(host, START + 2)
+    assert frontier.acquire(2.0, START + 2) is host
+
+
 def test_the_rest_of_a_host_from_before_errands_is_its_next_time() -> None:
     old = msgspec.msgpack.encode(
         list(msgspec.structs.astuple(VisitRecord(A, HostState.SNOOZED, next_at=START + 50)))[:-3]

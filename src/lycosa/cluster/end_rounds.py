@@ -45,7 +45,8 @@ class EndRounds:
     def completes_proof(self, owners: dict[int, Owner], captures: int) -> bool:
         """Whether the open round completes the proof.
 
-        All shards must have an owner; otherwise call ``start_over`` instead.
+        ``captures`` are those that owners have reported. All shards must have an owner; otherwise
+        call ``start_over`` instead.
         """
         if not self._is_open:
             return False
@@ -57,7 +58,9 @@ class EndRounds:
         if len(self._answers) < len(owners):
             return False
         self._is_open = False
-        if not is_over([answer for _, answer in self._answers.values()], captures):
+        answers = [answer for _, answer in self._answers.values()]
+        # Reports have committed captures only, and an idle owner may have made its first just now.
+        if not is_over(answers, max(captures, sum(each.captures for each in answers))):
             self._before = None
             return False
         said = {

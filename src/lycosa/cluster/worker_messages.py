@@ -135,7 +135,8 @@ class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
     """Whether the worker is idle, its outboxes are empty and its inbox is read to the end.
 
     ``reaches_nobody`` says that it would be idle except for unreachable hosts. ``activity``
-    increases with everything that it does, ``commits`` with each commit.
+    increases with everything that it does, ``commits`` with each commit. ``captures`` counts also
+    those that are not committed yet.
     """
 
     round: int
@@ -143,6 +144,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
     activity: int
     reaches_nobody: bool = False
     commits: int = 0
+    captures: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):

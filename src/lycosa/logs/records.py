@@ -27,9 +27,10 @@ _NAME = (
     r"|signature(?=['\"]?=)"
 )
 # A value in quotation marks ends at the second one, also where both are escaped (JSON in JSON).
-_QUOTED = r"\"(?:\\.|[^\"\\])*|'(?:\\.|[^'\\])*|\\+(?P<mark>['\"]).*?(?=\\+(?P=mark)|$)"
+_QUOTED = r"\"(?:\\.|[^\"\\])*|'(?:\\.|[^'\\])*|\\+(?P<mark>['\"]).*?(?=(?<!\\)\\+(?P=mark)|$)"
 _SECRET = re.compile(
-    rf"(?im)(?<![a-z])(?P<name>{_NAME})(?P<is>\\*['\"]?\s*[=:]\s*)(?:{_QUOTED}|[^\s,;&'\"\\]+)"
+    rf"(?im)(?<![a-z])(?P<name>{_NAME})(?P<is>\\*['\"]?\s*[=:]\s*)"
+    rf"(?:{_QUOTED}|(?:[^\s,;&'\"\\]|\\(?!['\"]))+)"
 )
 # The value of a header field has parts of any form (RFC 9110, 11.4), so all of its line is hidden.
 _FIELD = re.compile(
@@ -164,7 +165,7 @@ def without_secrets(text: str) -> str:
 def _hidden(found: re.Match[str]) -> str:
     """The name and what is between it and its value, quotation marks included."""
     value = found[0][found.end("is") - found.start() :]
-    mark = re.match(r"\\*['\"]?", value)
+    mark = re.match(r"\\*['\"]", value)
     return f"{found['name']}{found['is']}{mark[0] if mark else ''}***"
 
 

@@ -181,6 +181,7 @@ class CoordinatorLink:
             requests + delivery.activity + self._assembled.calls.activity,
             worker.reaches_nobody and is_quiet,
             worker.committer.commits,
+            _captures(self._assembled),
         )
 
 
