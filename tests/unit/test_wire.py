@@ -216,3 +216,18 @@ async def test_what_the_peer_said_before_it_died_is_received_although_a_write_fa
     with suppress(ConnectionError):
         assert await stream.receive() is None
     stream.close()
+
+
+async def test_a_writer_knows_what_its_peer_has_not_read() -> None:
+    left, right = map(FrameStream, socket.socketpair())
+    await left.send(b"x" * 50_000)
+    assert left.unread_bytes >= 50_000
+    left.write(b"x" * 300_000)  # more than the kernel keeps
+    assert left.unread_bytes >= 350_000
+    for length in (50_000, 300_000):
+        payload = await right.receive()
+        assert payload is not None and len(payload) == length
+    assert left.unread_bytes == 0
+    left.close()
+    assert left.unread_bytes == 0
+    right.close()

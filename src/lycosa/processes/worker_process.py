@@ -63,6 +63,9 @@ from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real
 from lycosa.worker.request_sender import AttemptListener
 
 _PROGRESS_S = 0.5
+# Reports to a supervisor that is suspended: the rest of what the kernel keeps (some 200 kB) is for
+# the last words of this process, which does not wait for a reader.
+_MOST_UNREAD_BYTES = 100_000
 _TRIM_REPORTS = 20  # reports after which free memory is returned to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 _HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
@@ -216,8 +219,7 @@ class WorkerProcess:
     async def _report(self, report: ProgressReport, duties: CoordinatorLink) -> None:
         waited_for, deaths = "", 0
         for number in count(1):
-            for each in duties.report():
-                await self._stream.send(encode_worker_message(each))
+            status = duties.report()
             progress = msgspec.structs.replace(
                 report.make_report(),
                 relief=self._reliever.relief.meaning,
@@ -225,7 +227,9 @@ class WorkerProcess:
             )
             waited_for = self._log_waits(waited_for, progress.waits_for)
             deaths = self._log_parser(deaths, progress.parser)
-            await self._stream.send(encode_worker_message(progress))
+            if self._stream.unread_bytes <= _MOST_UNREAD_BYTES:  # the next report says the same
+                for each in (*status, progress):
+                    await self._stream.send(encode_worker_message(each))
             if number % _TRIM_REPORTS == 0:
                 await self._ports.offload.run(give_back)
             await asyncio.sleep(_PROGRESS_S)

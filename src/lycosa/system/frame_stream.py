@@ -6,13 +6,18 @@ import asyncio
 import os
 import socket
 import ssl
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from fcntl import ioctl
+from termios import TIOCOUTQ
 from typing import cast
 
 from lycosa.system.tls_end import TlsEnd
 from lycosa.system.wire import CHUNK, MAX_FRAME_BYTES, FrameError, FrameReader, frame_pieces
+
+_COUNT = struct.Struct("i")
 
 
 class FrameStream(asyncio.Protocol):
@@ -83,6 +88,15 @@ class FrameStream(asyncio.Protocol):
     def is_open(self) -> bool:
         """Whether frames can be sent."""
         return self._is_ready and self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that were sent and that the peer has not read, as far as the system tells."""
+        waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        with suppress(OSError):  # closed, or a system that does not count them for sockets
+            (in_kernel,) = _COUNT.unpack(ioctl(self._sock, TIOCOUTQ, bytes(_COUNT.size)))
+            waiting += in_kernel
+        return waiting
 
     async def send(self, payload: bytes) -> None:
         """Send one frame, waiting while the peer does not read (the transport's high-water mark).
