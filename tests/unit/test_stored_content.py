@@ -24,7 +24,7 @@ class TwoCaptures:
         date = max(each for each in BODIES if each <= (asked.at or self.newest))
         self.newest = 200
         piece = BODIES[date][asked.offset : asked.offset + 5]
-        about = {"url": "https://example.org/", "date": date, "status": 200}
+        about = {"id": "0" * 32, "url": "https://example.org/", "date": date, "status": 200}
         about |= {"digest": "sha1:A", "recordId": f"<urn:uuid:{date}>", "reason": ""}
         return ContentFound(json.dumps(about).encode(), piece, len(BODIES[date]), "text/plain")
 
