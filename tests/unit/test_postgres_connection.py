@@ -1,8 +1,12 @@
-"""Messages about a database never contain its password."""
+"""Connections to PostgreSQL: what is waited for, and messages that never contain the password."""
 
 from __future__ import annotations
 
 import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,3 +62,43 @@ def test_the_command_names_what_is_missing(
     crawl.close()
     assert main(["project", "postgres", str(crawl.folder), "--once", "--dsn", "a b"]) == 2
     assert "connection string" in capsys.readouterr().err
+
+
+@contextmanager
+def refusing(words: str, code: str) -> Iterator[int]:
+    """A server of PostgreSQL's protocol that refuses one connection in these words."""
+
+    def refuse() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1 << 16)  # the startup message
+            fields = (("S", "FATAL"), ("V", "FATAL"), ("C", code), ("M", words))
+            body = b"".join(f"{key}{value}\0".encode() for key, value in fields) + b"\0"
+            connection.sendall(b"E" + struct.pack(">I", len(body) + 4) + body)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        ("the database system is starting up", "57P03", DatabaseAway),
+        ("the database system is not yet accepting connections", "57P03", DatabaseAway),
+        ("the database system is in recovery mode", "57P03", DatabaseAway),
+        ("the database system is shutting down", "57P03", DatabaseAway),
+        ("sorry, too many clients already", "53300", DatabaseAway),
+        ('password authentication failed for user "crawl"', "28P01", RegistryError),
+        ('database "registry" does not exist', "3D000", RegistryError),
+    ],
+)
+def test_a_refusal_that_passes_by_itself_is_waited_for(
+    words: str, code: str, error: type[Exception]
+) -> None:
+    with refusing(words, code) as port:
+        dsn = f"postgresql://crawl@127.0.0.1:{port}/registry?sslmode=disable&gssencmode=disable"
+        with pytest.raises(error, match=words):
+            connect_database(parsed_dsn(dsn), "lycosa")

@@ -25,7 +25,10 @@ _KEEPALIVE = {
     "tcp_user_timeout": 60_000,
 }
 # words of a refusal that passes by itself
-_PASSING = ("starting up", "shutting down", "recovery mode", "too many clients", "remaining con")
+_PASSING = (
+    *("starting up", "not yet accepting connections", "recovery mode", "shutting down"),
+    *("too many clients", "remaining con"),
+)
 
 
 def parsed_dsn(dsn: str) -> dict[str, Any]:
