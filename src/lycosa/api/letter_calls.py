@@ -55,8 +55,10 @@ class LetterCalls:
     def __repr__(self) -> str:
         return f"<LetterCalls {self._place!r}>"
 
-    async def decide(self, letters: Iterable[ListedLetter], action: LetterAction, by: str) -> int:
-        """Carry out a decision; returns how many URLs were still dead letters.
+    async def decide(
+        self, letters: Iterable[ListedLetter], action: LetterAction, by: str, why: str = ""
+    ) -> int:
+        """Carry out a decision, with a remark; returns how many URLs were still dead letters.
 
         Of ``letters`` only some are held at a time.
 
@@ -78,6 +80,7 @@ class LetterCalls:
                     DeadLetterAction(action.value),
                     [hash8(each.url).hex() for each in part],
                     host=host,
+                    why=why,
                     numbers=[each.number for each in part],
                 )
                 changed += await self._decided(partition, decision, changed)

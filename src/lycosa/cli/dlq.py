@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ import click
 from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
+from lycosa.cli.remarks import remark_options
 from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from lycosa.inspect.reader import CrawlReader
     from lycosa.model.dead_letter import ListedLetter
 
-_MOST_BY = 200
 _SHOWN = 20
 
 _EPILOG = """
@@ -94,9 +92,7 @@ def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
 def _decision_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for add in (
         _filters,
-        click.option(
-            "--by", metavar="NAME", default="", help="Who decides, for explain [USER@MACHINE]."
-        ),
+        remark_options,
         click.option(
             "--dry-run", is_flag=True, help="Tell what would be done, and change nothing."
         ),
@@ -168,7 +164,8 @@ def drop(folder: Path, cluster: Path | None, cache: Path | None, **options: Any)
 
 
 def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> int:
-    dry_run, by, as_json = (options.pop(name) for name in ("dry_run", "by", "as_json"))
+    dry_run, as_json = options.pop("dry_run"), options.pop("as_json")
+    by, why = options.pop("by"), options.pop("why")
     wanted = _Wanted(**options)
     if is_all == any(wanted):
         raise click.UsageError(
@@ -178,10 +175,7 @@ def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> 
         )
     with reading_crawl(place) as reader:
         letters = _Selected(_select(reader, wanted), sys.maxsize if as_json else _SHOWN)
-        if dry_run:
-            count = sum(1 for _ in letters)
-        else:
-            count = _carry_out(place, letters, action, by[:_MOST_BY])
+        count = sum(1 for _ in letters) if dry_run else _carry_out(place, letters, action, by, why)
     if as_json:
         facts = [_facts(each) for each in letters.first]
         emit_json({"action": action, "dry_run": dry_run, "urls": count, "dead_letters": facts})
@@ -229,7 +223,7 @@ def _select(reader: CrawlReader, wanted: _Wanted) -> Iterator[ListedLetter]:
     return iter(letters)
 
 
-def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str) -> int:
+def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str, why: str) -> int:
     from lycosa.model.dead_letter import LetterAction
     from lycosa.processes.dead_letter_run import decide_letters
 
@@ -237,13 +231,12 @@ def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str) -> 
     if (first := next(waiting, None)) is None:
         return 0
     letters = chain([first], waiting)
-    by = by or f"{getpass.getuser()}@{socket.gethostname()}"
     if (running := running_crawl(place)) is not None:
         from lycosa.api.letter_calls import LetterCalls
 
         calls = LetterCalls(running, tell_line)
-        return asyncio.run(calls.decide(letters, LetterAction(action), by))
-    return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by))
+        return asyncio.run(calls.decide(letters, LetterAction(action), by, why))
+    return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by, why))
 
 
 def _lines(letters: _Selected, action: str, dry_run: bool, count: int) -> Iterator[str]:

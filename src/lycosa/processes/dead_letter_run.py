@@ -20,9 +20,11 @@ _COMMIT_URLS = 5000
 
 
 async def decide_letters(
-    folder: Path, letters: Iterable[ListedLetter], action: LetterAction, by: str
+    folder: Path, letters: Iterable[ListedLetter], action: LetterAction, by: str, why: str = ""
 ) -> int:
-    """Carry out the decision and commit it; returns how many URLs were still dead letters.
+    """Carry out the decision and commit it, with a remark for the log of actions.
+
+    Returns how many URLs were still dead letters.
 
     Of ``letters`` only some are held at a time.
 
@@ -45,7 +47,7 @@ async def decide_letters(
         for number, count in changed.items():
             date_us = int(clock.wall() * 1_000_000)
             call = f"stopped crawl {date_us}"
-            row = ActionRow(call, by, date_us, action.value, "dead letters", "", count)
+            row = ActionRow(call, by, date_us, action.value, "dead letters", why, count)
             partitions[number].decisions.add(row)
         await worker.committer.finish()
         return changed.total()
