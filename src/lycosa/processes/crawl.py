@@ -23,6 +23,7 @@ from lycosa.cluster.progress import Progress
 from lycosa.config.sections import Config
 from lycosa.config.sources import check_config
 from lycosa.folder.manifest import has_manifest
+from lycosa.folder.pause_note import save_pause
 from lycosa.folder.seed_check import SeedCheck
 from lycosa.folder.seed_sources import (
     SeedSource,
@@ -112,6 +113,7 @@ class Crawl:
         if self._config.upload.url:
             check_place(self._folder, self._config.upload)
         with session:
+            save_pause(session.folder, None)  # the program starts the crawl
             if unshared := session.share_addresses():
                 warnings.warn(unshared, RuntimeWarning, stacklevel=2)
             self._uploads = begin_uploads(session, lambda _: None)
