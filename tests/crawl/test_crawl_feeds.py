@@ -85,7 +85,9 @@ def test_a_pipe_that_nobody_reads_holds_no_crawl_up(tmp_path: Path, port: int) -
     )
     assert done.returncode == ExitCode.FINISHED
     assert f"nothing reads the pipe {pipe}" in done.stderr
-    assert f"`lycosa feed pages {tmp_path / 'c'} --output {pipe}` writes the rest" in done.stderr
+    assert (
+        f"`lycosa feed pages {tmp_path / 'c'} --output {pipe}` writes all rows again" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -98,12 +97,7 @@ class CrawlFeeds:
     def __enter__(self) -> CrawlFeeds:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for _, process in self._running:
             if process.stdin is not None:
                 process.stdin.close()
@@ -142,7 +136,8 @@ class CrawlFeeds:
             code = process.wait()
         if code:
             again = ["lycosa", "feed", target.kind, str(self._folder), "--output", target.output]
+            is_file = Path(target.output).is_file()
             self._tell(
                 f"the feed {target.kind} to {target.output} is not complete: `{shlex.join(again)}`"
-                " writes the rest"
+                f" writes {'the rest' if is_file else 'all rows again'}"
             )
