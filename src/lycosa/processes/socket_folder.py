@@ -12,8 +12,8 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 _PREFIX, _OWNER = "lycosa-", "owner.lock"
 _LONGEST_BASE = 70  # bytes; a socket's address has at most 100 on some systems
@@ -44,12 +44,7 @@ class SocketFolder:
     def __enter__(self) -> SocketFolder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -88,7 +83,7 @@ def _locked(path: Path) -> int | None:
         if file.stat().st_ino == os.fstat(lock).st_ino:
             return lock
     except (BlockingIOError, FileNotFoundError):
-        pass
+        pass  # another crawl deletes the folder at this moment
     except OSError:  # no locks here: without the file nobody deletes the folder
         file.unlink(missing_ok=True)
         os.close(lock)
@@ -99,7 +94,10 @@ def _locked(path: Path) -> int | None:
 
 def _delete_abandoned(base: Path) -> None:
     """Delete the user's folders of crawls that are gone."""
-    for path in base.glob(f"{_PREFIX}*/{_OWNER}"):
+    found: list[Path] = []
+    with suppress(OSError):  # a base that may not be read has no folder of ours
+        found += base.glob(f"{_PREFIX}*/{_OWNER}")
+    for path in found:
         try:
             if path.parent.lstat().st_uid != os.getuid() or path.parent.is_symlink():
                 continue
@@ -110,6 +108,6 @@ def _delete_abandoned(base: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path.parent, ignore_errors=True)
         except OSError:
-            pass  # its crawl runs
+            pass  # its crawl runs, or there are no locks here
         finally:
             os.close(lock)

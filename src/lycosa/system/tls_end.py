@@ -41,7 +41,7 @@ class TlsEnd:
         except ssl.SSLWantReadError:
             return
         except ssl.SSLZeroReturnError:
-            pass
+            pass  # the peer has ended the connection in order
         except ssl.SSLError:
             # The library sends no alert when the first bytes are no TLS, and the peer should see
             # that TLS is spoken here.
