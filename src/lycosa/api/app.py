@@ -35,7 +35,7 @@ Lists have cursors. While the owner of a host or URL is away, an answer is 503 w
 Every error is a problem of RFC 9457."""
 _DETAILS = {
     404: f"there is no such address; {API}/openapi.json lists those of the interface",
-    405: "the methods of this address: {}",
+    405: "the methods of this address: {allowed}",
 }
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
@@ -156,6 +156,6 @@ def problem_of(error: Exception) -> Problem:
             return Problem(422, "; ".join(error.problems), errors=errors)
         case HTTPException():
             headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-            detail = _DETAILS.get(error.status_code, str(error.detail))
-            return Problem(error.status_code, detail.format(headers.get("allow", "")), -1, headers)
+            ours = _DETAILS.get(error.status_code, "").format(allowed=headers.get("allow", ""))
+            return Problem(error.status_code, ours or str(error.detail), -1, headers)
     return Problem(500, "the server made an error")

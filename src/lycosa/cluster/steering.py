@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.calls import MOST_WORDS
 from lycosa.cluster.control import CrawlAction, EndSaved, SettingsSaved
 from lycosa.cluster.messages import ChangeSettings, PauseCrawl, StopCrawl
 from lycosa.cluster.worker_messages import LiveSettings
 
 MOST_TOLD = 20
 """Latest actions that owners are told; the owner of the first partition keeps them."""
-
-_MOST_CHARACTERS = 500
-
 
 SteeringMessage = ChangeSettings | PauseCrawl | StopCrawl
 """Decisions of operators about the whole crawl."""
@@ -38,11 +36,11 @@ def steered(
         values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
-        message.by[:_MOST_CHARACTERS],
+        message.by[:MOST_WORDS],
         int(wall * 1_000_000),
         action,
         subject,
-        message.why[:_MOST_CHARACTERS],
+        message.why[:MOST_WORDS],
     )
     return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
 
