@@ -11,7 +11,9 @@ import pytest
 
 from crawling import Pages, crawl_folder, html, page
 from lycosa.cli.main import main
+from lycosa.cli.output import ExitCode
 from lycosa.folder.lock import CrawlLock
+from lycosa.frontier.decision_log import ACTIONS, decode_action
 from lycosa.inspect.reader import read_folder
 from lycosa.model.completed import UrlState
 from lycosa.project import DeadLetterFeed
@@ -146,6 +148,18 @@ def test_a_retried_url_is_queued_with_new_tries_and_fetched_by_the_next_run(
     assert f"{A}/lost" not in again.asked
     assert state_of(crawl, f"{A}/gone") is UrlState.FETCHED
     audit(crawl, capsys)
+
+
+def test_a_decision_is_in_the_log_of_actions_with_its_remark(crawl: Path, capsys: Captured) -> None:
+    decided = ["dlq", "drop", str(crawl), f"{A}/gone", "--by", "ann", "--why", "they closed"]
+    assert main(decided) == 0
+    views = read_folder(crawl).partition_views()
+    rows = [decode_action(row) for view in views for _, row in view.scan(ACTIONS, b"L")]
+    assert [(row.action, row.by, row.why, row.changed) for row in rows] == [
+        ("drop", "ann", "they closed", 1)
+    ]
+    assert main([*decided[:-1], "x" * 501]) == ExitCode.USAGE
+    assert "at most 500 characters" in capsys.readouterr().err
 
 
 def test_a_retried_url_that_fails_again_is_a_dead_letter_again(
