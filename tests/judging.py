@@ -145,14 +145,18 @@ def is_balanced(table: KeyValue) -> None:
     counters = counters_of(table)
     assert counters.is_balanced, counters
     counted: Counter[int] = Counter()
+    reasons: Counter[int] = Counter()
     waiting: Counter[str] = Counter()
     for host, _, record in urls_of(table):
         counted[state_of(host, record)] += 1
+        if record.state not in (UrlState.QUEUED, UrlState.PARKED):
+            reasons[record.reason] += 1
         if record.state is UrlState.QUEUED and not record.due_at:
             waiting[host.host] += 1
         elif record.state is UrlState.QUEUED:
             waiting["retrying " + host.host] += 1
     assert {k: n for k, n in counters.states.items() if n} == dict(counted)
+    assert counters.reasons == reasons
     assert counters.discovered == sum(counted.values())
     for host in hosts_of(table).values():
         assert (host.waiting, host.retrying) == (

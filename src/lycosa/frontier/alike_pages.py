@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from lycosa.frontier.counters import Counters, count
+from lycosa.frontier.counters import Counters
 from lycosa.frontier.lease import Lease
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import alike_key, decode_url, encode_record, encode_url, url_key
@@ -51,7 +51,7 @@ class AlikePages:
         record.history = msgspec.structs.replace(record.history, duplicate_of=original.url)
         if record.state is UrlState.FETCHED and record.reason is Reason.NONE:
             record.reason = Reason.NEAR_DUPLICATE
-            count(self._counters.reasons, Reason.NEAR_DUPLICATE)
+            self._counters.move_reason(Reason.NONE, Reason.NEAR_DUPLICATE)
         self._table.put(url_key(host8, url8), encode_url(record))
         if (lease := self._leased.get(host8 + url8)) is not None:
             # Otherwise the end of a lease without a capture would restore the old history.

@@ -12,6 +12,7 @@ import msgspec
 
 from lycosa.kv.records import meta_key
 from lycosa.model.completed import UrlState
+from lycosa.reasons import Reason
 
 COUNTERS_KEY = meta_key("counters")
 
@@ -25,7 +26,8 @@ class ReadableTable(Protocol):
 class Counters(msgspec.Struct):
     """Counts of URLs by state, captures, pages (200 and HTML), bytes, reasons and hosts.
 
-    ``rule_refusals`` counts refusals by pure rules, ``reasons`` failures and remarks. ``hosts``
+    ``rule_refusals`` counts refusals by pure rules. ``reasons`` counts the URLs whose fetch has ended
+    by the reason in their record; a URL that is queued again is not among them. ``hosts``
     counts all hosts ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_paused`` those that
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
@@ -60,6 +62,18 @@ class Counters(msgspec.Struct):
             assert left >= 0, (before, after, states)
         if after is not None:
             states[after] = states.get(after, 0) + count
+
+    def move_reason(self, before: Reason | None, after: Reason | None) -> None:
+        """Count a URL under another reason; ``None`` while its fetch has not ended."""
+        if before is not None:
+            left = self.reasons.get(before, 0) - 1
+            # Versions before this one never took a URL away, so their counts are too high, not low.
+            if left > 0:
+                self.reasons[before] = left
+            else:
+                self.reasons.pop(before, None)
+        if after is not None:
+            count(self.reasons, after)
 
     def copied(self) -> Counters:
         """The same numbers, which stay as they are."""

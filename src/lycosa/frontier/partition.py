@@ -16,7 +16,7 @@ from lycosa.config.sections import FrontierSection
 from lycosa.frontier.alike_pages import AlikePages
 from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
-from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
+from lycosa.frontier.counters import COUNTERS_KEY, counters_of
 from lycosa.frontier.dead_letters import DeadLetters
 from lycosa.frontier.decision_log import DecisionLog
 from lycosa.frontier.discovery import Bounds, Discovery, LinkSource, record_of
@@ -178,7 +178,7 @@ class Partition:
 
     def queue_again(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         """Queue a URL that has ended, with a fresh retry count."""
-        self._change(record, UrlState.QUEUED)
+        self._reopen(record)
         record.reason, record.detail, record.tries, record.due_at = Reason.NONE, "", 0, 0
         self._put(host.host8, url8, record)
         self._enqueue(host, url8, record)
@@ -256,7 +256,7 @@ class Partition:
             host.record.retrying += 1
         else:
             self.counters.move_urls(before, done.state)
-            count(self.counters.reasons, done.reason)
+            self.counters.move_reason(None, done.reason)
         if done.due_at:
             self._due.add_due(done.due_at, host.host8 + lease.entry.url8)
         self._put(host.host8, lease.entry.url8, record)
@@ -319,7 +319,7 @@ class Partition:
             self.visits.mark_changed(host)
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.PARKED:
-                self._change(record, UrlState.QUEUED)
+                self._reopen(record)
                 record.reason = Reason.NONE
                 self._put(host.host8, entry.url8, record)
                 host.count_discovered()
@@ -354,7 +354,7 @@ class Partition:
             if host.record.state in (HostState.PARKED, HostState.RETIRED):
                 self.counters.move_urls(counted_as(host.record.state), UrlState.QUEUED)
         elif record.state in (UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED):
-            self._change(record, UrlState.QUEUED)
+            self._reopen(record)
         else:
             return
         record.due_at = 0
@@ -394,6 +394,9 @@ class Partition:
     def _put(self, host8: bytes, url8: bytes, record: UrlRecord) -> None:
         self.table.put(url_key(host8, url8), encode_url(record))
 
-    def _change(self, record: UrlRecord, state: UrlState) -> None:
-        self.counters.move_urls(record.state, state)
-        record.state = state
+    def _reopen(self, record: UrlRecord) -> None:
+        """Queue a URL again; if its fetch had ended, it no longer counts under its reason."""
+        if record.state not in (UrlState.QUEUED, UrlState.PARKED):
+            self.counters.move_reason(record.reason, None)
+        self.counters.move_urls(record.state, UrlState.QUEUED)
+        record.state = UrlState.QUEUED

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator
 
 import msgspec
 
-from lycosa.frontier.counters import Counters, count
+from lycosa.frontier.counters import Counters
 from lycosa.frontier.due import DueQueue
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import (
@@ -112,10 +112,7 @@ class UnparsedBodies:
             return
         record.reason, record.detail = after, ""
         self._table.put(url_key(url[:8], url[8:]), encode_url(record))
-        count(self._counters.reasons, before, -1)
-        if not self._counters.reasons[before]:
-            del self._counters.reasons[before]
-        count(self._counters.reasons, after)
+        self._counters.move_reason(before, after)
 
     def fetch_again(self, url: bytes, now: float) -> None:
         """Make the URL due at once, because its body cannot be read."""

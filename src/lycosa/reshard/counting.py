@@ -1,8 +1,9 @@
 """The counters of new shards: recounted where rows tell them, divided where only totals exist.
 
-States, hosts and open questions follow from the rows. Captures, bytes and refusals are counted per
-host in visit states. Pages, requests and reasons are known per partition only; they are divided in
-proportion. Every total over all shards stays what it was.
+States, reasons, hosts and open questions follow from the rows. Captures, bytes and refusals are
+counted per host in visit states. Pages and requests are known per partition only; they are divided
+in proportion. Every total over all shards stays what it was, except reasons: versions that never
+took a URL away counted too many.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ class _HostTotals(msgspec.Struct):
     captures: int = 0
     body_bytes: int = 0
     refused: dict[int, int] = {}
-    reasons: dict[int, int] = {}
 
 
 def recounted(owners: HostOwners, told: OnRows = lambda number: None) -> list[Counters]:
@@ -50,7 +50,7 @@ def recounted(owners: HostOwners, told: OnRows = lambda number: None) -> list[Co
         for key, value in table.scan(b"U", prefix_end(b"U")):
             shard = owners.shard_of(partition, key[1:9])
             aside = states.get(key[1:9])
-            _count_url(found[shard], totals[shard], decode_url(value), aside[1] if aside else None)
+            _count_url(found[shard], decode_url(value), aside[1] if aside else None)
             read += 1
             if read % _TOLD_EVERY == 0:
                 told(_TOLD_EVERY)
@@ -75,15 +75,13 @@ def _count_host(counters: Counters, totals: _HostTotals, record: VisitRecord) ->
         count(totals.refused, reason, number)
 
 
-def _count_url(
-    counters: Counters, totals: _HostTotals, record: UrlRecord, aside: HostState | None
-) -> None:
+def _count_url(counters: Counters, record: UrlRecord, aside: HostState | None) -> None:
     state = record.state
     if state is UrlState.QUEUED and aside is not None:
         state = counted_as(aside)
     counters.move_urls(None, state)
     if record.state not in (UrlState.QUEUED, UrlState.PARKED):
-        count(totals.reasons, record.reason)
+        counters.move_reason(None, record.reason)
 
 
 def _divide_totals(
@@ -111,11 +109,6 @@ def _divide_totals(
         [each.rule_refusals for each in found],
         [each.refused for each in totals],
         [each.rule_refusals for each in before],
-    )
-    _divide_tables(
-        [each.reasons for each in found],
-        [each.reasons for each in totals],
-        [each.reasons for each in before],
     )
 
 
