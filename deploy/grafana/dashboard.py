@@ -349,6 +349,11 @@ SECTIONS: dict[str, list[Panel]] = {
                 ("sum by (state) (lycosa_nodes{$in})", "nodes {{state}}"),
             ],
         ),
+        (
+            "State of the crawl",
+            "short",
+            [("max by (state) (lycosa_crawl_state{$in})", "{{state}}")],
+        ),
     ],
 }
 

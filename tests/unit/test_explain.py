@@ -17,7 +17,7 @@ from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robot
 from lycosa.admit import traps
 from lycosa.admit.refusal import Refusal
 from lycosa.config.sections import BudgetSection, ScopeRule, ScopeSection, SitemapSection
-from lycosa.inspect.explain.facts import Explanation, span
+from lycosa.inspect.explain.facts import Explanation
 from lycosa.inspect.explain.run import explain
 from lycosa.inspect.explain.unknown import stage_of
 from lycosa.inspect.reader import read_folder
@@ -391,17 +391,3 @@ def test_settings_that_cannot_be_read_are_named(stopped: Path, tmp_path: Path) -
     (folder / "settings.json").write_text('{"politeness": {"delay_s": "soon"}}')
     with pytest.raises(SettingsUnreadable, match=r"settings\.json.*delay_s"):
         load_saved_settings(reader)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.2, "less than a second"),
-        (1, "1 second"),
-        (61, "1 minute 1 second"),
-        (3 * 86400 + 7200, "3 days 2 hours"),
-        (7260, "2 hours 1 minute"),
-    ],
-)
-def test_spans_read_as_people_say_them(seconds: float, words: str) -> None:
-    assert span(seconds) == words

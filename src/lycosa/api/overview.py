@@ -8,19 +8,12 @@ from typing import Any
 import msgspec
 
 from lycosa.api.answers import Rates
-from lycosa.cluster.crawl_metrics import unreported_shards
+from lycosa.cluster.crawl_metrics import crawl_state, unreported_shards
 from lycosa.cluster.messages import ClusterStatus, ShardStatus
 from lycosa.cluster.progress import Progress
 from lycosa.reasons import Reason
 
 _HOST_COUNTS = ("ready", "snoozed", "benched", "front", "parked", "paused", "retired")
-
-
-def crawl_state(status: ClusterStatus) -> str:
-    """``running``, ``paused``, ``stopping`` or ``stopped``."""
-    if status.end:
-        return "stopped" if status.is_over else "stopping"
-    return "paused" if status.is_paused else "running"
 
 
 def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from enum import Enum, IntEnum
 from typing import Any, TextIO
 
 from lycosa.inspect.printable import clean, json_text
+from lycosa.system.durations import duration_parts
 
 __all__ = ["clean"]
 
@@ -105,15 +106,11 @@ def human_bytes(size: float) -> str:
 
 def human_duration(seconds: float) -> str:
     """``0.25s``, ``12s``, ``3m 20s``, ``2h 05m``, ``3d 4h``."""
-    if seconds < 10:
-        return f"{max(seconds, 0.0):.3g}s"
-    whole = round(seconds)
-    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
-    if days:
-        return f"{days}d {hours}h"
-    if hours:
-        return f"{hours}h {minutes:02}m"
-    return f"{minutes}m {whole % 60:02}s" if minutes else f"{whole}s"
+    (number, name), *rest = duration_parts(seconds)
+    if not rest:
+        return f"{number:g}s"
+    width = 1 if name == "day" else 2
+    return f"{number:g}{name[0]} {rest[0][0]:0{width}g}{rest[0][1][0]}"
 
 
 def human_time(wall: float) -> str:

@@ -39,10 +39,11 @@ def crawl_metrics(status: ClusterStatus, beside: Sequence[ProcessMemory] = ()) -
     tables: dict[str, dict[str, Number]] = {
         "lycosa_shards": dict(Counter(map(_state_of_shard, status.shards))),
         "lycosa_nodes": dict(Counter(map(_state_of_node, status.nodes))),
+        "lycosa_crawl_state": {crawl_state(status): 1},
         "lycosa_open_requests": {"": status.open_requests},
         "lycosa_coordinator_number": {"": status.coordinator},
     }
-    for name in ("lycosa_shards", "lycosa_nodes"):
+    for name in ("lycosa_shards", "lycosa_nodes", "lycosa_crawl_state"):
         tables[name] = {**dict.fromkeys(METRICS[name].values, 0), **tables[name]}
     numbers = {**meter.numbers, **tables}
     distributions = meter.distributions
@@ -50,6 +51,13 @@ def crawl_metrics(status: ClusterStatus, beside: Sequence[ProcessMemory] = ()) -
         numbers = {name: table for name, table in numbers.items() if not _is_sum_of_counts(name)}
         distributions = {}
     return MeterSnapshot(numbers, distributions)
+
+
+def crawl_state(status: ClusterStatus) -> str:
+    """``running``, ``paused``, ``stopping`` or ``stopped``."""
+    if status.end:
+        return "stopped" if status.is_over else "stopping"
+    return "paused" if status.is_paused else "running"
 
 
 def unreported_shards(status: ClusterStatus) -> int:

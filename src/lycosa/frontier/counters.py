@@ -26,8 +26,8 @@ class ReadableTable(Protocol):
 class Counters(msgspec.Struct):
     """Counts of URLs by state, captures, pages (200 and HTML), bytes, reasons and hosts.
 
-    ``rule_refusals`` counts refusals by pure rules. ``reasons`` counts the URLs whose fetch has ended
-    by the reason in their record; a URL that is queued again is not among them. ``hosts``
+    ``rule_refusals`` counts refusals by pure rules. ``reasons`` counts the URLs whose fetch has
+    ended, by the reason in their record; a URL that is queued again is not among them. ``hosts``
     counts all hosts ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_paused`` those that
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives

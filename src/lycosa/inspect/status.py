@@ -21,7 +21,6 @@ from lycosa.folder.names import status_path
 from lycosa.folder.seed_sources import SeedSource, load_sources
 from lycosa.frontier.counters import Counters, count
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.explain.facts import span
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
@@ -45,6 +44,7 @@ from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.store.derived import DERIVED_KINDS
 from lycosa.store.port import StoredSegment
 from lycosa.store.removed import removed_files
+from lycosa.system.durations import long_duration
 
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # an older status file is not used
@@ -205,9 +205,8 @@ def estimate(status: CrawlStatus) -> str:
         if line.waiting != 1
         else "for the one URL that waits there now"
     )
-    return (
-        f"host {line.host} alone needs {span(line.needs_s)} at {line.delay_s:g} s a request, {what}"
-    )
+    needed = long_duration(line.needs_s)
+    return f"host {line.host} alone needs {needed} at {line.delay_s:g} s a request, {what}"
 
 
 def _add_counters(
@@ -327,7 +326,7 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
     waiting = status.states[UrlState.QUEUED.label]
     if waiting:
         due = (
-            f", the next is due in {span(status.next_due_s)}"
+            f", the next is due in {long_duration(status.next_due_s)}"
             if status.next_due_s > 0 and not _is_ready(status)
             else ""
         )
@@ -336,7 +335,7 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
             return f"its workers, for {urls}{due}"
         return f"`lycosa crawl --dir {shlex.quote(str(folder))}` to resume {urls}{due}"
     if status.next_due_s >= 0:
-        return f"nothing now; the next refetch is due in {span(status.next_due_s)}"
+        return f"nothing now; the next refetch is due in {long_duration(status.next_due_s)}"
     return "nothing"
 
 

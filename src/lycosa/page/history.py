@@ -10,6 +10,7 @@ from typing import Any
 
 from lycosa.api.answers import CoordinatorSilent
 from lycosa.api.service import CrawlService
+from lycosa.cluster.crawl_metrics import unreported_shards
 from lycosa.cluster.messages import ClusterStatus
 from lycosa.cluster.progress import Progress
 
@@ -46,11 +47,18 @@ class CrawlHistory:
         return [list(column) for column in zip(*found, strict=True)] if found else [[]] * 5
 
     def add_status(self, status: ClusterStatus, wall: float) -> None:
-        """Add the sample of a state."""
+        """Add the sample of a state.
+
+        While shards have not reported, the sums lack their parts, and what these report first is
+        not new. So there is no sample then, and none across a counter that fell.
+        """
+        if unreported_shards(status):
+            self._last = None
+            return
         progress = status.progress
         failed = progress.states.get("failed", 0)
         counts = _latency_counts(progress)
-        if self._last is not None and wall > self._last[0]:
+        if self._last is not None and self._last[0] < wall and self._last[1] <= progress.captures:
             then, captures, failures, before = self._last
             span = wall - then
             fresh = [
@@ -59,7 +67,7 @@ class CrawlHistory:
             self._samples.append(
                 (
                     round(wall, 1),
-                    round(max(progress.captures - captures, 0) / span, 2),
+                    round((progress.captures - captures) / span, 2),
                     progress.states.get("queued", 0),
                     round(max(failed - failures, 0) / span, 3),
                     _median(fresh),

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from lycosa.cluster.crawl_metrics import unreported_shards
 from lycosa.cluster.forecast import Forecast, forecast_of
 from lycosa.cluster.messages import ClusterStatus, NodeStatus
-from lycosa.page.words import count_text, span_text
+from lycosa.page.words import count_text
+from lycosa.system.durations import short_duration
 
 SILENT_S = 5.0
 """A node that has not reported for so long is shown; nodes report about once a second."""
@@ -77,8 +78,8 @@ def _by_parts(status: ClusterStatus) -> Iterator[str]:
 def _silent_text(node: NodeStatus) -> str:
     shards = ", ".join(map(str, node.shards))
     return (
-        f"Node {node.name} has not reported for {span_text(node.silent_s)}. If it stays silent, its"
-        f" shards ({shards}) move to other nodes."
+        f"Node {node.name} has not reported for {short_duration(node.silent_s)}. If it stays silent,"
+        f" its shards ({shards}) move to other nodes."
     )
 
 
@@ -122,7 +123,7 @@ def _by_hosts(status: ClusterStatus) -> Iterator[str]:
 def _forecast_text(forecast: Forecast) -> str:
     """How long the crawl will still take, and what decides it."""
     about = "at least" if forecast.is_least else "about"
-    text = f"It will take {about} {span_text(forecast.seconds)}"
+    text = f"It will take {about} {short_duration(forecast.seconds)}"
     if forecast.is_limited_by_captures:
         return f"{text}, until the limit on captures."
     if forecast.host is None:

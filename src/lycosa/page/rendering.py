@@ -29,9 +29,9 @@ from lycosa.page.words import (
     count_text,
     label_text,
     size_text,
-    span_text,
     time_text,
 )
+from lycosa.system.durations import short_duration
 from lycosa.urls.identity import InvalidUrl
 
 PAGE_POLICY = "; ".join(
@@ -81,7 +81,7 @@ def _templates() -> jinja2.Environment:
     found.filters.update(
         count=count_text,
         size=size_text,
-        span=span_text,
+        span=short_duration,
         time=time_text,
         ago=ago_text,
         label=label_text,

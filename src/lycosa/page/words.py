@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+from lycosa.system.durations import short_duration
+
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -24,18 +25,6 @@ def size_text(number: float) -> str:
     return f"{value:.3g} {_SIZES[unit]}"
 
 
-def span_text(seconds: float) -> str:
-    """A duration by its two largest units: ``2 h 5 min``."""
-    if seconds < 1:
-        return f"{max(seconds, 0):.2g} s"
-    left, parts = int(seconds), []
-    for name, size in _UNITS:
-        number, left = divmod(left, size)
-        if number:
-            parts.append(f"{number} {name}")
-    return " ".join(parts[:2])
-
-
 def time_text(wall: float) -> str:
     """A wall time, or that it never was."""
     return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S} UTC" if wall else "never"
@@ -48,7 +37,7 @@ def ago_text(wall: float) -> str:
     away = wall - time.time()
     if abs(away) < 1:
         return "now"
-    return f"in {span_text(away)}" if away > 0 else f"{span_text(-away)} ago"
+    return f"in {short_duration(away)}" if away > 0 else f"{short_duration(-away)} ago"
 
 
 def label_text(key: str) -> str:

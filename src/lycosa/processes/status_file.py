@@ -14,6 +14,7 @@ import msgspec
 
 from lycosa.cluster.progress import Progress, progress_values
 from lycosa.folder.names import status_path
+from lycosa.system.durations import long_duration
 from lycosa.system.memory_relief import ReliefStep
 from lycosa.system.wire import UNREADABLE
 
@@ -119,10 +120,10 @@ def waiting_for(progress: Progress) -> str:
         and note.next_in_s <= progress.next_in_s + _AT_ONCE_S
     ):
         why = f" ({note.reason})" if note.reason else ""
-        return f"{note.host}, ready in {note.next_in_s:.0f} s{why}"
+        return f"{note.host}, ready in {long_duration(note.next_in_s)}{why}"
     if progress.hosts_front:
         hosts = "1 host" if progress.hosts_front == 1 else f"{progress.hosts_front:,} hosts"
         return f"{hosts} in the front queues"
     if progress.next_in_s >= 0:
-        return f"a host or a retry that is due in {progress.next_in_s:.0f} s"
+        return f"a host or a retry that is due in {long_duration(progress.next_in_s)}"
     return "nothing"

@@ -79,7 +79,7 @@ _CRAWL = (
     Metric(
         "lycosa_url_outcomes",
         _G,
-        "URLs by the reason with which their last fetch ended, failures and remarks.",
+        "URLs that do not wait, by the reason with which their last fetch ended.",
         "reason",
         _REASONS,
     ),
@@ -322,6 +322,13 @@ _CLUSTER = (
         ("unowned", "starting", "running", "stopping", "waiting", "asking", "ended", "failed"),
     ),
     Metric("lycosa_nodes", _G, "Nodes by state.", "state", ("live", "draining", "refused", "lost")),
+    Metric(
+        "lycosa_crawl_state",
+        _G,
+        "1 for the state that the crawl is in, 0 for the others.",
+        "state",
+        ("running", "paused", "stopping", "stopped"),
+    ),
     Metric("lycosa_open_requests", _G, "Requests to the coordinator that are not answered yet."),
     Metric("lycosa_coordinator_number", _G, "Number of the coordinator; it grows with each start."),
 )

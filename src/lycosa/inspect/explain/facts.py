@@ -17,6 +17,7 @@ from lycosa.politeness.delay import Delay, delay_s
 from lycosa.politeness.robots_cache import RobotsRecord, decision
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.reasons import Reason
+from lycosa.system.durations import long_duration
 from lycosa.urls.identity import scheme_of, target_of
 
 _NO_CHANCE = random.Random(0)  # multiplied by a jitter of 0; making one costs as much as the rest
@@ -131,21 +132,9 @@ def when(wall: float) -> str:
     return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def span(seconds: float) -> str:
-    """A duration as text: its two largest units."""
-    if seconds < 1:
-        return "less than a second"
-    parts = []
-    for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
-        number, seconds = divmod(seconds, size)
-        if number:
-            parts.append(f"{int(number)} {name}{'s' if number != 1 else ''}")
-    return " ".join(parts[:2])
-
-
 def minimum_span(seconds: float) -> str:
     """The minimum of a duration as text."""
-    return f"at least {span(seconds) if seconds >= 1 else f'{seconds:.1f} seconds'}"
+    return f"at least {long_duration(seconds)}"
 
 
 def reason_facts(answer: Explanation, reason: Reason, detail: str) -> None:

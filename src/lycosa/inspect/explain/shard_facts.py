@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lycosa.inspect.explain.facts import Explanation, span, when
+from lycosa.inspect.explain.facts import Explanation, when
 from lycosa.shard.cluster_view import ClusterView
+from lycosa.system.durations import long_duration
 
 
 def add_shard(answer: Explanation, view: ClusterView, shard: int, now: float) -> None:
@@ -20,7 +21,7 @@ def add_shard(answer: Explanation, view: ClusterView, shard: int, now: float) ->
         "commit",
         {"term": last.term, "sequence": last.sequence, "at": state.wall},
         f"{last.sequence} of term {last.term}, at {when(state.wall)},"
-        f" {span(max(now - state.wall, 0.0))} ago"
+        f" {long_duration(max(now - state.wall, 0.0))} ago"
         if state.wall
         else "none yet",
     )
