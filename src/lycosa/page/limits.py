@@ -78,8 +78,8 @@ def _by_parts(status: ClusterStatus) -> Iterator[str]:
 def _silent_text(node: NodeStatus) -> str:
     shards = ", ".join(map(str, node.shards))
     return (
-        f"Node {node.name} has not reported for {short_duration(node.silent_s)}. If it stays silent,"
-        f" its shards ({shards}) move to other nodes."
+        f"Node {node.name} has not reported for {short_duration(node.silent_s)}. If it stays"
+        f" silent, its shards ({shards}) move to other nodes."
     )
 
 
