@@ -212,12 +212,31 @@ def test_the_examples_of_the_openapi_have_the_fields_of_real_answers(crawled: Cr
 def test_a_host_is_paused_and_resumed_and_the_log_of_actions_says_so(crawled: Crawled) -> None:
     host = crawled.host(0)
     paused = crawled.client.post(f"/hosts/{host}/pause", json={"why": "their mail of today"})
-    assert paused.json() == {"changed": 1}
+    assert paused.json() == {"changed": 1, "hosts": [host]}
     assert crawled.client.get(f"/hosts/{host}").json()["pause"]
-    assert crawled.client.post(f"/hosts/{host}/resume").json() == {"changed": 1}
+    resumed = crawled.client.post(f"/hosts/{host}/resume").json()
+    assert resumed == {"changed": 1, "hosts": [host]}
     actions = crawled.client.get("/actions", params={"most": 2}).json()["rows"]
     assert [each["by"] for each in actions] == ["local", "local"]
     assert actions[1]["why"] == "their mail of today"
+
+
+def test_a_host_that_the_crawl_never_met_is_not_found_and_similar_names_are_told(
+    crawled: Crawled,
+) -> None:
+    host = crawled.host(0)
+    for wrong in (host.partition(":")[0], host.replace("site", "stie")):
+        for action in ("pause", "resume", "retire"):
+            refused = _problem(crawled.client.post(f"/hosts/{wrong}/{action}"), 404, "not-found")
+            assert "did you mean" in refused and host in refused
+        letters = crawled.client.post("/dlq", json={"action": "drop", "host": wrong})
+        assert host in _problem(letters, 404, "not-found")
+    new = crawled.client.post("/hosts/new.example/pause", json={"new": True, "why": "ahead"})
+    assert new.json() == {"changed": 1, "hosts": ["new.example"]}
+    whole = crawled.client.post(f"/hosts/{host}/pause", json={"whole_site": True}).json()
+    assert whole["changed"] == len(whole["hosts"]) and host in whole["hosts"]
+    back = crawled.client.post(f"/hosts/{host}/resume", json={"whole_site": True}).json()
+    assert back == whole
 
 
 def test_a_decision_about_dead_letters_says_whether_it_is_complete(crawled: Crawled) -> None:

@@ -167,8 +167,12 @@ def test_dead_letters_are_retried_and_dropped_while_the_crawl_runs(
     assert audited(folder)
 
 
-async def decide(assembled: Assembled, host: str, action: HostAction, number: int = 1) -> int:
-    decision = HostDecision(f"{action.value} {host} {number}", "ada", host, action, "a complaint")
+async def decide(
+    assembled: Assembled, host: str, action: HostAction, number: int = 1, **reach: bool
+) -> int:
+    decision = HostDecision(
+        f"{action.value} {host} {number}", "ada", host, action, "a complaint", **reach
+    )
     reply = await call(assembled, host, decision)
     assert isinstance(reply, DecisionAnswer), reply
     return reply.changed
@@ -215,7 +219,10 @@ def test_a_host_that_an_operator_retired_is_not_reopened_by_its_seed(tmp_path: P
     folder, pages = tmp_path / "c", web()
 
     async def retire(assembled: Assembled) -> None:
-        assert await decide(assembled, "b.test", HostAction.RETIRE) == 1  # before it is known
+        unmet = HostDecision("u", "ada", "b.test", HostAction.RETIRE)
+        assert await call(assembled, "b.test", unmet) == DecisionAnswer(0, hosts=[])
+        # before it is known
+        assert await decide(assembled, "b.test", HostAction.RETIRE, is_new=True) == 1
         refusal = await call(
             assembled, "b.test", HostDecision("x", "ada", "no host", HostAction.PAUSE)
         )

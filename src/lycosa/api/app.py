@@ -11,7 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from lycosa.api.answers import CoordinatorSilent, OwnerSilent, ServiceBusy, ServiceRefusal
+from lycosa.api.answers import (
+    CoordinatorSilent,
+    OwnerSilent,
+    ServiceBusy,
+    ServiceRefusal,
+)
 from lycosa.api.frontier_routes import frontier_router
 from lycosa.api.gate import API, Gate, GateRules
 from lycosa.api.host_routes import host_router
@@ -27,6 +32,7 @@ from lycosa.api.stored_routes import stored_router
 from lycosa.api.tokens import Tokens
 from lycosa.config.sources import SettingsError
 from lycosa.urls.identity import InvalidUrl
+from lycosa.urls.near_hosts import HostUnknown
 
 _DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
 _ABOUT = """The state of a crawl and its control. See docs/api.md of Lycosa.
@@ -113,6 +119,7 @@ def _add_errors(app: FastAPI, log: ProcessLog) -> None:
         OwnerSilent,
         CoordinatorSilent,
         ServiceBusy,
+        HostUnknown,
         ServiceRefusal,
         SettingsError,
         InvalidUrl,
@@ -144,6 +151,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(422, f"{first['where']}: {first['why']}", errors=errors)
         case OwnerSilent() | CoordinatorSilent() | ServiceBusy():
             return Problem(503, str(error), error.retry_s)
+        case HostUnknown():
+            return Problem(404, str(error))
         case ServiceRefusal():
             return Problem(409, str(error))
         case InvalidUrl():

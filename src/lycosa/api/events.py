@@ -15,9 +15,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from lycosa.api.answers import CoordinatorSilent
-from lycosa.api.overview import counted_status, crawl_state
+from lycosa.api.overview import counted_status
 from lycosa.api.quotas import Places
 from lycosa.api.service import CrawlService
+from lycosa.cluster.crawl_metrics import crawl_state
 
 _QUIET_S = 15.0
 

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request
 from lycosa.api.examples import HOST_EXAMPLE, listed_as
 from lycosa.api.models import (
     ChangeAnswer,
+    HostRequest,
     JsonRow,
     RowsPage,
-    WhyRequest,
     one_of,
 )
 from lycosa.api.paging import Cursor, HostName, ListPlace, Most
@@ -82,7 +82,7 @@ async def host_urls(
 
 @host_router.post("/{host}/pause")
 async def pause_host(
-    request: Request, host: HostName, body: WhyRequest | None = None
+    request: Request, host: HostName, body: HostRequest | None = None
 ) -> ChangeAnswer:
     """Request nothing from a host until it is resumed."""
     return await _decided(request, host, HostAction.PAUSE, body)
@@ -90,7 +90,7 @@ async def pause_host(
 
 @host_router.post("/{host}/resume")
 async def resume_host(
-    request: Request, host: HostName, body: WhyRequest | None = None
+    request: Request, host: HostName, body: HostRequest | None = None
 ) -> ChangeAnswer:
     """End the pause or the retirement of a host."""
     return await _decided(request, host, HostAction.RESUME, body)
@@ -98,17 +98,19 @@ async def resume_host(
 
 @host_router.post("/{host}/retire")
 async def retire_host(
-    request: Request, host: HostName, body: WhyRequest | None = None
+    request: Request, host: HostName, body: HostRequest | None = None
 ) -> ChangeAnswer:
     """Never request anything from a host again; its waiting URLs are refused."""
     return await _decided(request, host, HostAction.RETIRE, body)
 
 
 async def _decided(
-    request: Request, host: str, action: HostAction, body: WhyRequest | None
+    request: Request, host: str, action: HostAction, body: HostRequest | None
 ) -> ChangeAnswer:
     """Make the decision; returns after the commit of the host's owner."""
-    call, why = f"api {uuid.uuid4().hex}", body.why if body else ""
-    decision = HostDecision(call, caller_name(request), host, action, why)
+    call, by = f"api {uuid.uuid4().hex}", caller_name(request)
+    decision = HostDecision(call, by, host, action)
+    if body is not None:
+        decision = HostDecision(call, by, host, action, body.why, body.whole_site, body.new)
     answer = await service_of(request).decide_host(decision)
-    return ChangeAnswer(changed=answer.changed)
+    return ChangeAnswer(changed=answer.changed, hosts=answer.hosts or [host])

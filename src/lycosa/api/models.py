@@ -266,10 +266,22 @@ class WhyRequest(Asked):
     why: Remark = ""
 
 
+class HostRequest(WhyRequest):
+    """A remark, and which hosts the decision may be about."""
+
+    whole_site: bool = Field(
+        False, description="Decide about all hosts of its site that the crawl knows now"
+    )
+    new: bool = Field(False, description="Also about a host that the crawl has not met")
+
+
 class ChangeAnswer(BaseModel):
-    """How many hosts or URLs the decision changed, after its commit."""
+    """How many hosts the decision changed, after its commit."""
 
     changed: int = Field(description="0 when all of them were in that state", examples=[1])
+    hosts: list[str] = Field(
+        description="The hosts that it is about, 100 at most", examples=[["www.example.org"]]
+    )
 
 
 class LettersAnswer(BaseModel):

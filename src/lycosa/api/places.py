@@ -25,10 +25,9 @@ from lycosa.inspect.queries.folder_state import FolderState
 from lycosa.inspect.queries.state_reader import StateReader
 from lycosa.network import Credentials, NetworkInquiry, credentials_of
 from lycosa.objects.opening import open_store
-from lycosa.reasons import Reason
 from lycosa.serve.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.serve.caller import CoordinatorPlace
-from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, host_of, partition_of
+from lycosa.urls.identity import Canonicalizer, Sites, host_of, partition_of
 
 _SHARE = 0.5  # of a core that questions may use while nothing is crawled
 _LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
@@ -49,14 +48,16 @@ class PartitionFinder:
         return self._canonicalizer.canonical(url)
 
     def host(self, text: str) -> str:
-        """The host that an operator means, with its port if it has one. Raises ``InvalidUrl``."""
-        if "/" in text or "@" in text:
-            raise InvalidUrl(Reason.UNPARSABLE, text, "a host has no path and no user")
-        return host_of(self.canonical(f"http://{text}/"))
+        """The host that an operator means by its name or a URL of it. Raises ``InvalidUrl``."""
+        return self._canonicalizer.host_named(text)
 
     def of_host(self, host: str) -> int:
         """The partition of a canonical host."""
         return partition_of(self._sites.site_of(host), self.partitions)
+
+    def site_of(self, host: str) -> str:
+        """The site of a canonical host."""
+        return self._sites.site_of(host)
 
     def of_url(self, url: str) -> int:
         """The partition of a URL in any spelling. Raises ``InvalidUrl``."""

@@ -64,8 +64,10 @@ from lycosa.config.live import LIVE, check_live, with_live
 from lycosa.model.end import End
 from lycosa.serve.api_job import ApiLimits
 from lycosa.urls.identity import InvalidUrl
+from lycosa.urls.near_hosts import HostUnknown, near_names, near_searches
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
+_NEAR = 50  # candidates for a mistyped name of a host, for each search
 _PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
@@ -209,7 +211,7 @@ class CrawlService:
     async def dead_letters(self, query: DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""
         if query.host:
-            query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
+            query = msgspec.structs.replace(query, host=await self._known(query.host))
             partition = self.addressing.of_host(query.host)
             return merged({partition: await self._ask(partition, query)}, query.most, [])
         return await self._listing(query)
@@ -221,10 +223,31 @@ class CrawlService:
     # -- decisions and other programs
 
     async def decide_host(self, decision: HostDecision) -> DecisionAnswer:
-        """Apply a decision about a host; returns after the commit."""
+        """Apply a decision about a host or its site; returns after the commit.
+
+        Raises ``HostUnknown`` when the crawl never met it.
+        """
         host = self.addressing.host(decision.host)
         decision = msgspec.structs.replace(decision, host=host)
-        return await self._told(self.addressing.of_host(host), decision, DecisionAnswer)
+        answer = await self._told(self.addressing.of_host(host), decision, DecisionAnswer)
+        if answer.hosts == []:
+            raise HostUnknown(host, await self._near_hosts(host))
+        return answer
+
+    async def _known(self, text: str) -> str:
+        """The canonical name of a host that the crawl knows. Raises ``HostUnknown``."""
+        host = self.addressing.host(text)
+        if await self.host(host) is None:
+            raise HostUnknown(host, await self._near_hosts(host))
+        return host
+
+    async def _near_hosts(self, host: str) -> list[str]:
+        """Hosts of the crawl with a similar name, as far as they are found quickly."""
+        found: set[str] = set()
+        for search in near_searches(self.addressing.site_of(host)):
+            rows = (await self.hosts(HostsQuery(search, most=_NEAR))).rows
+            found.update(row["host"] for row in rows)
+        return near_names(host, found)
 
     async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
         """Apply a decision about dead letters of all partitions; returns after the commits.
@@ -234,7 +257,7 @@ class CrawlService:
         """
         partitions: Iterable[int] = range(self.addressing.partitions)
         if decision.host:
-            decision = msgspec.structs.replace(decision, host=self.addressing.host(decision.host))
+            decision = msgspec.structs.replace(decision, host=await self._known(decision.host))
             partitions = [self.addressing.of_host(decision.host)]
         until = asyncio.get_running_loop().time() + _PIECES_S
         replies = await self._gathered(

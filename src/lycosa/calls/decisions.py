@@ -23,13 +23,19 @@ class HostAction(Enum):
 
 
 class HostDecision(msgspec.Struct, frozen=True, tag=True):
-    """A decision about one host. ``by`` is the operator, ``why`` a remark for the record."""
+    """A decision about one host, or with ``is_site`` about all known hosts of its site.
+
+    ``by`` is the operator, ``why`` a remark for the record. Only with ``is_new`` may it be about a
+    host that the crawl has not met.
+    """
 
     call: str
     by: str
     host: str
     action: HostAction
     why: str = ""
+    is_site: bool = False
+    is_new: bool = False
 
 
 class DeadLetterAction(Enum):
@@ -62,7 +68,12 @@ class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
 class DecisionAnswer(msgspec.Struct, frozen=True, tag=True):
     """The decision is committed; with earlier calls of the same id it changed ``changed`` hosts or
     URLs. Unless it ``is_complete`` the caller makes the same call again for the rest.
+
+    ``hosts`` names the first hosts that a ``HostDecision`` is about, whether it changed them or
+    not. It is empty when the crawl knows none of them, and ``None`` from an owner of an earlier
+    version.
     """
 
     changed: int
     is_complete: bool = True
+    hosts: list[str] | None = None

@@ -82,7 +82,7 @@ def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
             "hosts",
             metavar="HOST",
             multiple=True,
-            help="Only this host; may be repeated.",
+            help="Only this host, by its name or a URL of it; may be repeated.",
         ),
     ):
         function = add(function)
@@ -274,7 +274,7 @@ def _filter(reader: CrawlReader, wanted: _Wanted) -> LetterFilter:
 
     return LetterFilter(
         urls=frozenset(_canonical(reader, wanted.urls)),
-        hosts=frozenset(host.lower() for host in wanted.hosts),
+        hosts=frozenset(_known_hosts(reader, wanted.hosts)),
         reasons=frozenset(map(_reason, wanted.reasons)),
         since=_moment("--since", wanted.since),
         until=_moment("--until", wanted.until),
@@ -288,6 +288,24 @@ def _canonical(reader: CrawlReader, urls: tuple[str, ...]) -> list[str]:
 
     canonicalizer = load_saved_settings(reader).canonicalizer
     return [canonicalizer.canonical(url) for url in urls]
+
+
+def _known_hosts(reader: CrawlReader, hosts: tuple[str, ...]) -> Iterator[str]:
+    """The canonical names of hosts that the crawl knows."""
+    if not hosts:
+        return
+    from lycosa.inspect.known_hosts import check_known
+    from lycosa.inspect.saved_settings import load_saved_settings
+    from lycosa.urls.near_hosts import HostUnknown
+
+    canonicalizer = load_saved_settings(reader).canonicalizer
+    for text in hosts:
+        host = canonicalizer.host_named(text)
+        try:
+            check_known(reader, host)
+        except HostUnknown as error:
+            raise click.UsageError(f"--host {text}: {error}") from error
+        yield host
 
 
 def _reason(text: str) -> Any:

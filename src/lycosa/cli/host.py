@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
-from lycosa.cli.output import ExitCode, clean, emit, emit_json
+from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, human_duration
 from lycosa.cli.remarks import remark_options
 from lycosa.cli.running_crawl import running_crawl
 
@@ -21,12 +24,25 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 60.0
 _AGAIN_S = 1.0
+_SHOWN = 10  # hosts whose queues are told
+_READING_S = 1.0  # for one question about a stopped crawl
+
+
+class _Reach(msgspec.Struct, frozen=True):
+    """Which hosts a decision may be about, and the form of the answer."""
+
+    is_site: bool = False
+    is_new: bool = False
+    as_json: bool = False
+
+
 _EPILOG = """
 \b
 Examples:
   lycosa host pause crawls/news www.example.org --why "mail of 3 May"
   lycosa host retire crawls/news www.example.org       never request it again
   lycosa host resume crawls/news www.example.org
+  lycosa host pause crawls/news https://www.example.org/page --site
   lycosa host pause www.example.org --cluster cluster.toml
 
 \b
@@ -35,12 +51,15 @@ A site owner complains:
   lycosa audit DIR                          whether its delays and its robots.txt were kept
   lycosa host retire DIR HOST --why "..."   for good; or resume, with other settings
 
-HOST has a port unless it is the default one: www.example.org, localhost:8080. The decision is
-committed with your name and the time; `lycosa explain` and the log of actions show it.
+HOST is a name, with a port unless it is the default one (www.example.org, localhost:8080), or a
+URL of the host. A host that the crawl does not know is refused, with similar names that it knows.
+--site decides about all hosts of the site that are known now; hosts that are found later are not
+among them. The decision is committed with your name and the time; `lycosa explain` and the log of
+actions show it.
 
 \b
 Exit codes: 0 done (also when the host was in that state already), 1 the crawl does not answer,
-            2 bad usage
+            2 bad usage, or a host that the crawl does not know
 """
 
 
@@ -56,6 +75,8 @@ def _decision(name: str, text: str) -> None:
     @crawl_place
     @click.argument("host")
     @remark_options
+    @click.option("--site", "is_site", is_flag=True, help="All known hosts of the site of HOST.")
+    @click.option("--new", "is_new", is_flag=True, help="Also a host that the crawl has not met.")
     @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
     def decide(
         folder: Path,
@@ -64,9 +85,10 @@ def _decision(name: str, text: str) -> None:
         host: str,
         why: str,
         by: str,
-        as_json: bool,
+        **reach: bool,
     ) -> ExitCode:
-        return run(CrawlPlace(folder, cluster, cache), name, host, (why, by), as_json)
+        place = CrawlPlace(folder, cluster, cache)
+        return run(place, name, host, (why, by), _Reach(**reach))
 
     decide.help = f"{text} DIR is the crawl folder; leave it out with --cluster."
 
@@ -76,36 +98,93 @@ _decision("resume", "End the pause or the retirement of HOST.")
 _decision("retire", "Never request HOST again; its waiting URLs are refused.")
 
 
+class _Decided(msgspec.Struct, frozen=True):
+    """What a decision came to: its hosts, and the row of the first ones as it is now."""
+
+    changed: int
+    hosts: list[str]
+    rows: list[dict[str, Any]]
+
+
 def run(
-    place: CrawlPlace, action: str, host: str, remark: tuple[str, str], as_json: bool
+    place: CrawlPlace, action: str, host: str, remark: tuple[str, str], reach: _Reach
 ) -> ExitCode:
     """Carry out the decision; returns the exit code."""
     from lycosa.calls import HostAction, HostDecision
+    from lycosa.urls.near_hosts import HostUnknown
 
     why, by = remark
     call = f"lycosa host {uuid.uuid4().hex}"
-    decision = HostDecision(call, by, host, HostAction(action), why)
+    decision = HostDecision(call, by, host, HostAction(action), why, reach.is_site, reach.is_new)
     reached = running_crawl(place)
-    if reached is not None:
-        changed = asyncio.run(_decide_running(reached, decision))
-    else:
-        from lycosa.processes.host_run import decide_host
-
-        changed = asyncio.run(decide_host(place.folder, decision))
-    if as_json:
-        emit_json({"host": host, "action": action, "by": by, "changed": changed})
+    try:
+        if reached is not None:
+            decided = asyncio.run(_decide_running(reached, decision))
+        else:
+            decided = asyncio.run(_decide_stopped(place.folder, decision))
+    except HostUnknown as error:
+        advice = "; --new decides about a host before the crawl meets it"
+        raise click.UsageError(f"{error}{advice if action != 'resume' else ''}") from error
+    if reach.as_json:
+        named = decided.hosts[0] if decided.hosts else host
+        emit_json(
+            {"host": named, "action": action, "by": by, "changed": decided.changed}
+            | {"hosts": decided.hosts}
+        )
         return ExitCode.FINISHED
-    done = {"pause": "paused", "resume": "resumed", "retire": "retired"}[action]
-    if not changed:
-        already = "was neither paused nor retired" if action == "resume" else f"was {done} already"
-        emit(clean(f"{host} {already}; nothing was changed"))
-    else:
-        rest = "" if reached is not None else "; that holds when the crawl is resumed"
-        emit(clean(f"{host} is {done}{rest}"))
+    for line in _told(decided, action, reached is not None):
+        emit(clean(line))
     return ExitCode.FINISHED
 
 
-async def _decide_running(reached: ReachedCrawl, decision: HostDecision) -> int:
+def _told(decided: _Decided, action: str, is_running: bool) -> Iterator[str]:
+    """What was done, and what waits at each host."""
+    done = {"pause": "paused", "resume": "resumed", "retire": "retired"}[action]
+    hosts = decided.hosts
+    named = hosts[0] if len(hosts) == 1 else counted(len(hosts), "host")
+    if not decided.changed:
+        already = "was neither paused nor retired" if action == "resume" else f"was {done} already"
+        yield f"{named} {already}; nothing was changed"
+    else:
+        some = "" if decided.changed >= len(hosts) else f" ({decided.changed} of them only now)"
+        rest = "" if is_running else "; that holds when the crawl is resumed"
+        yield f"{named} {'is' if len(hosts) == 1 else 'are'} {done}{some}{rest}"
+    for row in decided.rows:
+        waiting = counted(row["waiting"] + row["parked"], "URL")
+        last = max((fetch["fetched_at"] for fetch in row["fetches"]), default=0)
+        fetched = (
+            f"last fetch {human_duration(time.time() - last)} ago" if last else "never fetched"
+        )
+        yield f"  {row['host']}: {waiting} in its queue, {fetched}"
+    if len(decided.rows) < len(hosts):
+        yield f"  and {len(hosts) - len(decided.rows)} more: lycosa status DIR --hosts lists them"
+
+
+async def _decide_stopped(folder: Path, decision: HostDecision) -> _Decided:
+    """Carry out the decision in a run of its own, and read what came of it."""
+    from lycosa.calls import Found, HostQuery
+    from lycosa.inspect.known_hosts import check_known
+    from lycosa.inspect.queries.answering import StateAnswers
+    from lycosa.inspect.queries.time_budget import TimeBudget
+    from lycosa.inspect.reader import read_folder
+    from lycosa.inspect.saved_settings import load_saved_settings
+    from lycosa.processes.host_run import decide_host
+
+    answer = await decide_host(folder, decision)
+    reader, answers = read_folder(folder), StateAnswers()
+    if not answer.hosts:
+        check_known(reader, load_saved_settings(reader).canonicalizer.host_named(decision.host))
+    rows = []
+    for host in (answer.hosts or [])[:_SHOWN]:
+        partition = reader.partition_of(f"http://{host}/")
+        budget = TimeBudget(_READING_S)
+        reply = answers.answer(reader.source, partition, HostQuery(host), budget)
+        assert isinstance(reply, Found), reply
+        rows += msgspec.json.decode(reply.rows, type=list[dict[str, Any]])
+    return _Decided(answer.changed, answer.hosts or [], rows)
+
+
+async def _decide_running(reached: ReachedCrawl, decision: HostDecision) -> _Decided:
     """Call the owner of the host, again while it does not answer."""
     from lycosa.api.answers import OwnerSilent, ServiceRefusal
     from lycosa.api.service import CrawlService
@@ -120,7 +199,10 @@ async def _decide_running(reached: ReachedCrawl, decision: HostDecision) -> int:
             try:
                 async with asyncio.timeout(_PATIENCE_S):
                     await service.watch.next_status()
-                return (await service.decide_host(decision)).changed
+                answer = await service.decide_host(decision)
+                hosts = answer.hosts or [service.addressing.host(decision.host)]
+                rows = [await service.host(host) for host in hosts[:_SHOWN]]
+                return _Decided(answer.changed, hosts, [row for row in rows if row is not None])
             except ServiceRefusal as error:
                 raise click.UsageError(str(error)) from error
             except (OwnerSilent, TimeoutError) as error:

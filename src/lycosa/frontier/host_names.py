@@ -60,6 +60,20 @@ class HostNames:
             self._is_empty = False
             self._table.put(_INDEXED_KEY, encode_record(b""))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the index has all hosts."""
+        return self._until is None
+
+    def hosts_below(self, domain: str, most: int) -> list[bytes]:
+        """The keys of the hosts whose names end with ``domain``; at most ``most``.
+
+        Names such as ``badexample.org`` are not below ``example.org``, but
+        ``example.organisation`` sorts among them: the caller compares the sites.
+        """
+        start = host_name_key(reversed_host(domain))
+        return [bytes(value) for _, value in self._table.scan(start, prefix_end(start), most)]
+
     def add_older_names(self) -> None:
         """Add some of the hosts that are not in the index yet, if there are any."""
         if self._until is None:

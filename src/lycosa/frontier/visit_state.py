@@ -302,7 +302,7 @@ class VisitStates:
         self._capacity = capacity
         self._cache: dict[bytes, VisitState] = {}
         self._dirty: dict[bytes, VisitState] = {}
-        self._names = HostNames(table)
+        self.names = HostNames(table)
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -334,7 +334,7 @@ class VisitStates:
             host = self._cache[host8] = VisitState(
                 self._partition, host8, VisitRecord(name), self._head
             )
-            self._names.add_name(name, host8)
+            self.names.add_name(name, host8)
             self.mark_changed(host)
         return host
 
@@ -346,7 +346,7 @@ class VisitStates:
 
     def write_back(self) -> None:
         """Put changed records into the open batch, and drop idle hosts beyond the capacity."""
-        self._names.add_older_names()
+        self.names.add_older_names()
         for host8, host in self._dirty.items():
             host.queue.save(self._table)
             self._table.put(host_key(host8), encode_record(host.record))

@@ -19,10 +19,10 @@ from fastapi.responses import HTMLResponse, Response
 
 from lycosa.api.answers import CoordinatorSilent, OwnerSilent, ServiceBusy, ServiceRefusal
 from lycosa.api.app import problem_of
-from lycosa.api.overview import crawl_state
 from lycosa.api.problems import TITLES, Problem
 from lycosa.api.requests import service_of
 from lycosa.api.tokens import AccessScope, Client
+from lycosa.cluster.crawl_metrics import crawl_state
 from lycosa.config.sources import SettingsError
 from lycosa.page.words import (
     ago_text,
@@ -33,6 +33,7 @@ from lycosa.page.words import (
 )
 from lycosa.system.durations import short_duration
 from lycosa.urls.identity import InvalidUrl
+from lycosa.urls.near_hosts import HostUnknown
 
 PAGE_POLICY = "; ".join(
     (
@@ -54,6 +55,7 @@ _EXPECTED = (
     CoordinatorSilent,
     ServiceBusy,
     ServiceRefusal,
+    HostUnknown,
     SettingsError,
     InvalidUrl,
 )

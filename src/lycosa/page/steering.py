@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from lycosa.api.answers import CoordinatorSilent
-from lycosa.api.overview import crawl_state
 from lycosa.api.problems import Problem
 from lycosa.api.requests import caller_name, service_of
 from lycosa.api.service import CrawlService
@@ -27,6 +26,7 @@ from lycosa.calls import (
     HostAction,
     HostDecision,
 )
+from lycosa.cluster.crawl_metrics import crawl_state
 from lycosa.cluster.messages import ClusterStatus
 from lycosa.page.rendering import page_response, shown
 

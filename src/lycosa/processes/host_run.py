@@ -11,17 +11,17 @@ from pathlib import Path
 from lycosa.calls import CallRefusal, DecisionAnswer, HostDecision, decode_reply, encode_call
 from lycosa.processes.idle_run import idle_worker
 from lycosa.reasons import Reason
-from lycosa.urls.identity import InvalidUrl, host_of
+from lycosa.urls.identity import InvalidUrl
 
 
-async def decide_host(folder: Path, decision: HostDecision) -> int:
-    """Carry out the decision and commit it; returns how many hosts it changed.
+async def decide_host(folder: Path, decision: HostDecision) -> DecisionAnswer:
+    """Carry out the decision and commit it.
 
     Raises ``InvalidUrl`` when the host is none, the errors of ``Session``, and ``ManifestError``
     when the folder is not a crawl.
     """
     async with idle_worker(folder) as assembled:
-        host = host_of(assembled.intake.canonical(f"http://{decision.host}/"))
+        host = assembled.intake.host_named(decision.host)
         partition = assembled.intake.partition_of_host(host)
         answering = asyncio.create_task(
             assembled.calls.answer_call(partition, encode_call(decision))
@@ -35,4 +35,4 @@ async def decide_host(folder: Path, decision: HostDecision) -> int:
         if isinstance(reply, CallRefusal):
             raise InvalidUrl(Reason.UNPARSABLE, decision.host, reply.reason)
         assert isinstance(reply, DecisionAnswer)
-        return reply.changed
+        return reply

@@ -24,6 +24,7 @@ import msgspec
 
 from lycosa.config.sections import CanonicalSection
 from lycosa.reasons import Reason
+from lycosa.urls.parts import host_of
 from lycosa.urls.query_charset import with_charset
 from lycosa.urls.session_parameters import dropper, without_path_sessions
 
@@ -109,6 +110,20 @@ class Canonicalizer:
 
         options = msgspec.to_builtins(self._options)
         return {"version": CANONICAL_VERSION, "ada_url": version("ada-url"), "options": options}
+
+    def host_named(self, text: str) -> str:
+        """The host that an operator means by a URL of it, or by its name and port.
+
+        Raises ``InvalidUrl``.
+        """
+        raw = text.strip()
+        try:
+            return host_of(self.canonical(raw if "://" in raw else f"http://{raw}/"))
+        except InvalidUrl as error:
+            why = error.detail or "not a host name by the WHATWG URL standard"
+            raise InvalidUrl(
+                error.reason, text, f"neither a host nor a URL of one: {why}"
+            ) from None
 
     def canonical(self, raw: str, base: str | None = None, charset: str = "utf-8") -> str:
         """The canonical form of ``raw``, found on a page in ``charset`` whose base URL is ``base``.

@@ -345,6 +345,10 @@ class Intake:
         """Canonical form. Raises ``InvalidUrl``."""
         return self._addressing.canonicalizer.canonical(raw, base)
 
+    def host_named(self, text: str) -> str:
+        """The host that an operator means. Raises ``InvalidUrl``."""
+        return self._addressing.canonicalizer.host_named(text)
+
     def site_usage(self, partition: Partition, host: str) -> Usage:
         return self._standing.usage(partition, host)
 

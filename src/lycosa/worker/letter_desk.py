@@ -28,7 +28,7 @@ from lycosa.frontier.partition import Partition
 from lycosa.kv.records import letter_key, prefix_end, url_key
 from lycosa.model.dead_letter import LetterAction, LetterDecision
 from lycosa.reasons import Reason
-from lycosa.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.urls.identity import InvalidUrl, hash8
 from lycosa.worker.intake import Intake
 
 MOST_READ = 20_000
@@ -101,7 +101,7 @@ class LetterDesk:
         if not host:
             return b""
         try:
-            return hash8(host_of(self._intake.canonical(f"http://{host}/")))
+            return hash8(self._intake.host_named(host))
         except InvalidUrl:
             return hash8(host)
 

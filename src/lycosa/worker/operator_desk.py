@@ -14,8 +14,13 @@ from lycosa.frontier.partition import Partition
 from lycosa.frontier.taking_hosts import withdraw_host
 from lycosa.frontier.visit_state import HostPause, HostState, VisitState
 from lycosa.reasons import Reason
-from lycosa.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.urls.identity import InvalidUrl, hash8
 from lycosa.worker.intake import Intake
+
+MOST_NAMED = 100
+"""Hosts of a decision that its answer names."""
+MOST_OF_SITE = 10_000
+"""Hosts that one decision may be about: a commit of a tenth of a second."""
 
 
 class OperatorDesk:
@@ -30,24 +35,47 @@ class OperatorDesk:
     async def decide_host(
         self, partition: Partition, decision: HostDecision
     ) -> DecisionAnswer | CallRefusal:
-        """Pause, resume or retire a host. A host that the crawl has not met yet may be decided."""
-        known = partition.decisions.find(decision.call)
-        if known is not None:
-            return DecisionAnswer(known.changed)
+        """Pause, resume or retire hosts; nothing is done about a host that the crawl never met.
+
+        A new host is only met here when the decision says so.
+        """
         try:
-            name = host_of(self._intake.canonical(f"http://{decision.host}/"))
+            name = self._intake.host_named(decision.host)
         except InvalidUrl as error:
-            return CallRefusal(f"{decision.host!r} is not a host: {error.detail or error.reason}")
+            return CallRefusal(str(error))
         if self._intake.partition_of_host(name) != partition.number:
             return CallRefusal(f"{name} does not belong to partition {partition.number}")
-        host = partition.visits.find_host(hash8(name))
-        if host is None and decision.action is HostAction.RESUME:
-            changed = 0
-        else:
-            host = host or partition.meet_host(hash8(name), f"http://{name}/")
-            changed = self._change_host(partition, host, decision)
-        self._note(partition, decision, name, changed)
-        return DecisionAnswer(changed)
+        site = self._intake.site_of(name)
+        if decision.is_site and not partition.visits.names.is_complete:
+            return CallRefusal("the index of host names is not complete yet; try again in a while")
+        hosts = self._meant(partition, name, site if decision.is_site else "")
+        if len(hosts) > MOST_OF_SITE:
+            return CallRefusal(
+                f"the crawl knows more than {MOST_OF_SITE:,} hosts of {site}; exclude the site by"
+                " scope.exclude at the next start, or decide about single hosts"
+            )
+        if not hosts and decision.is_new:
+            hosts = [partition.meet_host(hash8(name), f"http://{name}/")]
+        names = [host.name for host in hosts[:MOST_NAMED]]
+        known = partition.decisions.find(decision.call)
+        if known is not None:
+            return DecisionAnswer(known.changed, hosts=names)
+        changed = sum(self._change_host(partition, host, decision) for host in hosts)
+        if hosts:
+            subject = f".{site}" if decision.is_site else name
+            self._note(partition, decision, subject, changed)
+        return DecisionAnswer(changed, hosts=names)
+
+    def _meant(self, partition: Partition, name: str, site: str) -> list[VisitState]:
+        """The known hosts: all of the site, or the one with this name if ``site`` is empty."""
+        if not site:
+            host = partition.visits.find_host(hash8(name))
+            return [host] if host is not None else []
+        visits = partition.visits
+        found = map(visits.find_host, visits.names.hosts_below(site, MOST_OF_SITE + 1))
+        return [
+            host for host in found if host is not None and self._intake.site_of(host.name) == site
+        ]
 
     def _change_host(self, partition: Partition, host: VisitState, decision: HostDecision) -> int:
         record, aside = host.record, partition.aside
