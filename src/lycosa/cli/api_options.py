@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lycosa.system.extras import install_command
+
 if TYPE_CHECKING:
     from lycosa.processes.api_keeper import ApiListener
     from lycosa.serve.api_job import ApiSettings
@@ -83,7 +85,7 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
         )
     for name in ("fastapi", "uvicorn"):
         if importlib.util.find_spec(name) is None:
-            raise click.UsageError(f"{name} is not installed: pip install 'lycosa[api]'")
+            raise click.UsageError(f"{name} is not installed: {install_command('api')}")
     from lycosa.api.tokens import read_tokens
     from lycosa.processes.api_keeper import ApiListener
     from lycosa.serve.api_job import ApiLimits, ApiSettings

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lycosa.cli.log_options import program_log
+from lycosa.system.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
@@ -62,7 +63,7 @@ def kafka_client(given: ClusterFile) -> KafkaClient:
         return KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
     except ImportError as error:
         raise click.UsageError(
-            f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
+            f"the Kafka client is not installed ({error.name}): {install_command('cluster')}"
         ) from error
 
 
@@ -85,7 +86,7 @@ def check_redis_client(given: ClusterFile) -> None:
     if given.redis is not None and find_spec("redis") is None:
         raise click.UsageError(
             f"{given.path} has the section [redis], and the Redis client is not installed here:"
-            " pip install 'lycosa[redis]'"
+            f" {install_command('redis')}"
         )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
+from lycosa.system.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.inspect.reader import CrawlReader
@@ -100,7 +101,7 @@ def opened_cluster(place: CrawlPlace) -> Iterator[OpenedCluster]:
         from lycosa.shard.opened_cluster import CacheDamaged, OpenedCluster, default_cache
     except ImportError as error:
         raise click.UsageError(
-            f"the Kafka client is not installed ({error.name}): pip install 'lycosa[cluster]'"
+            f"the Kafka client is not installed ({error.name}): {install_command('cluster')}"
         ) from error
     line = ProgressLine()
     opened = OpenedCluster(

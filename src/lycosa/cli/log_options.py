@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.system.extras import install_command
+
 if TYPE_CHECKING:
     from lycosa.logs.log import EventLog
 
@@ -116,7 +118,7 @@ def _take_traces(context: click.Context, _: click.Parameter, share: float | None
     from importlib.util import find_spec
 
     if find_spec("opentelemetry") is None:
-        raise click.UsageError("--traces needs OpenTelemetry: pip install 'lycosa[traces]'")
+        raise click.UsageError(f"--traces needs OpenTelemetry: {install_command('traces')}")
     endpoints = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     if not any(os.environ.get(name) for name in endpoints):
         raise click.UsageError(

@@ -12,6 +12,7 @@ import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.project_run import ProjectOptions, project_crawl
+from lycosa.system.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.project.tables import RegistryPlace
@@ -157,8 +158,7 @@ def _client(database: str, extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise click.UsageError(
-            f"the client of {database} is not installed ({error.name}): pip install"
-            f" 'lycosa[{extra}]'"
+            f"the client of {database} is not installed ({error.name}): {install_command(extra)}"
         ) from error
 
 

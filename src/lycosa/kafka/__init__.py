@@ -1,6 +1,6 @@
 """Kafka as the log of a shard's commits and as the post between shards; what its topics must be.
 
-Needs the extra ``lycosa[cluster]``. One machine needs none of this, so the names are imported when
+Needs the extra ``cluster``. One machine needs none of this, so the names are imported when
 they are used.
 """
 

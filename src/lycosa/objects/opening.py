@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 from lycosa.objects.errors import ObjectExists, StoreUnusable
 from lycosa.objects.folder import FolderStore
 from lycosa.objects.port import ObjectStore
+from lycosa.system.extras import install_command
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-INSTALL = 'pip install "lycosa[objects]"'
 
 
 class CreateOnlyIgnored(StoreUnusable):
@@ -36,7 +36,9 @@ def open_store(
         # an optional dependency, and 30 MB of code that few crawls need
         from lycosa.objects.remote import RemoteStore
     except ImportError as error:
-        raise StoreUnusable(f"{url}: this needs the package obstore; {INSTALL}") from error
+        raise StoreUnusable(
+            f"{url}: this needs the package obstore: {install_command('objects')}"
+        ) from error
     given = dict(option.split("=", 1) for option in options)
     endpoint = given.get("endpoint") or next((env[name] for name in _ENDPOINTS if name in env), "")
     # one who writes http:// means it; the client would refuse it

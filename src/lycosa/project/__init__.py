@@ -1,7 +1,7 @@
 """Copies of what a crawl commits, kept up to date: URL state in databases, rows as feeds.
 
-``postgres_tables`` needs the extra ``lycosa[postgres]``, ``cassandra_place`` ``lycosa[cassandra]``
-and ``cluster_source`` ``lycosa[cluster]``, so the names are imported when they are used.
+``postgres_tables`` needs the extra ``postgres``, ``cassandra_place`` ``cassandra`` and
+``cluster_source`` ``cluster``, so the names are imported when they are used.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """Redis as the address pool of a cluster: its script, and what its servers must be.
 
-Needs the extra ``lycosa[redis]``, so the names are imported when they are used.
+Needs the extra ``redis``, so the names are imported when they are used.
 """
 
 from typing import TYPE_CHECKING
