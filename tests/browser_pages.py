@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright._impl._driver import compute_driver_executable
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 _CACHE = os.environ.get("SERVICES_CACHE") or (
@@ -31,12 +33,22 @@ def chromium() -> str:
     return found
 
 
+def _check_driver() -> None:
+    """Skip the test where Playwright's own Node.js cannot run, as on a system without libatomic."""
+    node, _ = compute_driver_executable()
+    tried = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"Node.js, which drives the browser, cannot run: {tried.stderr.strip()[:200]}")
+
+
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
     """A browser without a window. Containers forbid its sandbox and have little shared memory."""
+    program = chromium()
+    _check_driver()
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
         try:
             yield browser

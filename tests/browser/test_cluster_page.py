@@ -109,7 +109,7 @@ def test_the_page_says_what_is_missing_and_keeps_every_decision(operated: Operat
 
         # A pause of another operator shows in the page that is open, with its button.
         assert client.post("/crawl/pause").is_success
-        expect(page.locator("#state")).to_contain_text("paused")
+        expect(page.locator("#crawl-state")).to_contain_text("paused")
         expect(page.get_by_role("button", name="Resume the crawl")).to_be_visible()
         said = operated.cluster.run("cluster", "status", "cluster.toml")
         said.await_line("paused by an operator")
@@ -124,7 +124,7 @@ def test_the_page_says_what_is_missing_and_keeps_every_decision(operated: Operat
         resumed = operated.cluster.run("cluster", "resume", "cluster.toml")
         assert resumed.wait() == 0, str(resumed)
         operated.show("/")
-        expect(page.locator("#state")).to_contain_text("running")
+        expect(page.locator("#crawl-state")).to_contain_text("running")
         # Paused for most of that time, the crawl was at no moment as fast as all captures at once.
         stats = client.get("/stats").json()
         assert stats["rates"]["peak"] < 50, stats["rates"]
@@ -145,9 +145,9 @@ def test_the_page_says_what_is_missing_and_keeps_every_decision(operated: Operat
         operated.show("/")
         page.once("dialog", lambda dialog: dialog.accept())
         page.get_by_role("button", name="Stop the crawl").click()
-        expect(page.locator("#state")).to_contain_text("stopped", timeout=_PATIENCE_MS)
+        expect(page.locator("#crawl-state")).to_contain_text("stopped", timeout=_PATIENCE_MS)
         page.get_by_role("button", name="Resume the crawl").click()
-        expect(page.locator("#state")).to_contain_text("running", timeout=_PATIENCE_MS)
+        expect(page.locator("#crawl-state")).to_contain_text("running", timeout=_PATIENCE_MS)
         operated.await_all_actions()
         operated.show("/actions")
         actions = page.get_by_role("region", name="Actions")

@@ -256,3 +256,51 @@ def test_the_keyboard_reaches_the_content_and_the_search(watched: Watched) -> No
     page.keyboard.type("shop.example")
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name=watched.host)).to_be_visible()
+
+
+def test_focus_and_selection_survive_the_updates_of_the_overview(watched: Watched) -> None:
+    page = watched.show("/")
+    link = page.locator("#numbers dd a").first
+    link.focus()
+    page.evaluate("""() => {
+        const range = document.createRange();
+        range.selectNodeContents(document.querySelector('#limits-title'));
+        getSelection().removeAllRanges();
+        getSelection().addRange(range);
+    }""")
+    for _ in range(3):
+        with page.expect_response(lambda answer: "/overview/numbers" in answer.url):
+            pass
+    expect(link).to_be_focused()
+    assert page.evaluate("getSelection().toString()") == "What limits the crawl"
+
+
+@pytest.mark.parametrize("path", ["/", "/hosts", "/cluster", "/actions"])
+def test_no_id_stands_twice_and_every_field_has_a_name(watched: Watched, path: str) -> None:
+    page = watched.show(path)
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((each) => each.id)")
+    assert len(ids) == len(set(ids)), sorted({each for each in ids if ids.count(each) > 1})
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('select, input:not([type=hidden]), textarea')]"
+        ".filter((each) => !each.labels.length && !each.ariaLabel).map((each) => each.outerHTML)"
+    )
+    assert nameless == []
+
+
+def test_on_a_phone_a_name_is_read_in_one_line_and_the_page_does_not_scroll_sideways(
+    watched: Watched,
+) -> None:
+    page = watched.show("/hosts")
+    page.set_viewport_size({"width": 390, "height": 844})
+    try:
+        name = page.get_by_role("link", name=watched.host)
+        expect(name).to_be_visible()
+        box = name.bounding_box()
+        assert box is not None and box["height"] < 40, box
+        for path in PATHS:
+            watched.show(path)
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= 390, (path, wide)
+            save_picture(page, f"phone{path.replace('/', '-')}")
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 800})
