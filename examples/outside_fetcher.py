@@ -3,7 +3,8 @@
     lycosa serve DIR --seed URL --set fetch.own_pages=false    # in one terminal
     python outside_fetcher.py http://127.0.0.1:8470            # in another one, or in several
 
-It keeps nothing: when it is killed, its leases expire and their URLs return to the queue.
+It needs httpx (pip install httpx). It keeps nothing: when it is killed, its leases expire and their
+URLs return to the queue.
 """
 
 import asyncio

@@ -101,8 +101,10 @@ def read_tokens(file: str) -> Tokens:
     if file:
         try:
             text, where = Path(file).read_text("utf-8"), file
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError([f"--api-tokens {file}: {error}"]) from error
+        except OSError as error:
+            raise SettingsError([f"--api-tokens {file}: {error.strerror}"]) from error
+        except UnicodeDecodeError as error:
+            raise SettingsError([f"--api-tokens {file}: it is not UTF-8 text"]) from error
     else:
         text, where = os.environ.get(TOKENS_VARIABLE, ""), TOKENS_VARIABLE
     tokens = [

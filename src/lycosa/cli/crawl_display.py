@@ -204,7 +204,7 @@ def _live_lines() -> LiveLines | None:
     from lycosa.cli.live_lines import LiveLines
 
     lines = LiveLines()
-    return lines if lines.is_terminal else None
+    return lines if lines.can_redraw else None
 
 
 def rates_of(progress: Progress) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from lycosa.cli.crawl_reading import (
     opened_cluster,
     reading_crawl,
 )
-from lycosa.cli.output import clean, emit, emit_json, emit_pairs
+from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
 
 if TYPE_CHECKING:
     from lycosa.inspect.explain.facts import Explanation
@@ -32,6 +32,9 @@ Examples:
 Verdicts:
   fetched duplicate near_duplicate redirected queued retrying parked retired failed
   refused_by_robots refused_by_scope refused_by_trap never_seen not_a_url unknown_hash
+
+\b
+Exit codes: 0 answered, 2 bad usage, or URL is neither a URL nor a hash that the crawl has
 """
 
 
@@ -64,7 +67,7 @@ def command(
     searches_links: bool,
     reads_attempts: bool,
     as_json: bool,
-) -> None:
+) -> ExitCode:
     """Show the state of URL in the crawl in DIR, or what a crawl would do with it, and why.
 
     URL may be a urlHash (16 hexadecimal digits).
@@ -73,23 +76,22 @@ def command(
     if cluster is None:
         if searches_links or reads_attempts:
             raise click.UsageError("--links and --attempts are for a crawl on machines (--cluster)")
-        run(place, url, as_json)
-    else:
-        explain_cluster(place, url, as_json, searches_links, reads_attempts)
+        return run(place, url, as_json)
+    return explain_cluster(place, url, as_json, searches_links, reads_attempts)
 
 
-def run(place: CrawlPlace, url: str, as_json: bool) -> None:
+def run(place: CrawlPlace, url: str, as_json: bool) -> ExitCode:
     """Look up the URL in a crawl folder and print the answer."""
     from lycosa.inspect.explain.run import explain
     from lycosa.inspect.saved_settings import load_saved_settings
 
     with reading_crawl(place) as reader:
-        _print(explain(reader, load_saved_settings(reader), url, time.time()), as_json)
+        return _print(explain(reader, load_saved_settings(reader), url, time.time()), as_json)
 
 
 def explain_cluster(
     place: CrawlPlace, url: str, as_json: bool, searches_links: bool, reads_attempts: bool
-) -> None:
+) -> ExitCode:
     """Look up the URL in the shard that owns it, and print the answer."""
     from lycosa.inspect.explain.lookup import found_on, links_not_searched
     from lycosa.inspect.explain.run import explain
@@ -111,13 +113,15 @@ def explain_cluster(
         )
         if answer.url:
             add_shard(answer, opened.view, reader.partition_of(answer.url), time.time())
-        _print(answer, as_json)
+        return _print(answer, as_json)
 
 
-def _print(answer: Explanation, as_json: bool) -> None:
+def _print(answer: Explanation, as_json: bool) -> ExitCode:
+    is_unknown = answer.verdict in ("not_a_url", "unknown_hash")
+    code = ExitCode.USAGE if is_unknown else ExitCode.FINISHED
     if as_json:
         emit_json(answer.to_json())
-        return
+        return code
     emit(clean(answer.url or answer.asked))
     emit(clean(answer.headline))
     emit("")
@@ -128,3 +132,4 @@ def _print(answer: Explanation, as_json: bool) -> None:
         ],
         indent="  ",
     )
+    return code

@@ -20,9 +20,9 @@ class LiveLines:
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     @property
-    def is_terminal(self) -> bool:
-        """Whether standard error is a terminal."""
-        return self._console.is_terminal
+    def can_redraw(self) -> bool:
+        """Whether standard error is a terminal that can redraw lines; ``TERM=dumb`` cannot."""
+        return self._console.is_terminal and not self._console.is_dumb_terminal
 
     def start(self) -> None:
         self._live.start()

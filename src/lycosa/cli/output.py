@@ -162,11 +162,20 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
-    """Print a table: drawn on a terminal, otherwise a heading and lines with aligned columns."""
+def emit_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    title: str = "",
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a table: drawn on a terminal, otherwise a heading and lines with aligned columns.
+
+    The columns ``spare`` are left out, in this order, as far as a terminal is too narrow; the table
+    says so.
+    """
     texts = [[clean(_cell(value)) for value in row] for row in rows]
     if is_terminal():
-        _draw(columns, texts, title)
+        _draw(columns, texts, title, spare)
         return
     if title:
         emit(title)
@@ -198,17 +207,45 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _draw(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
+_FOLDED = 16  # columns of a terminal in which a long text can be read in pieces
+
+
+def fitting_columns(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str], width: int
+) -> list[int]:
+    """The numbers of the columns of a drawn table that fit ``width``, or cannot be left out."""
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    kept = list(range(len(columns)))
+    for name in spare:
+        needed = sum(
+            widths[number] if not number else min(widths[number], _FOLDED) for number in kept
+        )
+        if needed + 3 * len(kept) + 1 <= width:
+            break
+        kept.remove(columns.index(name))
+    return kept
+
+
+def _draw(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], title: str, spare: Sequence[str]
+) -> None:
     from rich.console import Console  # importing rich takes 0.1 s: only for a terminal
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left")
-    for name in columns:
-        table.add_column(name, overflow="fold")
+    console = Console()
+    kept = fitting_columns(columns, rows, spare, console.width)
+    left_out = [name for number, name in enumerate(columns) if number not in kept]
+    columns = [columns[number] for number in kept]
+    rows = [[row[number] for number in kept] for row in rows]
+    note = f"not shown, because the terminal is narrow: {', '.join(left_out)}; see --json"
+    table = Table(title=title or None, title_justify="left", caption=note if left_out else None)
+    for number, name in enumerate(columns):
+        # What a row is about is read and copied, so its column is the last to be folded.
+        table.add_column(name, overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*map(Text, row))
-    Console().print(table)
+    console.print(table)
 
 
 def _scaled(number: float, units: Sequence[tuple[str, float]], space: str) -> str:

@@ -37,6 +37,7 @@ def _print_hosts(status: CrawlStatus) -> None:
     emit_table(
         ("host", "state", "waiting", "parked", "captures", "errors", "next in", "needs", "why"),
         rows,
+        spare=("needs", "parked", "errors", "next in", "captures", "why"),
     )
 
 
@@ -69,4 +70,5 @@ def _print_sites(status: CrawlStatus) -> None:
         "errors",
         "next in",
     )
-    emit_table(names, site_rows)
+    spare = ("of", "of them parked", "parked", "linking sites", "errors", "next in", "captures")
+    emit_table(names, site_rows, spare=spare)

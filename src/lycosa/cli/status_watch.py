@@ -36,7 +36,14 @@ def watch_crawl(place: CrawlPlace, every_s: float, as_json: bool) -> ExitCode:
     """Watch a crawl until it ends, or until Ctrl-C. Raises the errors of reading it."""
     if place.cluster is not None:
         return _watch_cluster(place.cluster, every_s, as_json)
+    from lycosa.inspect.running import is_running
+
     with reading_crawl(place):  # says what is wrong with a folder without a crawl
+        if not is_running(place.folder):
+            raise click.UsageError(
+                f"the crawl in {place.folder} does not run, so there is nothing to watch;"
+                " `lycosa status` without --watch shows what is on disk"
+            )
         return _watch_folder(place.folder, every_s, as_json)
 
 

@@ -37,6 +37,9 @@ class Kind(Enum):
     CHOICE = "choice"
 
 
+_MOST = 2**63 - 1  # what the files of a crawl can hold
+
+
 class Field(msgspec.Struct, frozen=True):
     """One setting.
 
@@ -123,6 +126,8 @@ class Field(msgspec.Struct, frozen=True):
         )
 
     def _check_bounds(self, value: float) -> None:
+        if isinstance(value, int) and abs(value) > _MOST:
+            raise ValueError(f"{value} is too large, write at most {_MOST}: {self.meaning}")
         for bound in (self.low, self.high):
             if bound is not None and not _SIGNS[bound[0]](value, bound[1]):
                 raise ValueError(

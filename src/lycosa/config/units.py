@@ -37,6 +37,9 @@ _SHOWN_BINARY = [
 ]
 
 
+_LONGEST_S = 1e10  # three hundred years; a time that far away still is a date
+
+
 def read_seconds(text: str) -> float:
     """Seconds. Raises ``ValueError``, which says how to write them."""
     text = text.strip()
@@ -95,6 +98,6 @@ def _number(value: float) -> str:
 
 
 def _finite(value: float, text: str) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"{text!r} is too large for a duration")
+    if not value <= _LONGEST_S:
+        raise ValueError(f"{text!r} is too large for a duration; write at most 100000d")
     return value
