@@ -205,7 +205,7 @@ def test_explain_prints_one_sentence_and_the_facts(
     assert text.splitlines()[:2] == [f"{SITE}/cgi/x", text.splitlines()[1]]
     assert "robots.txt disallows it: line 2: Disallow: /cgi/" in text.splitlines()[1]
     answer = told_json(capsys, "explain", finished, hash8(f"{SITE}/old").hex())
-    assert list(answer) == ["asked", "url", "urlHash", "verdict", "headline", "facts"]
+    assert list(answer) == ["asked", "url", "url_hash", "urlHash", "verdict", "headline", "facts"]
     assert (answer["url"], answer["verdict"], answer["facts"]["redirect_to"]) == (
         f"{SITE}/old",
         "redirected",

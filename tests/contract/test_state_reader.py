@@ -86,7 +86,7 @@ async def test_the_captures_of_a_url_are_in_the_index_of_the_segment(
     found = await reader.answer(partition, CapturesQuery(url))
     assert isinstance(found, Found)
     (row,) = json.loads(found.rows)
-    assert (row["status"], row["mediaType"]) == (200, "text/html")
+    assert (row["status"], row["media_type"]) == (200, "text/html")
     by_id = await reader.answer(partition, CapturesQuery(row["id"]))
     assert isinstance(by_id, Found)
     assert json.loads(by_id.rows) == [row]

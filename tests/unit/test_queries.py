@@ -217,7 +217,7 @@ def test_a_url_is_found_by_spelling_id_and_hash(crawl: WrittenCrawl) -> None:
     crawl.commit(url_write(url, UrlState.FAILED, Reason.CONNECT_REFUSED))
     by_url = rows(ask(crawl, UrlQuery("https://example.com/x/../page")))[0]
     assert (by_url["verdict"], by_url["record"]["state"]) == ("failed", "failed")
-    for asked in (by_url["record"]["id"], by_url["urlHash"]):
+    for asked in (by_url["record"]["id"], by_url["url_hash"]):
         assert rows(ask(crawl, UrlQuery(asked)))[0]["url"] == url
     assert rows(ask(crawl, UrlQuery("0" * 16))) == []
     assert rows(ask(crawl, UrlQuery("0" * 32))) == []

@@ -9,15 +9,18 @@ from lycosa.config.sections import RefetchRule, RefetchSection
 from lycosa.schedule.refetch import next_interval
 
 SECTION = RefetchSection()
+URL = "https://www.news.example/live/1?page=2"
 
 
 def test_the_first_interval_is_the_one_of_the_settings() -> None:
-    assert next_interval(SECTION, 0.0, changed=True, is_first=True) == SECTION.first_s
+    assert next_interval(SECTION, URL, 0.0, changed=True, is_first=True) == SECTION.first_s
 
 
 def test_nothing_is_fetched_again_when_refetching_is_off() -> None:
     assert (
-        next_interval(RefetchSection(rule=RefetchRule.OFF), 1000.0, changed=True, is_first=False)
+        next_interval(
+            RefetchSection(rule=RefetchRule.OFF), URL, 1000.0, changed=True, is_first=False
+        )
         == 0.0
     )
 
@@ -25,8 +28,8 @@ def test_nothing_is_fetched_again_when_refetching_is_off() -> None:
 @given(st.floats(SECTION.min_s, SECTION.max_s))
 @settings(deadline=None)
 def test_a_change_shortens_and_none_lengthens_within_the_bounds(interval: float) -> None:
-    sooner = next_interval(SECTION, interval, changed=True, is_first=False)
-    later = next_interval(SECTION, interval, changed=False, is_first=False)
+    sooner = next_interval(SECTION, URL, interval, changed=True, is_first=False)
+    later = next_interval(SECTION, URL, interval, changed=False, is_first=False)
     assert SECTION.min_s <= sooner <= interval <= later <= SECTION.max_s
     assert sooner == max(interval / 2, SECTION.min_s)
     assert later == min(interval * 1.5, SECTION.max_s)
@@ -37,6 +40,6 @@ def test_a_page_that_never_changes_comes_to_the_longest_interval_and_one_that_al
 ):
     still = busy = SECTION.first_s
     for _ in range(30):
-        still = next_interval(SECTION, still, changed=False, is_first=False)
-        busy = next_interval(SECTION, busy, changed=True, is_first=False)
+        still = next_interval(SECTION, URL, still, changed=False, is_first=False)
+        busy = next_interval(SECTION, URL, busy, changed=True, is_first=False)
     assert (still, busy) == (SECTION.max_s, SECTION.min_s)

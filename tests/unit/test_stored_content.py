@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fastapi import Request
 
-from lycosa.api.stored_routes import content
+from lycosa.api.stored_routes import read_content
 from lycosa.calls import ContentFound, ContentQuery
 
 BODIES = {100: b"the earlier body", 200: b"the later body.."}
@@ -25,14 +25,14 @@ class TwoCaptures:
         self.newest = 200
         piece = BODIES[date][asked.offset : asked.offset + 5]
         about = {"id": "0" * 32, "url": "https://example.org/", "date": date, "status": 200}
-        about |= {"digest": "sha1:A", "recordId": f"<urn:uuid:{date}>", "reason": ""}
+        about |= {"digest": "sha1:A", "record_id": f"<urn:uuid:{date}>", "reason": ""}
         return ContentFound(json.dumps(about).encode(), piece, len(BODIES[date]), "text/plain")
 
 
 async def test_all_pieces_are_of_one_capture_when_the_url_is_captured_again_meanwhile() -> None:
     state = SimpleNamespace(service=TwoCaptures())
     request = cast(Request, SimpleNamespace(app=SimpleNamespace(state=state)))
-    answer = await content(request, "0" * 16)
+    answer = await read_content(request, "0" * 16)
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

@@ -41,7 +41,7 @@ class OneBody:
     async def content(self, query: ContentQuery) -> ContentFound:
         self.asked.append(query.url)
         about = {"url": "http://a.example/", "id": ID, "date": 1.0, "status": 200, "digest": ""}
-        about |= {"recordId": "", "reason": ""}
+        about |= {"record_id": "", "reason": ""}
         return ContentFound(msgspec.json.encode(about), b"abc"[query.offset :][:1], 3, "text/html")
 
 

@@ -70,6 +70,7 @@ def make_app(
         redoc_url=None,
         responses=_RESPONSES,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     app.state.polls = Places(rules.limits.polls, "requests that wait")

@@ -67,7 +67,7 @@ def _metadata(about: dict[str, Any], first: ContentFound) -> Iterator[tuple[str,
     yield "x-lycosa-status", str(about["status"])
     yield "x-lycosa-media-type", first.media_type
     yield "x-lycosa-digest", about["digest"]
-    yield "x-lycosa-record", about["recordId"]
+    yield "x-lycosa-record", about["record_id"]
     yield "x-lycosa-remark", about["reason"]
 
 

@@ -1,6 +1,7 @@
-"""Examples of answers whose objects have no schema, because their fields grow: for the OpenAPI.
+"""Examples of answers whose fields grow, and the schemas that follow from them: for the OpenAPI.
 
-A test compares their fields with those of real answers.
+A client generator makes a type of each schema; further fields are allowed. A test compares the
+fields with those of real answers.
 """
 
 from __future__ import annotations
@@ -56,15 +57,111 @@ HOST_EXAMPLE: dict[str, Any] = {
     "id": _ID[:16],
     "partition": 6,
 }
+WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
+    "site": "example.org",
+    "detail": "",
+    "meaning": "",
+    "next_at": 1795393372.2,
+    "parked_until": 0,
+    "delay": {
+        "seconds": 2.5,
+        "source": "adaptive",
+        "jitter": 0.1,
+        "sources": [{"source": "floor", "seconds": 1.0}, {"source": "adaptive", "seconds": 2.5}],
+    },
+    "robots": [
+        {
+            "url": f"https://{_HOST}/robots.txt",
+            "status": 200,
+            "version": "YR6M6GSJYJGMLBBEGCVHLRZO6SISSJAS",
+            "fetched": 1795393370.7,
+            "expires": 1795479770.7,
+            "outage": "",
+            "group": "*",
+            "crawl_delay_s": -1.0,
+            "sitemaps": [f"https://{_HOST}/sitemap.xml"],
+            "rules": [{"line": 2, "rule": "Disallow: /private/"}],
+            "rule_count": 1,
+        }
+    ],
+    "bytes": 10893,
+    "time_s": 0.004,
+    "discovered": 20,
+    "failures": 0,
+    "dns_failures": 0,
+    "address": "192.0.2.7",
+    "importance": 1.0,
+    "refused": {"requisite": 4},
+    "pause": None,
+    "errands": 0,
+    "questions": 0,
+    "site_captures": 2,
+    "decisions": [],
+    "fetches": [
+        {"url": _URL, "id": _ID, "fetched_at": 1795393372, "status": 200, "state": "fetched"}
+    ],
+}
+URL_ROW_EXAMPLE: dict[str, Any] = {
+    "url": _URL,
+    "id": _ID,
+    "url_hash": _ID[16:],
+    "urlHash": _ID[16:],
+    "partition": 6,
+    "state": "fetched",
+    "reason": "",
+    "meaning": "",
+    "detail": "",
+    "depth": 1,
+    "priority": 0.6353,
+    "kind": "a",
+    "via": f"https://{_HOST}/",
+    "tries": 0,
+    "found_at": 1795393371,
+    "due_at": 1795998171,
+    "fetches": 1,
+    "fetched_at": 1795393371,
+    "status": 200,
+    "digest": "sha1:RHOL74KIJQHLHWYIUVLA2XHRIUN3D7OP",
+    "changes": 0,
+    "interval_s": 604800,
+    "redirect_to": "",
+    "duplicate_of": "",
+}
+URL_EXAMPLE: dict[str, Any] = {
+    "record": URL_ROW_EXAMPLE,
+    "asked": _URL,
+    "url": _URL,
+    "url_hash": _ID[16:],
+    "urlHash": _ID[16:],
+    "verdict": "fetched",
+    "headline": "It was fetched on 2026-11-23 00:22:51 UTC with status 200.",
+    "facts": {"state": "fetched", "status": 200, "depth": 1},
+    "texts": {"state": "fetched", "status": "200", "depth": "1"},
+}
+FRONTIER_EXAMPLE: dict[str, Any] = {
+    "discovered": 5842,
+    "size": 2681,
+    "states": {"queued": 2681, "fetched": 2814, "failed": 249},
+    "queued": 2681,
+    "leased": 0,
+    "failed": 249,
+    "hosts": 201,
+    "hosts_ready": 1,
+    "next_in_s": 0.008,
+    "crawl_rate": 39.682,
+    "domain_queue_depths": {_HOST: 20},
+}
 CAPTURE_EXAMPLE: dict[str, Any] = {
     "url": _URL,
     "id": _ID,
     "date": 1795368329.0,
     "status": 200,
+    "media_type": "text/html",
     "mediaType": "text/html",
     "digest": "sha1:YOA6EL3WKNCH7WDXWYAPJY75B7JRSW6T",
     "length": 4123,
     "revisit": False,
+    "redirect_to": "",
     "redirectTo": "",
     "warc": "warc/a070d51e-w000-000001-20261122172505.warc.gz",
     "offset": 5318850,
@@ -72,6 +169,7 @@ CAPTURE_EXAMPLE: dict[str, Any] = {
 LETTER_EXAMPLE: dict[str, Any] = {
     "url": _URL,
     "id": _ID,
+    "url_hash": _ID[16:],
     "urlHash": _ID[16:],
     "host": _HOST,
     "partition": 6,
@@ -95,12 +193,42 @@ ACTION_EXAMPLE: dict[str, Any] = {
 }
 
 
-def shown_as(example: dict[str, Any]) -> Documented:
-    """What documents an answer with this object."""
-    return {200: {"content": {"application/json": {"example": example}}}}
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_MAPS = frozenset(
+    (
+        *("states", "urls", "failures", "refusals", "refused_links", "remarks", "refused", "facts"),
+        *("texts", "domain_queue_depths"),
+    )
+)
+"""Objects whose names are not fixed."""
+_NULLABLE = {"next_in_s", "pause", "record"}
 
 
-def listed_as(row: dict[str, Any]) -> Documented:
+def schema_of(example: Any, title: str = "", name: str = "") -> dict[str, Any]:
+    """The JSON schema of a value like this one; every field of an object may be absent."""
+    if isinstance(example, dict):
+        found: dict[str, Any] = {"type": "object", "additionalProperties": True}
+        if name not in _MAPS:
+            found["properties"] = {key: schema_of(each, "", key) for key, each in example.items()}
+    elif isinstance(example, list):
+        found = {"type": "array", "items": schema_of(example[0]) if example else {}}
+    elif example is None:
+        found = {"type": "object"}
+    else:
+        # A whole number in an example may be a fraction in an answer.
+        found = {"type": "number" if isinstance(example, float) else _TYPES[type(example)]}
+    if name in _NULLABLE:
+        found["type"] = [found["type"], "null"]
+    return found | ({"title": title} if title else {})
+
+
+def shown_as(example: dict[str, Any], title: str) -> Documented:
+    """What documents an answer with an object like this one; ``title`` names its type."""
+    content = {"schema": schema_of(example, title), "example": example}
+    return {200: {"content": {"application/json": content}}}
+
+
+def listed_as(row: dict[str, Any], title: str) -> Documented:
     """What documents a list of such rows."""
     page = {
         "rows": [row],
@@ -109,4 +237,8 @@ def listed_as(row: dict[str, Any]) -> Documented:
         "is_partial": False,
         "silent": [],
     }
-    return shown_as(page)
+    documented = shown_as(page, f"{title}Page")
+    properties = documented[200]["content"]["application/json"]["schema"]["properties"]
+    properties["rows"]["items"]["title"] = title
+    properties["silent"]["items"] = {"type": "integer"}
+    return documented

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from lycosa.api.examples import FRONTIER_EXAMPLE, shown_as
 from lycosa.api.models import (
     FetchResult,
     JsonRow,
@@ -38,14 +39,14 @@ frontier_router = APIRouter(prefix="/frontier", tags=["frontier"])
 
 
 @frontier_router.post("/seed")
-async def seed(request: Request, body: SeedRequest) -> UrlsAnswer:
+async def give_seeds(request: Request, body: SeedRequest) -> UrlsAnswer:
     """Give seeds. The call may be repeated: a known seed changes nothing."""
     service, by = service_of(request), caller_name(request)
     return _verdicts(await service.seed(body.urls, by, body.priority))
 
 
 @frontier_router.post("/urls")
-async def urls(request: Request, body: UrlsRequest) -> UrlsAnswer:
+async def give_urls(request: Request, body: UrlsRequest) -> UrlsAnswer:
     """Give URLs. They are answered for after the commits of their owners."""
     given = [
         GivenUrl(
@@ -61,7 +62,7 @@ async def urls(request: Request, body: UrlsRequest) -> UrlsAnswer:
 
 
 @frontier_router.get("/next")
-async def next_urls(
+async def lease_urls(
     request: Request,
     worker_id: Annotated[
         str,
@@ -93,7 +94,7 @@ async def next_urls(
 
 
 @frontier_router.post("/results")
-async def results(request: Request, body: ResultsRequest) -> ResultsAnswer:
+async def give_results(request: Request, body: ResultsRequest) -> ResultsAnswer:
     """Return what became of leases. A lease is settled once, so the call may be repeated."""
     given = [_result(each) for each in body.results]
     taken = await service_of(request).results(body.worker_id, given)
@@ -105,27 +106,27 @@ async def results(request: Request, body: ResultsRequest) -> ResultsAnswer:
     )
 
 
-@frontier_router.get("/stats")
-async def show_frontier(request: Request) -> JsonRow:
+@frontier_router.get("/stats", responses=shown_as(FRONTIER_EXAMPLE, "FrontierStats"))
+async def show_frontier_stats(request: Request) -> JsonRow:
     """URLs by state, and hosts."""
     return frontier_counts(await service_of(request).status())
 
 
 @frontier_router.get("/recrawl-policy")
-async def policy(request: Request) -> SettingsAnswer:
+async def show_recrawl_policy(request: Request) -> SettingsAnswer:
     """The live settings that decide when a URL is fetched again."""
     values = await service_of(request).settings()
     return SettingsAnswer(values={k: v for k, v in values.items() if k.startswith(_POLICY)})
 
 
 @frontier_router.put("/recrawl-policy")
-async def set_policy(request: Request, body: SettingsRequest) -> SettingsAnswer:
+async def set_recrawl_policy(request: Request, body: SettingsRequest) -> SettingsAnswer:
     """Change that policy for URLs that are fetched from now on. Settings that are not given
     remain."""
     if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
         raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
     await service_of(request).change_settings(body.values, caller_name(request), body.why)
-    return await policy(request)
+    return await show_recrawl_policy(request)
 
 
 def _verdicts(verdicts: list[GivenVerdict]) -> UrlsAnswer:

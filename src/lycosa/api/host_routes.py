@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from lycosa.api.examples import HOST_EXAMPLE, listed_as
+from lycosa.api.examples import (
+    HOST_EXAMPLE,
+    URL_ROW_EXAMPLE,
+    WHOLE_HOST_EXAMPLE,
+    listed_as,
+    shown_as,
+)
 from lycosa.api.models import (
     ChangeAnswer,
     HostRequest,
@@ -32,8 +38,8 @@ UrlStateLabel = Annotated[str, one_of(state.label for state in UrlState)]
 host_router = APIRouter(prefix="/hosts", tags=["hosts"])
 
 
-@host_router.get("", responses=listed_as(HOST_EXAMPLE))
-async def hosts(
+@host_router.get("", responses=listed_as(HOST_EXAMPLE, "HostRow"))
+async def list_hosts(
     request: Request,
     query: Annotated[
         str,
@@ -57,8 +63,8 @@ async def hosts(
     return place.page(await service_of(request).hosts(asked))
 
 
-@host_router.get("/{host}")
-async def host(request: Request, host: HostName) -> JsonRow:
+@host_router.get("/{host}", responses=shown_as(WHOLE_HOST_EXAMPLE, "WholeHost"))
+async def show_host(request: Request, host: HostName) -> JsonRow:
     """One host: state, delay with its sources, robots.txt, queue, errors, last fetches."""
     found = await service_of(request).host(host)
     if found is None:
@@ -66,8 +72,8 @@ async def host(request: Request, host: HostName) -> JsonRow:
     return found
 
 
-@host_router.get("/{host}/urls")
-async def host_urls(
+@host_router.get("/{host}/urls", responses=listed_as(URL_ROW_EXAMPLE, "UrlRow"))
+async def list_host_urls(
     request: Request,
     host: HostName,
     state: Annotated[UrlStateLabel, Query(description="Those in this state")] = "",

@@ -17,10 +17,36 @@ from lycosa.calls import Found
 
 _decode_rows = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
+_FORMER_NAMES = (
+    ("url_hash", "urlHash"),
+    ("media_type", "mediaType"),
+    ("redirect_to", "redirectTo"),  # of captures; in rows of URLs it never had another name
+    ("record_id", "recordId"),
+    ("parse_reason", "parseReason"),
+)
+
 
 def decoded_rows(found: Found) -> list[dict[str, Any]]:
     """The rows of one answer. Raises ``msgspec.DecodeError``."""
-    return _decode_rows(found.rows)
+    return [with_both_names(row) for row in _decode_rows(found.rows)]
+
+
+def decoded_about(about: bytes) -> dict[str, Any]:
+    """What is known of a content. Raises ``msgspec.DecodeError``."""
+    return with_both_names(msgspec.json.decode(about))
+
+
+def with_both_names(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its fields under their names, and under those of the version before.
+
+    An owner may be of either version while a cluster is upgraded.
+    """
+    for name, former in _FORMER_NAMES:
+        if name in row and (name != "redirect_to" or "media_type" in row):
+            row.setdefault(former, row[name])
+        elif former in row:
+            row[name] = row[former]
+    return row
 
 
 def merged(answers: Mapping[int, Found], most: int, silent: list[int]) -> MergedList:

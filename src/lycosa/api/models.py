@@ -308,7 +308,7 @@ class LettersRequest(Asked):
     hashes: list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field(
         [],
         max_length=_MOST_URLS,
-        description="`urlHash` of rows",
+        description="`url_hash` of rows",
         examples=[["31227730f2d02a16"]],
     )
     reason: ReasonLabel = Field("", description="Those of this reason", examples=[""])

@@ -44,14 +44,14 @@ _EVENT = {
 steering_router = APIRouter(tags=["crawl"])
 
 
-@steering_router.get("/stats", responses=shown_as(STATS_EXAMPLE))
+@steering_router.get("/stats", responses=shown_as(STATS_EXAMPLE, "CrawlStats"))
 async def show_stats(request: Request) -> JsonRow:
     """Counters of the whole crawl, rates, hosts, storage and workers."""
     return await service_of(request).counts()
 
 
-@steering_router.get("/dlq", responses=listed_as(LETTER_EXAMPLE))
-async def show_letters(
+@steering_router.get("/dlq", responses=listed_as(LETTER_EXAMPLE, "DeadLetter"))
+async def list_dead_letters(
     request: Request,
     reason: Annotated[ReasonLabel, Query(description="Those of this reason")] = "",
     host: Annotated[str, Query(max_length=300, description="Those of this host")] = "",
@@ -65,7 +65,7 @@ async def show_letters(
 
 
 @steering_router.post("/dlq")
-async def change_letters(request: Request, body: LettersRequest) -> LettersAnswer:
+async def decide_dead_letters(request: Request, body: LettersRequest) -> LettersAnswer:
     """Retry or drop dead letters. Without hashes, reason and host it is about all of them.
 
     A decision about very many is not complete after one request.
@@ -83,8 +83,8 @@ async def change_letters(request: Request, body: LettersRequest) -> LettersAnswe
     return LettersAnswer(changed=answer.changed, is_complete=answer.is_complete, call=decision.call)
 
 
-@steering_router.get("/actions", responses=listed_as(ACTION_EXAMPLE))
-async def actions(request: Request, cursor: Cursor = "", most: Most = 50) -> RowsPage:
+@steering_router.get("/actions", responses=listed_as(ACTION_EXAMPLE, "Action"))
+async def list_actions(request: Request, cursor: Cursor = "", most: Most = 50) -> RowsPage:
     """The log of operators' decisions, newest first."""
     place = ListPlace(cursor, "actions")
     return place.page(await service_of(request).actions(ActionsQuery(place.after, most)))
@@ -134,7 +134,7 @@ async def change_settings(request: Request, body: SettingsRequest) -> SettingsAn
         }
     },
 )
-async def events(
+async def follow_events(
     request: Request,
     most: Annotated[int, Query(ge=0, le=1_000_000, description="End after so many")] = 0,
 ) -> Response:

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from lycosa.api.content import ContentStream
-from lycosa.api.examples import CAPTURE_EXAMPLE, listed_as
+from lycosa.api.examples import CAPTURE_EXAMPLE, URL_EXAMPLE, listed_as, shown_as
+from lycosa.api.merging import decoded_about
 from lycosa.api.models import (
     JsonRow,
     RowsPage,
@@ -26,8 +27,8 @@ _PIECE = 1 << 20
 stored_router = APIRouter(tags=["stored"])
 
 
-@stored_router.get("/urls/{url:path}")
-async def url(request: Request, url: UrlOrHash) -> JsonRow:
+@stored_router.get("/urls/{url:path}", responses=shown_as(URL_EXAMPLE, "ExplainedUrl"))
+async def show_url(request: Request, url: UrlOrHash) -> JsonRow:
     """Everything about one URL, as ``lycosa explain --json`` shows it."""
     found = await service_of(request).url(url)
     if found is None:
@@ -35,8 +36,8 @@ async def url(request: Request, url: UrlOrHash) -> JsonRow:
     return found
 
 
-@stored_router.get("/captures/{url:path}", responses=listed_as(CAPTURE_EXAMPLE))
-async def captures(
+@stored_router.get("/captures/{url:path}", responses=listed_as(CAPTURE_EXAMPLE, "CaptureRow"))
+async def list_captures(
     request: Request, url: UrlOrHash, cursor: Cursor = "", most: Most = 50
 ) -> RowsPage:
     """The captures of a URL, newest first."""
@@ -58,13 +59,13 @@ async def captures(
         }
     },
 )
-async def content(
+async def read_content(
     request: Request,
     url_hash: Annotated[
         str,
         Path(
             pattern="^[0-9a-f]{16}([0-9a-f]{16}|[0-9a-f]{48})?$",
-            description="`id` or `urlHash` of a row, or the SHA-256 of the URL",
+            description="`id` or `url_hash` of a row, or the SHA-256 of the URL",
             examples=["d847e26d48a2f35302dd5537d58f0c1b"],
         ),
     ],
@@ -84,7 +85,7 @@ async def content(
     first = await service.content(asked)
     if first.total_bytes < 0:
         raise Problem(404, "there is no such capture")
-    about = msgspec.json.decode(first.about)
+    about = decoded_about(first.about)
     # all pieces are of this capture, also when a newer one is stored meanwhile; no piece takes
     # another search for a hash
     asked = msgspec.structs.replace(asked, url=about["id"], at=about["date"])

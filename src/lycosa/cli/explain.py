@@ -24,7 +24,7 @@ _EPILOG = """
 \b
 Examples:
   lycosa explain crawls/example.org https://example.org/about
-  lycosa explain crawls/example.org 9f86d081884c7d65     the urlHash of the API and of exports
+  lycosa explain crawls/example.org 9f86d081884c7d65     the url_hash of the API and of exports
   lycosa explain crawls/example.org example.org/ --json | jq -r .verdict
   lycosa explain --cluster cluster.toml https://example.org/about
 
@@ -70,7 +70,7 @@ def command(
 ) -> ExitCode:
     """Show the state of URL in the crawl in DIR, or what a crawl would do with it, and why.
 
-    URL may be a urlHash (16 hexadecimal digits).
+    URL may be a url_hash (16 hexadecimal digits).
     """
     place = CrawlPlace(folder, cluster, cache)
     if cluster is None:
@@ -127,7 +127,7 @@ def _print(answer: Explanation, as_json: bool) -> ExitCode:
     emit("")
     emit_pairs(
         [
-            ("urlHash", answer.url_hash),
+            ("url_hash", answer.url_hash),
             *((fact.label, fact.text) for fact in answer.facts),
         ],
         indent="  ",

@@ -13,6 +13,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
+from lycosa.config.fixed_intervals import check_intervals
 from lycosa.config.near_names import near_name
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
@@ -182,6 +183,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "fetch.accept": check_header,
     "fetch.accept_language": check_header,
     "fetch.allow_addresses": check_ranges,
+    "refetch.intervals": check_intervals,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
     "upload.kinds": check_upload_kinds,

@@ -8,6 +8,7 @@ with it.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -84,7 +85,8 @@ class Field(msgspec.Struct, frozen=True):
         if isinstance(value, bool):
             return "true" if value else "false"
         if self.kind is Kind.LIST:
-            return ", ".join(value)
+            is_plain = not any("," in each or each.startswith("[") for each in value)
+            return ", ".join(value) if is_plain else json.dumps(list(value))
         return next(
             (word for word, number in self.words.items() if number == value), self._number(value)
         )

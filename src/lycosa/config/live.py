@@ -31,6 +31,7 @@ LIVE = (
     "refetch.first_s",
     "refetch.min_s",
     "refetch.max_s",
+    "refetch.intervals",
 )
 """Dotted keys.
 

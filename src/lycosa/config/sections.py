@@ -173,6 +173,13 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     first_s: Annotated[float, setting("Interval before the first refetch.", ge=1)] = 604800.0
     min_s: Annotated[float, setting("Minimum interval.", ge=1)] = 86400.0
     max_s: Annotated[float, setting("Maximum interval.", ge=1)] = 7776000.0
+    intervals: Annotated[
+        tuple[str, ...],
+        setting(
+            "Fixed intervals in place of the adaptive one: DOMAIN TIME or DOMAIN PATTERN TIME, as"
+            " `news.example /live/* 10m`; the first that is for a URL counts."
+        ),
+    ] = ()
 
 
 class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from lycosa.api.answers import CoordinatorSilent, MergedList
+from lycosa.api.merging import decoded_about
 from lycosa.api.overview import counted_status
 from lycosa.api.problems import Problem
 from lycosa.api.requests import service_of
@@ -174,7 +175,7 @@ async def _content(request: Request) -> Response:
     found = await service_of(request).content(asked)
     if found.total_bytes < 0:
         raise Problem(404, "there is no such capture")
-    about = msgspec.json.decode(found.about)
+    about = decoded_about(found.about)
     return page_response(
         request,
         "content.html",

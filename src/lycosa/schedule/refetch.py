@@ -6,18 +6,27 @@ proportion to the frequency of observed changes, within bounds.
 
 from __future__ import annotations
 
+from lycosa.config.fixed_intervals import find_interval
 from lycosa.config.sections import RefetchRule, RefetchSection
+from lycosa.urls.identity import host_of, target_of
 
 _SHRINK = 0.5
 _GROW = 1.5
 
 
 def next_interval(
-    section: RefetchSection, interval_s: float, *, changed: bool, is_first: bool
+    section: RefetchSection, url: str, interval_s: float, *, changed: bool, is_first: bool
 ) -> float:
-    """Seconds until the page is due again; 0 when pages are not refetched."""
+    """Seconds until the page is due again; 0 when pages are not refetched.
+
+    A fixed interval of the operator has no bounds.
+    """
     if section.rule is RefetchRule.OFF:
         return 0.0
+    if section.intervals:
+        fixed = find_interval(section.intervals, host_of(url), target_of(url))
+        if fixed is not None:
+            return fixed.seconds
     wanted = (
         section.first_s
         if is_first or interval_s <= 0

@@ -107,7 +107,11 @@ class Captures:
         self._tally.stored_bytes += fetched.body_bytes if changed else 0
         self._copies.store(page, now)
         interval = next_interval(
-            self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
+            self._config.refetch,
+            lease.url,
+            old.interval_s,
+            changed=changed,
+            is_first=old.fetches == 0,
         )
         # Only the fields that a simulation reads.
         history = History(

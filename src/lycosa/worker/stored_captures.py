@@ -227,6 +227,7 @@ class StoredCaptures:
             if is_failed
             else next_interval(
                 section,
+                lease.url,
                 old.interval_s,
                 changed=has_changed(row, old, outcome),
                 is_first=old.fetches == 0,

@@ -62,7 +62,8 @@ class Explanation(msgspec.Struct, kw_only=True):
         return {
             "asked": self.asked,
             "url": self.url,
-            "urlHash": self.url_hash,
+            "url_hash": self.url_hash,
+            "urlHash": self.url_hash,  # as in the version before
             "verdict": self.verdict,
             "headline": self.headline,
             "facts": {fact.key: fact.value for fact in self.facts},

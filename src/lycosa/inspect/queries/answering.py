@@ -276,7 +276,7 @@ class _Asked(msgspec.Struct, frozen=True):
         if entry is None or capture is None or content is None:
             return ContentFound(b"{}")
         about = capture.to_row(entry) | {
-            "recordId": content.record_id,
+            "record_id": content.record_id,
             "headers": content.headers.decode("latin-1"),
             "reason": content.reason,
         }

@@ -99,7 +99,7 @@ class LetterLister:
         return {
             "url": join_url("https" if record.secure else "http", host.host, record.target),
             "id": letter.url.hex(),
-            "urlHash": url8.hex(),
+            "url_hash": url8.hex(),
             "host": host.host,
             "partition": self._view.number,
             "number": number,

@@ -291,7 +291,7 @@ class StateReader:
         about |= {
             "title": parsed.title,
             "language": parsed.language,
-            "parseReason": parsed.reason.meaning if parsed.reason else "",
+            "parse_reason": parsed.reason.meaning if parsed.reason else "",
             "links": _listed_links(parsed.links),
             "outlinks": len(parsed.links),
         }

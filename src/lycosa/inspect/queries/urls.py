@@ -98,7 +98,7 @@ def url_row(reader: CrawlReader, entry: UrlEntry, now: float) -> dict[str, Any]:
     row: dict[str, Any] = {
         "url": entry.url,
         "id": (entry.host8 + entry.url8).hex(),
-        "urlHash": entry.url8.hex(),
+        "url_hash": entry.url8.hex(),
         "partition": entry.partition,
         "state": entry.state.label,
         "reason": record.reason.label if record.reason else "",
