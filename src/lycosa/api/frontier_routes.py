@@ -26,7 +26,7 @@ from lycosa.api.models import (
 )
 from lycosa.api.overview import frontier_counts
 from lycosa.api.problems import Problem
-from lycosa.api.requests import caller_name, polls_of, service_of
+from lycosa.api.requests import caller_address, caller_name, polls_of, service_of
 from lycosa.calls import GivenUrl, GivenVerdict, LeasedUrl, OutsideResult, UrlVerdict
 
 _POLICY = "refetch."  # live settings with this prefix are the recrawl policy
@@ -86,7 +86,7 @@ async def next_urls(
     ] = _LEASE_S,
 ) -> LeasesAnswer:
     """Lease URLs, each of another host. Waits for the first one until the time is over."""
-    with polls_of(request).hold():
+    with polls_of(request).hold(caller_address(request)):
         leasing = service_of(request).lease(worker_id, batch_size, lease_s, timeout_ms / 1000)
         leased = await _while_connected(request, leasing)
     return LeasesAnswer(urls=[_lease(each) for each in leased])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -29,7 +30,7 @@ from lycosa.api.models import (
     WhyRequest,
 )
 from lycosa.api.paging import Cursor, ListPlace, Most
-from lycosa.api.requests import caller_name, listeners_of, service_of
+from lycosa.api.requests import caller_address, caller_name, listeners_of, service_of
 from lycosa.calls import (
     ActionsQuery,
     DeadLetterAction,
@@ -139,7 +140,8 @@ async def events(
     most: Annotated[int, Query(ge=0, le=1_000_000, description="End after so many")] = 0,
 ) -> Response:
     """Follow the crawl. The number of listeners is bounded."""
-    return EventStream(service_of(request), listeners_of(request), most)
+    places = partial(listeners_of(request).hold, caller_address(request))
+    return EventStream(service_of(request), places, most)
 
 
 async def _paused(request: Request, is_paused: bool, body: WhyRequest | None) -> StateAnswer:
