@@ -155,6 +155,7 @@ def assemble(
     stages = _stages(owned, ports, sender, departures, slices, extensions or Extensions())
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, permits, owned.crashes.suspicion_of)
+    pipeline.outside.crawl = job.manifest.crawl
     books = _books(owned, ports, stages.store)
     if job.plan is not None:
         _bound(job.plan, stages)
