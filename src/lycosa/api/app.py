@@ -11,7 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from lycosa.api.answers import CoordinatorSilent, OwnerSilent, ServiceBusy, ServiceRefusal
+from lycosa.api.answers import (
+    CoordinatorSilent,
+    OwnerSilent,
+    ServiceBusy,
+    ServiceRefusal,
+    SettingsChanged,
+)
 from lycosa.api.frontier_routes import frontier_router
 from lycosa.api.gate import API, Gate, GateRules
 from lycosa.api.host_routes import host_router
@@ -28,7 +34,7 @@ from lycosa.api.tokens import Tokens
 from lycosa.config.sources import SettingsError
 from lycosa.urls.identity import InvalidUrl
 
-_DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
+_DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 421, 422, 429, 431, 500, 503)
 _ABOUT = """The state of a crawl and its control. See docs/api.md of Lycosa.
 
 Lists have cursors. While the owner of a host or URL is away, an answer is 503 with Retry-After.
@@ -114,6 +120,7 @@ def _add_errors(app: FastAPI, log: ProcessLog) -> None:
         CoordinatorSilent,
         ServiceBusy,
         ServiceRefusal,
+        SettingsChanged,
         SettingsError,
         InvalidUrl,
     ):
@@ -146,6 +153,11 @@ def problem_of(error: Exception) -> Problem:
             return Problem(503, str(error), error.retry_s)
         case ServiceRefusal():
             return Problem(409, str(error))
+        case SettingsChanged():
+            errors = [
+                {"where": f"body.values.{key}", "why": why} for key, why in error.reasons.items()
+            ]
+            return Problem(409, str(error), errors=errors)
         case InvalidUrl():
             return Problem(422, str(error))
         case SettingsError():

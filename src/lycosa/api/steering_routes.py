@@ -31,6 +31,7 @@ from lycosa.api.models import (
 )
 from lycosa.api.paging import Cursor, ListPlace, Most
 from lycosa.api.requests import caller_address, caller_name, listeners_of, service_of
+from lycosa.api.settings_tag import IfMatch, change_tagged, tagged_settings
 from lycosa.calls import (
     ActionsQuery,
     DeadLetterAction,
@@ -112,17 +113,18 @@ async def stop_crawl(request: Request, body: StopRequest | None = None) -> State
 
 
 @steering_router.get("/settings")
-async def show_settings(request: Request) -> SettingsAnswer:
-    """The settings that can change while the crawl runs."""
-    return SettingsAnswer(values=await service_of(request).settings())
+async def show_settings(request: Request, response: Response) -> SettingsAnswer:
+    """The settings that can change while the crawl runs. The `ETag` is their version."""
+    return tagged_settings(response, await service_of(request).settings())
 
 
 @steering_router.patch("/settings")
-async def change_settings(request: Request, body: SettingsRequest) -> SettingsAnswer:
+async def change_settings(
+    request: Request, response: Response, body: SettingsRequest, if_match: IfMatch = ""
+) -> SettingsAnswer:
     """Change such settings. Either all are changed or none."""
-    service = service_of(request)
-    await service.change_settings(body.values, caller_name(request), body.why)
-    return SettingsAnswer(values=await service.settings())
+    await change_tagged(request, body, if_match)
+    return tagged_settings(response, await service_of(request).settings())
 
 
 @steering_router.get(

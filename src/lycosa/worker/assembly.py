@@ -257,6 +257,8 @@ def _stages(
     intake, store = _intake(owned, departures, extensions), _store(owned)
     robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
     pacing = Pacing(config.politeness, clock, owned.chance)
+    if owned.job.held_until:
+        frontier.hold_all(owned.job.held_until, pacing.delay_of)
     ends = ErrandRoutes(frontier, departures.post_errand)
     errands = Errands(robots, intake, store, pacing, slices, clock, ends)
     distance = config.seen.max_distance if config.seen.near_duplicates else -1
