@@ -283,6 +283,56 @@ def test_a_live_setting_is_changed_and_a_bad_one_is_refused(crawled: Crawled) ->
         assert bad.json()["errors"][0]["where"] == f"body.values.{next(iter(wrong))}"
 
 
+def test_a_change_that_is_based_on_other_settings_is_refused(crawled: Crawled) -> None:
+    get, patch = crawled.client.get, crawled.client.patch
+    seen = get("/settings")
+    based = {"if-match": seen.headers["etag"]}
+    slower = {"values": {"fetch.slots": "10"}, "why": "their mail"}
+    assert patch("/settings", json=slower, headers=based).status_code == 200
+    jitter = {"values": {"politeness.jitter": "0.2", "fetch.slots": "256"}}
+    late = patch("/settings", json=jitter, headers=based)
+    detail = _problem(late, 412, "changed")
+    assert "fetch.slots=10" in detail and "fetch.slots=256" in detail
+    now = get("/settings")
+    assert now.json()["values"]["fetch.slots"] == "10"
+    assert now.json()["values"]["politeness.jitter"] == seen.json()["values"]["politeness.jitter"]
+    policy = get("/frontier/recrawl-policy")
+    assert policy.headers["etag"] == now.headers["etag"]
+    first = {"values": {"refetch.first_s": "8d"}}
+    old = crawled.client.put("/frontier/recrawl-policy", json=first, headers=based)
+    _problem(old, 412, "changed")
+    again = {"if-match": f'"other", {now.headers["etag"]}'}
+    put = crawled.client.put("/frontier/recrawl-policy", json=first, headers=again)
+    assert put.status_code == 200 and put.headers["etag"] != now.headers["etag"]
+    back = {"values": {"fetch.slots": "256", "refetch.first_s": "7d"}}
+    assert patch("/settings", json=back, headers={"if-match": "*"}).status_code == 200
+
+
+def test_a_form_changes_only_what_its_operator_changed(crawled: Crawled) -> None:
+    url = str(crawled.crawl.url)
+    settings = crawled.client.get("/settings").json()["values"]
+    shown = {f"shown.{key}": value for key, value in settings.items()}
+    crawled.client.patch("/settings", json={"values": {"fetch.slots": "10"}}).raise_for_status()
+    form = {**settings, **shown, "politeness.jitter": "0.3"}
+    with httpx.Client(base_url=url, timeout=30) as browser:
+        page = browser.get("/settings").text
+        assert 'name="shown.fetch.slots" value="10"' in page
+        assert browser.post("/do/settings", data=form).status_code == 303
+        values = crawled.client.get("/settings").json()["values"]
+        assert (values["fetch.slots"], values["politeness.jitter"]) == ("10", "0.3")
+        both = browser.post("/do/settings", data={**form, "fetch.slots": "300"})
+        assert both.status_code == 409
+        for value in ("it is 10 now", "was 256", "gives 300"):
+            assert value in both.text, value
+        old_page = browser.post("/do/settings", data={"fetch.slots": "300"})
+        assert old_page.status_code == 409
+        same = browser.post("/do/settings", data={**settings, **shown})
+        assert same.headers["location"] == "/settings?notice=same"
+    assert crawled.client.get("/settings").json()["values"]["fetch.slots"] == "10"
+    back = {"values": {"fetch.slots": "256", "politeness.jitter": "0.1"}}
+    crawled.client.patch("/settings", json=back).raise_for_status()
+
+
 def test_events_tell_the_state(crawled: Crawled) -> None:
     with crawled.client.stream("GET", "/events", params={"most": 2}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")

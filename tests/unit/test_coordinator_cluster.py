@@ -339,6 +339,11 @@ def test_the_status_has_nodes_shards_progress_and_decisions() -> None:
         (StopCrawl("asleep"), "there is no end 'asleep'"),
         (ChangeSettings({"scope.rule": "any"}), "scope.rule: it cannot change while the crawl"),
         (ChangeSettings({"politeness.delay_s": "fast"}), "politeness.delay_s: 'fast' is not a"),
+        (
+            ChangeSettings({"fetch.slots": "9"}, shown={"politeness.delay_s": "60s"}),
+            "changed by another operator meanwhile: politeness.delay_s is 2m, not 60s",
+        ),
+        (ChangeSettings({"fetch.slots": "9"}, shown={"politeness.delay_s": "120s"}), ""),
         (Drain("n"), ""),
         (Move(0, "n"), ""),
         (PauseCrawl(True), ""),
@@ -348,6 +353,7 @@ def test_the_status_has_nodes_shards_progress_and_decisions() -> None:
 )
 def test_requests_that_make_no_sense_are_refused(message: CallerMessage, why: str) -> None:
     coordinator, _ = one_node()
+    coordinator.handle_message(CALLER, ChangeSettings({"politeness.delay_s": "2m"}, "ada"), 1.0)
     refusal = refusal_of(message, coordinator.status("x", 1.0))
     assert refusal.startswith(why) if why else refusal == ""
     assert decode_from_caller(encode_node_message(message)) == message

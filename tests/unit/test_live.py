@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from judging import new_folder, quick_config
@@ -15,10 +16,12 @@ from lycosa.config.live import LIVE, check_live, with_live
 from lycosa.config.sections import Config, FetchSection, PolitenessSection
 from lycosa.config.sources import SettingsError
 from lycosa.frontier.decision_log import ACTIONS, ActionRow, decode_action
+from lycosa.frontier.visit_state import VisitRecord, VisitState
 from lycosa.kv.records import prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
+from lycosa.worker.progress import ProgressReport
 
 
 def test_all_live_settings_exist() -> None:
@@ -65,6 +68,71 @@ def test_hosts_rest_by_the_delay_that_is_followed(tmp_path: Path) -> None:
     crawl.run([crawl.web.seed_url(0)], meanwhile=change)
     (host,) = crawl.log.hosts()
     assert min(crawl.log.gaps(host)) >= 5.0
+
+
+OTHER = {
+    "fetch.own_pages": "false",
+    "fetch.slots": "3",
+    "politeness.jitter": "0.77",
+    "politeness.max_backoff_s": "12345",
+    "refetch.rule": "off",
+}
+
+
+@pytest.mark.parametrize("key", LIVE)
+def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> None:
+    """For a setting of another section, or another one of ``fetch``, name here what reads it."""
+    section, _, name = key.partition(".")
+    text = OTHER.get(key, "4321")
+    crawl, seen = crawl_of(tmp_path), list[object]()
+
+    def read_by(assembled: Assembled) -> list[object]:
+        worker, rules = assembled.worker, assembled.worker.frontier.partitions[0].rules
+        if key == "fetch.slots":
+            return [worker._most_running]
+        if key == "fetch.own_pages":
+            return [worker._pipeline.fetches_pages]
+        readers = {
+            "politeness": [assembled.stages.pacing.section],
+            "refetch": [assembled.live._capturing.refetch, rules.forward.section],
+        }
+        return [getattr(each, name) for each in readers[section]]
+
+    def change(assembled: Assembled) -> None:
+        assembled.live.follow(1, {key: text})
+        seen.extend(read_by(assembled))
+        assembled.live.follow(2, {})
+
+    crawl.run([crawl.web.seed_url(0)], meanwhile=change)
+    assert seen and set(seen) == {fields()[key].read(text)}
+
+
+def test_a_host_waits_by_the_delay_that_is_followed_after_a_takeover(tmp_path: Path) -> None:
+    crawl = crawl_of(tmp_path)
+    crawl.told = lambda job: msgspec.structs.replace(job, held_until=50.0)
+
+    def change(assembled: Assembled) -> None:
+        assembled.live.follow(1, {"politeness.delay_s": "100"})
+        host = VisitState(0, b"12345678", VisitRecord("a.example"), 4)
+        assert assembled.worker.frontier._delay_of(host) == 100.0
+        assembled.live.follow(2, {})
+
+    crawl.run([crawl.web.seed_url(0)], meanwhile=change)
+
+
+def test_the_time_that_hosts_need_is_reported_by_the_delay_that_is_followed(
+    tmp_path: Path,
+) -> None:
+    crawl, needs = crawl_of(tmp_path), list[float]()
+
+    def change(assembled: Assembled) -> None:
+        for version, delay in ((1, "2"), (2, "100"), (3, "2")):
+            assembled.live.follow(version, {"politeness.delay_s": delay})
+            host = VisitState(0, b"12345678", VisitRecord("a.example"), 4)
+            needs.append(ProgressReport(assembled, crawl.config)._note(host, 0.0).delay_s)
+
+    crawl.run([crawl.web.seed_url(0)], meanwhile=change)
+    assert needs == [2.0, 100.0, 2.0]
 
 
 def test_slots_follow_the_settings_below_those_of_the_start_and_the_memory(tmp_path: Path) -> None:

@@ -380,6 +380,30 @@ def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     assert run(tmp_path / "c", web(), work) is End.FINISHED
 
 
+def test_a_lease_that_never_existed_is_unknown_at_any_time(tmp_path: Path) -> None:
+    def other_end(lease: str) -> str:
+        return lease[:-8] + ("0" * 8 if lease[-8:] != "0" * 8 else "1" * 8)
+
+    async def work(fetcher: Fetcher) -> None:
+        clock, other = fetcher.assembled.clock, Fetcher(fetcher.assembled, fetcher.pages, "f-2")
+        leased = await fetcher.lease_one()
+        partition, url, expires, _ = leased.lease.split("-")
+        ends = [int(expires), int(clock.time() * 1000) - 60_000]  # one has expired
+        made_up = [f"{partition}-{url[:-1]}{url[-1] == '0':d}-{end}-{'0' * 8}" for end in ends]
+        made_up += [other_end(leased.lease), f"{partition}-{url}-{ends[1]}-{'0' * 8}"]
+        open_now = await fetcher.give(*map(OutsideResult, made_up))
+        result = await fetcher.fetch(leased)
+        [taken] = await fetcher.give(result)
+        assert taken.verdict is TAKEN
+        closed = await fetcher.give(*map(OutsideResult, made_up))
+        assert {each.verdict for each in (*open_now, *closed)} == {UNKNOWN}
+        [again], [foreign] = await fetcher.give(result), await other.give(result)
+        assert (again.verdict, foreign.verdict) == (TAKEN, UNKNOWN)
+        fetcher.assembled.worker.fetch_pages(True)
+
+    assert run(tmp_path / "c", web(), work) is End.FINISHED
+
+
 def test_a_host_that_is_paused_or_retired_meanwhile_takes_the_result(tmp_path: Path) -> None:
     from lycosa.calls import HostAction, HostDecision
 

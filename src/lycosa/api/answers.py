@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -64,3 +65,24 @@ class ServiceBusy(Exception):
 
 class ServiceRefusal(Exception):
     """The crawl refuses the call, and would refuse it again; the text says why."""
+
+
+class SettingsChanged(Exception):
+    """Settings have other values than the caller was shown, so a change would undo another one.
+
+    ``reasons`` has a sentence for each such setting, with the values of both.
+    """
+
+    def __init__(
+        self, given: Mapping[str, str], shown: Mapping[str, str], present: Mapping[str, str]
+    ) -> None:
+        self.reasons = {
+            key: f"it is {value} now and was {shown[key]}"
+            + (f"; the request gives {given[key]}" if key in given else "")
+            for key, value in present.items()
+        }
+        every = ", ".join(f"{key}: {why}" for key, why in self.reasons.items())
+        super().__init__(
+            f"another operator changed settings meanwhile, so nothing was changed. {every}. GET"
+            " /actions says who; look at the settings again and repeat the change if it is right"
+        )

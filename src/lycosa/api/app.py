@@ -16,6 +16,7 @@ from lycosa.api.answers import (
     OwnerSilent,
     ServiceBusy,
     ServiceRefusal,
+    SettingsChanged,
 )
 from lycosa.api.frontier_routes import frontier_router
 from lycosa.api.gate import API, Gate, GateRules
@@ -34,7 +35,7 @@ from lycosa.config.sources import SettingsError
 from lycosa.urls.identity import InvalidUrl
 from lycosa.urls.near_hosts import HostUnknown
 
-_DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
+_DOCUMENTED = (400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 421, 422, 429, 431, 500, 503)
 _ABOUT = """The state of a crawl and its control. See docs/api.md of Lycosa.
 
 Lists have cursors. While the owner of a host or URL is away, an answer is 503 with Retry-After.
@@ -122,6 +123,7 @@ def _add_errors(app: FastAPI, log: ProcessLog) -> None:
         ServiceBusy,
         HostUnknown,
         ServiceRefusal,
+        SettingsChanged,
         SettingsError,
         InvalidUrl,
     ):
@@ -156,6 +158,11 @@ def problem_of(error: Exception) -> Problem:
             return Problem(404, str(error))
         case ServiceRefusal():
             return Problem(409, str(error))
+        case SettingsChanged():
+            errors = [
+                {"where": f"body.values.{key}", "why": why} for key, why in error.reasons.items()
+            ]
+            return Problem(409, str(error), errors=errors)
         case InvalidUrl():
             return Problem(422, str(error))
         case SettingsError():

@@ -8,7 +8,8 @@ never be begun.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 from starlette.responses import Response
@@ -16,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from lycosa.api.answers import CoordinatorSilent
 from lycosa.api.overview import counted_status
-from lycosa.api.quotas import Places
+from lycosa.api.quotas import HeldPlaces
 from lycosa.api.service import CrawlService
 from lycosa.cluster.crawl_metrics import crawl_state
 
@@ -24,18 +25,26 @@ _QUIET_S = 15.0
 
 
 class EventStream(Response):
-    """The events for one listener; it ends after ``most`` of them (0 = with the connection)."""
+    """The events for one listener; it ends after ``most`` of them (0 = with the connection).
 
-    def __init__(self, service: CrawlService, listeners: Places, most: int) -> None:
+    ``place`` holds a place for it.
+    """
+
+    def __init__(
+        self,
+        service: CrawlService,
+        place: Callable[[], AbstractContextManager[HeldPlaces]],
+        most: int,
+    ) -> None:
         super().__init__(
             None,
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
-        self._service, self._listeners, self._most = service, listeners, most
+        self._service, self._place, self._most = service, place, most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._listeners.hold():
+        with self._place():
             headers = [line for line in self.raw_headers if line[0] != b"content-length"]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             sending = asyncio.ensure_future(self._send(send))

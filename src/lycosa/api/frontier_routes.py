@@ -7,7 +7,7 @@ import base64
 import binascii
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from lycosa.api.examples import FRONTIER_EXAMPLE, shown_as
 from lycosa.api.models import (
@@ -27,7 +27,8 @@ from lycosa.api.models import (
 )
 from lycosa.api.overview import frontier_counts
 from lycosa.api.problems import Problem
-from lycosa.api.requests import caller_name, polls_of, service_of
+from lycosa.api.requests import caller_address, caller_name, polls_of, service_of
+from lycosa.api.settings_tag import IfMatch, change_tagged, tagged_settings
 from lycosa.calls import GivenUrl, GivenVerdict, LeasedUrl, OutsideResult, UrlVerdict
 
 _POLICY = "refetch."  # live settings with this prefix are the recrawl policy
@@ -87,7 +88,7 @@ async def lease_urls(
     ] = _LEASE_S,
 ) -> LeasesAnswer:
     """Lease URLs, each of another host. Waits for the first one until the time is over."""
-    with polls_of(request).hold():
+    with polls_of(request).hold(caller_address(request)):
         leasing = service_of(request).lease(worker_id, batch_size, lease_s, timeout_ms / 1000)
         leased = await _while_connected(request, leasing)
     return LeasesAnswer(urls=[_lease(each) for each in leased])
@@ -113,20 +114,23 @@ async def show_frontier_stats(request: Request) -> JsonRow:
 
 
 @frontier_router.get("/recrawl-policy")
-async def show_recrawl_policy(request: Request) -> SettingsAnswer:
-    """The live settings that decide when a URL is fetched again."""
+async def show_recrawl_policy(request: Request, response: Response) -> SettingsAnswer:
+    """The live settings that decide when a URL is fetched again. The `ETag` is the version of all
+    live settings."""
     values = await service_of(request).settings()
-    return SettingsAnswer(values={k: v for k, v in values.items() if k.startswith(_POLICY)})
+    return tagged_settings(response, values, _POLICY)
 
 
 @frontier_router.put("/recrawl-policy")
-async def set_recrawl_policy(request: Request, body: SettingsRequest) -> SettingsAnswer:
+async def set_recrawl_policy(
+    request: Request, response: Response, body: SettingsRequest, if_match: IfMatch = ""
+) -> SettingsAnswer:
     """Change that policy for URLs that are fetched from now on. Settings that are not given
     remain."""
     if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
         raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
-    await service_of(request).change_settings(body.values, caller_name(request), body.why)
-    return await show_recrawl_policy(request)
+    await change_tagged(request, body, if_match)
+    return await show_recrawl_policy(request, response)
 
 
 def _verdicts(verdicts: list[GivenVerdict]) -> UrlsAnswer:

@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from lycosa.api.connections import client_at
 from lycosa.api.problems import Problem
-from lycosa.api.quotas import Places, RequestQuota
+from lycosa.api.quotas import HeldPlaces, Places, RequestQuota
 from lycosa.api.tokens import AccessScope, Client, Tokens
 from lycosa.serve.api_job import ApiLimits
 
@@ -39,7 +40,7 @@ _EVENTS = f"{API}/events"  # without an end
 _LARGE = f"{API}/frontier/results"
 _SMALL_BYTES = 1_000_000
 _HELD_BYTES = 64_000_000  # of all bodies together
-_BYTES_PER_S = 50_000  # the slowest body
+_BYTES_PER_S = 50_000  # the slowest body, after a pause
 _LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _LOGIN_RATE, _LOGIN_BURST = 0.5, 5.0
 _SECURITY = [
@@ -98,6 +99,7 @@ class Gate:
 
     async def _admit(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
+        _check_length(headers)
         self._check_size(scope)
         self._check_host(headers)
         peer = self._peer(scope, headers)
@@ -114,7 +116,7 @@ class Gate:
         steers = changes and path not in _SESSION
         if client is not None and steers and client.scope < AccessScope.OPERATE:
             raise Problem(403, f"the token {client.name!r} may read and not change anything")
-        scope.setdefault("state", {})["client"] = client
+        scope.setdefault("state", {}).update(client=client, peer=peer)
         if scope["method"] == "HEAD" and path not in (_LEASING, _EVENTS):
             # the server sends no body, because its own scope still has the method
             scope = {**scope, "method": "GET"}
@@ -122,7 +124,7 @@ class Gate:
             await self.inner(scope, receive, send)
             return
         _check_form(path, headers)
-        await self._with_body(scope, headers, receive, send)
+        await self._with_body(scope, headers, peer, receive, send)
 
     # -- who asks
 
@@ -145,10 +147,10 @@ class Gate:
             raise Problem(421, "the header Host must name this machine, for example localhost")
 
     def _peer(self, scope: AsgiMessage, headers: dict[str, str]) -> str:
-        """Whose requests are counted together: an IP address."""
+        """Whose requests are counted together."""
         if self._rules.is_behind_proxy and (chain := headers.get("x-forwarded-for")):
-            return chain.rpartition(",")[2].strip()
-        return str((scope.get("client") or ("",))[0])
+            return client_at(chain.rpartition(",")[2].strip()[:100])
+        return client_at(str((scope.get("client") or ("",))[0]))
 
     def _client(self, scope: AsgiMessage, headers: dict[str, str]) -> Client | None:
         if self._tokens.are_none:
@@ -173,7 +175,12 @@ class Gate:
     # -- the body
 
     async def _with_body(
-        self, scope: AsgiMessage, headers: dict[str, str], receive: Receive, send: Send
+        self,
+        scope: AsgiMessage,
+        headers: dict[str, str],
+        peer: str,
+        receive: Receive,
+        send: Send,
     ) -> None:
         limits = self._rules.limits
         most = (
@@ -183,8 +190,8 @@ class Gate:
         size = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else -1
         if size > most:
             raise Problem(413, f"a body here has at most {most:,} bytes", headers=_CLOSE)
-        with self._held.hold(size if size >= 0 else most):
-            body = await _body(receive, most, limits.request_s + most / _BYTES_PER_S)
+        with self._held.hold(peer, 0) as held:
+            body = await _body(receive, most, limits.request_s, held)
             is_given = False
 
             async def replayed() -> AsgiMessage:
@@ -200,23 +207,31 @@ class Gate:
 _CLOSE = {"connection": "close"}
 
 
-async def _body(receive: Receive, most: int, longest_s: float) -> bytes:
-    """The whole body. Raises ``Problem`` when it is too large or too slow."""
-    parts, size = list[bytes](), 0
+async def _body(receive: Receive, most: int, silent_s: float, held: HeldPlaces) -> bytes:
+    """The whole body. Raises ``Problem`` when it is too large or too slow.
+
+    Only what has arrived is held. A client gains time with each piece, as much as the slowest body
+    may take for it, but never has more than ``silent_s``: so one that sends much at once and then
+    stops is not waited for longer than one that sends nothing.
+    """
+    loop, parts, size = asyncio.get_running_loop(), list[bytes](), 0
     try:
-        async with asyncio.timeout(longest_s):
+        async with asyncio.timeout(silent_s) as patience:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise Problem(400, "the request broke off", headers=_CLOSE)
                 parts.append(message.get("body", b""))
+                held.add(len(parts[-1]))
                 size += len(parts[-1])
                 if size > most:
                     raise Problem(413, f"a body here has at most {most:,} bytes", headers=_CLOSE)
                 if not message.get("more_body", False):
                     return b"".join(parts)
+                until = (patience.when() or 0.0) + len(parts[-1]) / _BYTES_PER_S
+                patience.reschedule(min(until, loop.time() + silent_s))
     except TimeoutError:
-        detail = f"the body did not arrive within {longest_s:.0f} s"
+        detail = f"the body is slower than {_BYTES_PER_S // 1000} kB a second"
         raise Problem(408, detail, headers=_CLOSE) from None
 
 
@@ -229,6 +244,13 @@ def _headers(scope: AsgiMessage) -> dict[str, str]:
             raise Problem(400, "there are two headers Host")
         found[name] = value.decode("latin-1")
     return found
+
+
+def _check_length(headers: dict[str, str]) -> None:
+    """Refuse two lengths of one body: a proxy may have believed the other one (RFC 9112 6.3)."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        detail = "a request has either Transfer-Encoding or Content-Length"
+        raise Problem(400, detail, headers=_CLOSE)
 
 
 def _check_origin(scope: AsgiMessage, headers: dict[str, str], changes: bool) -> None:
@@ -252,6 +274,8 @@ def _check_form(path: str, headers: dict[str, str]) -> None:
     """A form of another site cannot send JSON; pages of this one send forms."""
     if headers.get("content-length", "") in ("", "0") and "transfer-encoding" not in headers:
         return
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, "a body with a Content-Encoding is not read here", headers=_CLOSE)
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     allowed = ["application/json"]
     if not path.startswith("/api/"):

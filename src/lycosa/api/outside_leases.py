@@ -13,6 +13,7 @@ import uuid
 from lycosa.api.answers import OwnerSilent, ServiceRefusal
 from lycosa.api.owner_calls import WRITE_S, OwnerCalls
 from lycosa.calls import (
+    MOST_LENT,
     GiveResults,
     LeasedUrl,
     LeaseUrls,
@@ -27,7 +28,6 @@ _LEASE = re.compile(r"(\d{1,6})[-.:].{1,200}")
 _LOOK_S = 1.0  # an owner that had nothing is asked again after this, or when it said
 _NOTHING_S = 2.0
 _ROUNDS = 4  # in progress, of all fetchers together: an owner waits a second for hosts that are due
-_MOST_OF_ONE = 100  # what an owner lends at once
 
 
 class LeaseDesk:
@@ -78,7 +78,7 @@ class LeaseDesk:
         share, more = divmod(most, len(asked))
 
         async def ask(number: int, partition: int) -> list[LeasedUrl]:
-            wanted = min(share + (number < more), _MOST_OF_ONE)
+            wanted = min(share + (number < more), MOST_LENT)
             call = LeaseUrls(uuid.uuid4().hex, holder, wanted, lease_s)
             try:
                 reply = await self._calls.call(partition, call, WRITE_S)
@@ -111,17 +111,19 @@ class LeaseDesk:
 
         async def give(partition: int) -> None:
             numbers = grouped[partition]
-            call = GiveResults(holder, [results[number] for number in numbers])
-            try:
-                reply = await self._calls.call(partition, call, WRITE_S)
-                assert isinstance(reply, ResultsTaken)
-            except (OwnerSilent, ServiceRefusal) as error:
-                for number in numbers:
-                    lease, why = results[number].lease, f"call again: {error}"
-                    taken[number] = ResultTaken(lease, ResultVerdict.UNKNOWN, why)
-                return
-            for number, each in zip(numbers, reply.verdicts, strict=True):
-                taken[number] = each
+            for start in range(0, len(numbers), MOST_LENT):
+                piece = numbers[start : start + MOST_LENT]
+                call = GiveResults(holder, [results[number] for number in piece])
+                try:
+                    reply = await self._calls.call(partition, call, WRITE_S)
+                    assert isinstance(reply, ResultsTaken)
+                except (OwnerSilent, ServiceRefusal) as error:
+                    for number in numbers[start:]:
+                        lease, why = results[number].lease, f"call again: {error}"
+                        taken[number] = ResultTaken(lease, ResultVerdict.UNKNOWN, why)
+                    return
+                for number, each in zip(piece, reply.verdicts, strict=True):
+                    taken[number] = each
 
         await asyncio.gather(*map(give, grouped))
         return [each for each in taken if each is not None]

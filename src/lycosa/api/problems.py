@@ -18,6 +18,7 @@ TITLES = {
     406: ("not-acceptable", "The crawl cannot answer in that form"),
     408: ("too-slow", "The request did not arrive in time"),
     409: ("refused", "The crawl refuses the request"),
+    412: ("changed", "The settings are others than those that the request names"),
     413: ("too-large", "The request is too large"),
     414: ("too-long", "The address is too long"),
     415: ("bad-media-type", "The body is not of a form that is read here"),

@@ -21,6 +21,12 @@ def caller_name(request: Request) -> str:
     return client.name if client is not None else ""
 
 
+def caller_address(request: Request) -> str:
+    """The address by which the client's places are counted."""
+    address: str = request.state.peer
+    return address
+
+
 def polls_of(request: Request) -> Places:
     """The places for requests that wait."""
     polls: Places = request.app.state.polls

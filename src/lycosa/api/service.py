@@ -19,7 +19,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lycosa.api.answers import MergedList, OwnerSilent, Rates, ServiceRefusal
+from lycosa.api.answers import (
+    MergedList,
+    OwnerSilent,
+    Rates,
+    ServiceRefusal,
+    SettingsChanged,
+)
 from lycosa.api.merging import decoded_rows, merged
 from lycosa.api.outside_leases import LeaseDesk
 from lycosa.api.overview import counted_status
@@ -60,7 +66,7 @@ from lycosa.cluster.messages import (
     StopCrawl,
 )
 from lycosa.config.fields import fields, value_of
-from lycosa.config.live import LIVE, check_live, with_live
+from lycosa.config.live import LIVE, changed_meanwhile, check_live, with_live
 from lycosa.model.end import End
 from lycosa.serve.api_job import ApiLimits
 from lycosa.urls.identity import InvalidUrl
@@ -114,13 +120,25 @@ class CrawlService:
             key: changed.get(key, known[key].show(value_of(config, key))) for key in sorted(LIVE)
         }
 
-    async def change_settings(self, values: dict[str, str], by: str, why: str = "") -> None:
+    async def change_settings(
+        self, values: dict[str, str], by: str, why: str = "", shown: dict[str, str] | None = None
+    ) -> None:
         """Change live settings; all owners receive them.
 
-        Raises ``SettingsError`` for values that are not allowed.
+        ``shown`` are values on which the change is based. Raises ``SettingsChanged`` when one of
+        them is another one now, and ``SettingsError`` for values that are not allowed.
         """
+        shown = shown or {}
+        if changed := changed_meanwhile(shown, await self.settings()):
+            raise SettingsChanged(values, shown, changed)
         check_live(values, with_live(self.addressing.config, self.watch.status().settings))
-        await self.watch.request(ChangeSettings(values, by, why))
+        try:
+            await self.watch.request(ChangeSettings(values, by, why, shown))
+        except ServiceRefusal:
+            await self.watch.look()
+            if changed := changed_meanwhile(shown, await self.settings()):
+                raise SettingsChanged(values, shown, changed) from None
+            raise
 
     async def pause(self, is_paused: bool, by: str, why: str = "") -> None:
         """Start no request until the crawl is resumed (``is_paused`` false).

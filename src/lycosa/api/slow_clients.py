@@ -1,9 +1,10 @@
-"""HTTP connections with time limits that uvicorn lacks: slow requests, and answers not read.
+"""HTTP connections with limits that uvicorn lacks: their number, slow requests, answers not read.
 
 uvicorn waits for ever for the first byte and for the rest of a request's head, and for a client
-that does not read its answer. Here a head must be complete within a time, an answer must make
-progress, and of too many connections the longest one without a request is closed, of the IP address
-that has most of those. So a client that opens all connections mostly closes its own.
+that does not read its answer. Here a head must be complete within a time, and an answer must make
+progress. A connection counts from the moment it is accepted (``connections``). It gets a protocol,
+and a handshake of TLS, with its first byte, so that thousands without one cost little. Only some
+are accepted in one turn of the loop, so that requests are answered between them.
 """
 
 from __future__ import annotations
@@ -11,29 +12,36 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-from collections import Counter
+import socket
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from lycosa.api.connections import Connection, OpenConnections, client_at
 from lycosa.api.problems import Problem
 from lycosa.serve.api_job import ApiLimits
 
 _HANDSHAKE_S = 5.0
 _KEEP_S = 15
 _SPARE_FILES = 64
+_AT_ONCE = 64  # connections accepted in one turn of the loop; each takes about 0.04 ms
+_QUEUED = 4096  # those that the system keeps until they are accepted; in a shorter queue, a burst
+# makes it drop the first packet of other clients, who try again after a second
+_NO_FILES_S = 0.1
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection. ``limits`` are the same for all."""
+    """One connection, which has ``place`` among all. ``limits`` are the same for all."""
 
     limits = ApiLimits()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, place: Connection, everyone: OpenConnections, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._place, self._everyone = place, everyone
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
 
@@ -42,22 +50,24 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no complete request is here."""
-        return self.conn.their_state is h11.IDLE
+        """Whether there is no complete request that waits for its answer."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return is_answered or self.conn.their_state is h11.SEND_BODY
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._place.close = transport.abort
+        if self._place not in self._everyone:  # closed for another one meanwhile
+            transport.abort()
         self._arm_head()
-        if len(self.connections) > self.limits.connections:
-            _close_one(self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch_head()
+        self._watch()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._watch_head()
+        self._watch()
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no request, or whose head is too large, and close."""
@@ -89,12 +99,21 @@ class BoundedProtocol(H11Protocol):
         self._read_timer = _cancel(self._read_timer)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._everyone.remove(self._place)
         self._head_timer = _cancel(self._head_timer)
         super().connection_lost(exc)
         self._read_timer = _cancel(self._read_timer)
 
-    def _watch_head(self) -> None:
-        if not self.is_waiting or self.transport.is_closing():
+    def _watch(self) -> None:
+        """Follow what the connection waits for."""
+        if not self.is_waiting:
+            self._everyone.note_request(self._place)
+        else:
+            self._everyone.note_idle(self._place)
+        # While a body arrives, the gate watches its speed. What a client sends after the answer,
+        # such as the rest of a refused body, must end as a head must.
+        is_over = self.cycle is None or self.cycle.response_complete
+        if not is_over or self.transport.is_closing():
             self._head_timer = _cancel(self._head_timer)
         elif self._head_timer is None:
             self._arm_head()
@@ -110,55 +129,115 @@ def _cancel(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
     return None
 
 
-def _close_one(newest: BoundedProtocol) -> None:
-    """Close a connection that has no request: the oldest of the client that has most of them."""
-    waiting = [
-        each
-        for each in newest.connections
-        if isinstance(each, BoundedProtocol) and each.is_waiting and each is not newest
-    ]
-    if not waiting:
-        newest.transport.abort()
-        return
-    ((most, _),) = Counter(each.client and each.client[0] for each in waiting).most_common(1)
-    theirs = [each for each in waiting if (each.client and each.client[0]) == most]
-    oldest = min(theirs, key=lambda each: each._head_timer.when() if each._head_timer else 0.0)
-    oldest.transport.abort()
-
-
 class BoundedServer(uvicorn.Server):
-    """uvicorn's server with limits on handshakes of TLS; it leaves signals to the process."""
+    """uvicorn's server, with bounds on connections; it leaves signals to the process."""
 
-    async def startup(self, sockets: list[Any] | None = None) -> None:
+    def __init__(self, config: uvicorn.Config, limits: ApiLimits) -> None:
+        super().__init__(config)
+        self.connections, self._limits = OpenConnections(limits.connections), limits
+        self._listeners: list[socket.socket] = []
+        self._starting: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<BoundedServer {self.connections!r}>"
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen at the given sockets."""
-        config = self.config
         await self.lifespan.startup()
-        loop = asyncio.get_running_loop()
-
-        def protocol() -> asyncio.Protocol:
-            return BoundedProtocol(
-                config=config, server_state=self.server_state, app_state=self.lifespan.state
-            )
-
         self.servers = []
-        for sock in sockets or []:
-            server = await loop.create_server(
-                protocol,
-                sock=sock,
-                ssl=config.ssl,
-                backlog=config.backlog,
-                ssl_handshake_timeout=_HANDSHAKE_S if config.ssl else None,
-            )
-            self.servers.append(server)
+        for listener in sockets or []:
+            listener.setblocking(False)
+            listener.listen(_QUEUED)
+            self._listeners.append(listener)
+            self._listen(listener)
         self.started = True
 
     def close_all(self) -> None:
         """End listening and all connections at once."""
-        for server in self.servers:
-            server.close()
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, BoundedProtocol):
-                connection.transport.abort()
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener)
+        self._listeners.clear()
+        self.connections.close_all()
+
+    def _listen(self, listener: socket.socket) -> None:
+        if listener in self._listeners:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(_AT_ONCE):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:  # no descriptor or memory is left: those that wait stay in the queue
+                loop.remove_reader(listener)
+                loop.call_later(_NO_FILES_S, self._listen, listener)
+                return
+            sock.setblocking(False)
+            place = Connection(client_at(str(address[0]) if address else ""), sock.close)
+            if not self.connections.admit(place):
+                sock.close()
+                continue
+            late = loop.call_later(self._limits.request_s, self._give_up, place)
+            place.close = partial(_drop, sock, late)
+            loop.add_reader(sock, self._begin, sock, place, late)
+
+    def _give_up(self, place: Connection) -> None:
+        self.connections.remove(place)
+        place.close()
+
+    def _begin(self, sock: socket.socket, place: Connection, late: asyncio.TimerHandle) -> None:
+        """Start to speak on a connection whose client has sent something."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(sock)
+        late.cancel()
+        place.close = partial(_shut, sock)
+        task = loop.create_task(self._connect(sock, place))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _connect(self, sock: socket.socket, place: Connection) -> None:
+        """Speak on an accepted connection, after the handshake of TLS if there is a certificate."""
+        config = self.config
+
+        def protocol() -> BoundedProtocol:
+            return BoundedProtocol(
+                place,
+                self.connections,
+                config=config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+
+        try:
+            # What a client does wrong in a handshake ends its connection only.
+            with suppress(OSError):
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    protocol,
+                    sock,
+                    ssl=config.ssl,
+                    ssl_handshake_timeout=_HANDSHAKE_S if config.ssl else None,
+                )
+                return
+        except asyncio.CancelledError:
+            _shut(sock)
+            raise
+        self.connections.remove(place)
+
+
+def _drop(sock: socket.socket, late: asyncio.TimerHandle) -> None:
+    """End a connection that has sent nothing."""
+    asyncio.get_running_loop().remove_reader(sock)
+    late.cancel()
+    sock.close()
+
+
+def _shut(sock: socket.socket) -> None:
+    """End a connection whose transport is being made, which sees the end and closes the socket."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 def http_server(app: Any, limits: ApiLimits, certificate: str, key: str) -> BoundedServer:
@@ -183,7 +262,7 @@ def http_server(app: Any, limits: ApiLimits, certificate: str, key: str) -> Boun
         ssl_keyfile=key or None,
     )
     config.load()
-    return BoundedServer(config)
+    return BoundedServer(config, limits)
 
 
 def raise_file_limit(connections: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -29,7 +30,8 @@ from lycosa.api.models import (
     WhyRequest,
 )
 from lycosa.api.paging import Cursor, ListPlace, Most
-from lycosa.api.requests import caller_name, listeners_of, service_of
+from lycosa.api.requests import caller_address, caller_name, listeners_of, service_of
+from lycosa.api.settings_tag import IfMatch, change_tagged, tagged_settings
 from lycosa.calls import (
     ActionsQuery,
     DeadLetterAction,
@@ -111,17 +113,18 @@ async def stop_crawl(request: Request, body: StopRequest | None = None) -> State
 
 
 @steering_router.get("/settings")
-async def show_settings(request: Request) -> SettingsAnswer:
-    """The settings that can change while the crawl runs."""
-    return SettingsAnswer(values=await service_of(request).settings())
+async def show_settings(request: Request, response: Response) -> SettingsAnswer:
+    """The settings that can change while the crawl runs. The `ETag` is their version."""
+    return tagged_settings(response, await service_of(request).settings())
 
 
 @steering_router.patch("/settings")
-async def change_settings(request: Request, body: SettingsRequest) -> SettingsAnswer:
+async def change_settings(
+    request: Request, response: Response, body: SettingsRequest, if_match: IfMatch = ""
+) -> SettingsAnswer:
     """Change such settings. Either all are changed or none."""
-    service = service_of(request)
-    await service.change_settings(body.values, caller_name(request), body.why)
-    return SettingsAnswer(values=await service.settings())
+    await change_tagged(request, body, if_match)
+    return tagged_settings(response, await service_of(request).settings())
 
 
 @steering_router.get(
@@ -139,7 +142,8 @@ async def follow_events(
     most: Annotated[int, Query(ge=0, le=1_000_000, description="End after so many")] = 0,
 ) -> Response:
     """Follow the crawl. The number of listeners is bounded."""
-    return EventStream(service_of(request), listeners_of(request), most)
+    places = partial(listeners_of(request).hold, caller_address(request))
+    return EventStream(service_of(request), places, most)
 
 
 async def _paused(request: Request, is_paused: bool, body: WhyRequest | None) -> StateAnswer:

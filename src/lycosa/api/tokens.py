@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.config.sources import SettingsError
-from lycosa.serve.api_job import TOKENS_VARIABLE
+from lycosa.system.environment import TOKENS_VARIABLE
 
 SESSION_S = 12 * 3600.0
 """How long a session of the page lasts, in seconds."""

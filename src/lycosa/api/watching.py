@@ -107,6 +107,10 @@ class CoordinatorCaller:
         except (TimeoutError, *_NODE_ERRORS) as error:
             raise CoordinatorSilent(str(error) or "no answer in time") from error
 
+    async def look(self) -> None:
+        """Get the state now. Raises as ``request`` does."""
+        await self.request()
+
     async def seed(
         self, raw: list[str], importance: float, by: str, wait_s: float
     ) -> list[tuple[str, str]]:

@@ -9,6 +9,8 @@ from lycosa.calls.decisions import (
     HostDecision,
 )
 from lycosa.calls.outside import (
+    LONGEST_LEASE_S,
+    MOST_LENT,
     GiveResults,
     LeasedUrl,
     LeaseUrls,
@@ -44,6 +46,8 @@ from lycosa.calls.wire import (
 )
 
 __all__ = [
+    "LONGEST_LEASE_S",
+    "MOST_LENT",
     "MOST_WORDS",
     "ActionsQuery",
     "Call",

@@ -12,6 +12,9 @@ from enum import Enum
 
 import msgspec
 
+MOST_LENT, LONGEST_LEASE_S = 100, 3600.0
+"""Bounds of a call: URLs or results, and seconds for which URLs are lent."""
+
 
 class LeaseUrls(msgspec.Struct, frozen=True, tag=True):
     """Ask for at most ``most`` URLs, each of another host, for ``lease_s`` seconds.

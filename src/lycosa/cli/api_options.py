@@ -111,7 +111,7 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
 
 def _danger(settings: ApiSettings, has_tokens: bool, is_loopback: bool) -> str:
     """Why the interface would be unsafe; empty when it is not."""
-    from lycosa.serve.api_job import TOKENS_VARIABLE
+    from lycosa.system.environment import TOKENS_VARIABLE
 
     how = f"give --api-tokens FILE, or {TOKENS_VARIABLE} in the environment"
     if not is_loopback and not has_tokens:

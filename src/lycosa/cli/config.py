@@ -42,7 +42,7 @@ Obedience to robots.txt is not a setting.
 
 Settings marked "Live" may change while the crawl runs: on the operator's page, by the HTTP
 interface (`PATCH /api/v1/settings`), or with `lycosa cluster set`. A change is saved with the
-crawl.
+crawl, and a restart with the same options keeps it ([service](service.md#pause-stop-resume)).
 """
 
 

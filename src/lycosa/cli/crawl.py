@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,7 +195,7 @@ def run(
     from lycosa.folder.pause_note import save_pause, saved_pause
     from lycosa.processes.session import memory_plan, open_session
 
-    settings = crawl_settings(folder, options)
+    settings = crawl_settings(folder, options, _tell)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
     if settings.config.upload.url:
@@ -361,14 +361,18 @@ _SETTING_OF_FLAG = {
 }
 
 
-def crawl_settings(folder: Path, options: dict[str, Any]) -> Settings:
-    """Settings of this run: from the last run, the file, the environment, --set and options."""
+def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], None]) -> Settings:
+    """Settings of this run: from the last run, the file, the environment, --set and options.
+
+    ``tell`` gets lines about settings that operators changed while the crawl ran.
+    """
     import os
 
     import msgspec
 
     from lycosa.config.sections import LimitSection
     from lycosa.config.sources import SettingsError, load_settings
+    from lycosa.folder.live_changes import saved_changes, settle
     from lycosa.folder.manifest import has_manifest, prepare_folder
     from lycosa.folder.saved_config import saved_settings
 
@@ -392,4 +396,7 @@ def crawl_settings(folder: Path, options: dict[str, Any]) -> Settings:
         raise SettingsError(
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
         )
-    return settings
+    config, lines = settle(settings.config, settings.origins, saved_changes(folder))
+    for line in lines:
+        tell(clean(line))
+    return msgspec.structs.replace(settings, config=config)

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from lycosa.system.environment import without_tokens
+
 KINDS = ("pages", "dlq")
 _PATIENCE_S = 3.0  # before the operator is told what the command waits for
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
@@ -117,6 +119,7 @@ class CrawlFeeds:
                 ],
                 stdin=subprocess.PIPE,
                 pass_fds=[number] if number is not None else [],
+                env=without_tokens(os.environ),
                 start_new_session=True,  # Ctrl-C ends the crawl, and the rows left are given then
             )
             self._running.append((target, process))

@@ -34,7 +34,7 @@ def run(
     from lycosa.processes.session import memory_plan
     from lycosa.system.health import HealthFile
 
-    config = crawl_settings(folder, options).config
+    config = crawl_settings(folder, options, _tell).config
     memory_plan(config)  # too little memory is reported before anything is begun
     seeds.judge = SeedCheck(config, time.time()).refusal
     seeds.tell = _tell

@@ -196,12 +196,14 @@ class StopCrawl(msgspec.Struct, frozen=True, tag=True):
 class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
     """Settings by name that change while the crawl runs; all workers receive them.
 
-    ``by`` is the operator, ``why`` a remark.
+    ``by`` is the operator, ``why`` a remark. ``shown`` are values that the operator was shown: the
+    change is refused when one of them is another one now.
     """
 
     values: dict[str, str]
     by: str = ""
     why: str = ""
+    shown: dict[str, str] = {}
 
 
 class PauseCrawl(msgspec.Struct, frozen=True, tag=True):

@@ -21,7 +21,7 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.progress import Progress, total
 from lycosa.cluster.seats import Seats
-from lycosa.config.live import check_live
+from lycosa.config.live import changed_meanwhile, check_live
 from lycosa.config.sources import SettingsError
 from lycosa.model.end import End
 
@@ -92,6 +92,10 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
             check_live(message.values)
         except SettingsError as error:
             return "; ".join(error.problems)
+        if changed := changed_meanwhile(message.shown, status.settings):
+            return "changed by another operator meanwhile: " + ", ".join(
+                f"{key} is {value}, not {message.shown[key]}" for key, value in changed.items()
+            )
     return ""
 
 

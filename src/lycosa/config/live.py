@@ -54,6 +54,27 @@ def check_live(values: Mapping[str, str], config: Config | None = None) -> None:
         raise SettingsError(problems)
 
 
+def changed_meanwhile(shown: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """The present values, as text, of settings that had other values when they were shown.
+
+    ``present`` may lack settings that have not been changed.
+    """
+    return {
+        key: present[key]
+        for key, text in shown.items()
+        if key in present and not is_same_value(key, text, present[key])
+    }
+
+
+def is_same_value(key: str, text: str, other: str) -> bool:
+    """Whether two texts mean the same value of a setting, as ``60s`` and ``1m`` do."""
+    try:
+        read = fields()[key].read
+        return text == other or read(text) == read(other)
+    except (KeyError, ValueError):
+        return False
+
+
 def with_live(config: Config, values: Mapping[str, str]) -> Config:
     """The settings of the start, with live ones in their place.
 

@@ -116,6 +116,11 @@ def pause_path(folder: Path) -> Path:
     return folder / "paused.json"
 
 
+def live_path(folder: Path) -> Path:
+    """The live settings that operators changed, with who did it."""
+    return folder / "live.json"
+
+
 def status_path(folder: Path) -> Path:
     """The status that a running crawl writes every second."""
     return folder / "status.json"

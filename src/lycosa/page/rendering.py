@@ -17,7 +17,13 @@ import jinja2
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
-from lycosa.api.answers import CoordinatorSilent, OwnerSilent, ServiceBusy, ServiceRefusal
+from lycosa.api.answers import (
+    CoordinatorSilent,
+    OwnerSilent,
+    ServiceBusy,
+    ServiceRefusal,
+    SettingsChanged,
+)
 from lycosa.api.app import problem_of
 from lycosa.api.problems import TITLES, Problem
 from lycosa.api.requests import service_of
@@ -56,6 +62,7 @@ _EXPECTED = (
     ServiceBusy,
     ServiceRefusal,
     HostUnknown,
+    SettingsChanged,
     SettingsError,
     InvalidUrl,
 )
@@ -66,6 +73,7 @@ NOTICES = {
     "host": "The decision about this host is committed.",
     "letters": "The decision about these dead letters is committed.",
     "none": "Nothing was changed: there was nothing left to decide.",
+    "same": "Nothing was changed: all values are those that the page showed.",
     "settings": "The settings are changed; all workers receive them.",
     "seeded": "The seeds are given to the crawl.",
 }

@@ -28,9 +28,11 @@ from lycosa.calls import (
 )
 from lycosa.cluster.crawl_metrics import crawl_state
 from lycosa.cluster.messages import ClusterStatus
+from lycosa.config.live import LIVE
 from lycosa.page.rendering import page_response, shown
 
 _MOST_FIELDS = 200
+_SHOWN = "shown."  # in the names of fields that say what the form showed
 _MOST_SEEDS = 1000
 _STATUS_S = 3.0
 
@@ -110,14 +112,17 @@ async def _decide_letters(request: Request) -> Response:
 
 async def _change_settings(request: Request) -> Response:
     service, fields = service_of(request), await _fields(request)
-    before = await service.settings()
-    given = {key: values[0].strip() for key, values in fields.items() if key in before}
-    changed = {key: value for key, value in given.items() if value != before[key]}
+    given = {key: values[0].strip() for key, values in fields.items() if key in LIVE}
+    shown_before = {key: fields.get(_SHOWN + key, [""])[0] for key in given}
+    # Compared with what this form showed, not with what is in force: another operator may have
+    # changed what this one left alone.
+    changed = {key: value for key, value in given.items() if value != shown_before[key]}
     back = "/policies" if fields.get("back", [""])[0] == "/policies" else "/settings"
     if not changed:
-        return _seen(back, "none")
+        return _seen(back, "same")
     version = (await service.status()).settings_version
-    await service.change_settings(changed, caller_name(request), _why(fields))
+    known = {key: shown_before[key] for key in changed}
+    await service.change_settings(changed, caller_name(request), _why(fields), known)
     await _await_status(service, lambda status: status.settings_version > version)
     return _seen(back, "settings")
 

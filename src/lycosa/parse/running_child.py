@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lycosa.model.parsed import Document, Parsed
+from lycosa.system.environment import for_parser
 from lycosa.system.frame_stream import FrameStream
 
 
@@ -122,7 +123,7 @@ def start_child(now: float) -> RunningChild:
             stdin=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
             start_new_session=True,  # only the parent reacts to Ctrl-C in the terminal
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            env=for_parser(os.environ),
         )
         undo.pop_all()
     return RunningChild(process, ours, now)

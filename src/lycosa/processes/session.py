@@ -26,6 +26,13 @@ from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder import manifest as manifests
 from lycosa.folder.imported import refuse_imported
+from lycosa.folder.live_changes import (
+    LiveChange,
+    in_force,
+    noted_change,
+    save_changes,
+    saved_changes,
+)
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import Manifest, identity_of
 from lycosa.folder.names import (
@@ -103,6 +110,7 @@ class Session:
         self._clock = clock
         self._crawl_id = crawl_id
         self._lock = CrawlLock(folder)
+        self._changes: dict[str, LiveChange] = {}
         self.machine_table: Path | None = None
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
@@ -140,6 +148,10 @@ class Session:
                 save_pause(self.folder, None)
             elif last is not None and last.action == "pause_crawl":
                 save_pause(self.folder, PauseNote(last.by, last.date_us, last.why))
+            if last is not None and last.action == "set":
+                who = last.by, last.date_us, last.why
+                self._changes = noted_change(self._changes, self.config, saved.values, who)
+                save_changes(self.folder, self._changes)
             self._save_settings(with_live(self.config, saved.values))
         except OSError as error:
             return f"changed settings and a pause hold for this run only: {error}"
@@ -218,6 +230,8 @@ class Session:
             self.on_locked()  # not earlier, because a refused start changes no file
         taken = sum(source.seeds for source in load_sources(self.folder))
         self._save_settings(self.config)
+        self._changes = in_force(saved_changes(self.folder), self.config)
+        save_changes(self.folder, self._changes)
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
         workers = worker_count(self.config)

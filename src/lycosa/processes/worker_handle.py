@@ -24,6 +24,8 @@ from lycosa.cluster.worker_messages import (
     decode_from_worker,
     encode_worker_message,
 )
+from lycosa.store.removed import removed_files
+from lycosa.system.environment import for_worker
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
@@ -84,6 +86,12 @@ class WorkerSilence:
         return self._looks >= self._most_looks
 
 
+def _uses_services(job: WorkerJob) -> bool:
+    """Whether the worker needs credentials: files that were removed after their upload are read
+    from their store."""
+    return job.cluster is not None or job.config.upload.remove or bool(removed_files(job.folder))
+
+
 class WorkerHandle:
     """The process that does one worker's job; after a death ``run`` starts another."""
 
@@ -119,7 +127,7 @@ class WorkerHandle:
 
         Raises ``WorkerNotStarted``.
         """
-        process, ours = self._spawn()
+        process, ours = self._spawn(_uses_services(job))
         self._process, self._stream = process, FrameStream(ours)
         self._silence = WorkerSilence()
         self._heard.begin_process()
@@ -137,7 +145,7 @@ class WorkerHandle:
             self._stream = None
             await reap(process)
 
-    def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    def _spawn(self, uses_services: bool = False) -> tuple[subprocess.Popen[bytes], socket.socket]:
         """A new process, and our end of the socket to it."""
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as undo:
@@ -152,11 +160,7 @@ class WorkerHandle:
                     pass_fds=[theirs.fileno(), *self._lock_filenos],
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
-                    # Otherwise numpy would start a useless thread for each core in each worker.
-                    env={
-                        **os.environ,
-                        "OPENBLAS_NUM_THREADS": "1",
-                    },
+                    env=for_worker(os.environ, uses_services),
                 )
             except OSError as error:
                 if is_shortage(error):

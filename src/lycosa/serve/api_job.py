@@ -65,8 +65,5 @@ class ApiJob(msgspec.Struct, frozen=True):
 encode_api_job = msgspec.json.Encoder().encode
 decode_api_job = msgspec.json.Decoder(ApiJob).decode
 
-TOKENS_VARIABLE = "LYCOSA_API_TOKENS"
-"""The environment variable with tokens, for services that get secrets that way."""
-
 COORDINATOR_SOCKET = "coordinator"
 """The name of the coordinator's socket in the folder of sockets."""

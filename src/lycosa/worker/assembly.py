@@ -155,6 +155,7 @@ def assemble(
     stages = _stages(owned, ports, sender, departures, slices, extensions or Extensions())
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, permits, owned.crashes.suspicion_of)
+    pipeline.outside.crawl = job.manifest.crawl
     books = _books(owned, ports, stages.store)
     if job.plan is not None:
         _bound(job.plan, stages)
@@ -256,6 +257,8 @@ def _stages(
     intake, store = _intake(owned, departures, extensions), _store(owned)
     robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
     pacing = Pacing(config.politeness, clock, owned.chance)
+    if owned.job.held_until:
+        frontier.hold_all(owned.job.held_until, pacing.delay_of)
     ends = ErrandRoutes(frontier, departures.post_errand)
     errands = Errands(robots, intake, store, pacing, slices, clock, ends)
     distance = config.seen.max_distance if config.seen.near_duplicates else -1

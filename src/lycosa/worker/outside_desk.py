@@ -19,6 +19,8 @@ from math import ceil
 from typing import Any
 
 from lycosa.calls import (
+    LONGEST_LEASE_S,
+    MOST_LENT,
     CallRefusal,
     GiveResults,
     LeasedUrl,
@@ -45,9 +47,6 @@ from lycosa.worker.permits import Permits
 from lycosa.worker.request_sender import Slot
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
-
-MOST_LENT, LONGEST_LEASE_S = 100, 3600.0
-"""Bounds of a call: URLs, and seconds for which they are lent."""
 
 MOST_LEASES = 10_000
 """Open leases of one worker; each takes about a kilobyte of memory."""
@@ -90,6 +89,8 @@ class OutsideDesk:
         self._stages, self._pages, self._parsing = stages, pages, parsing
         self._permits, self._clock, self._follow = permits, clock, follow
         self.begin: BeginVisit = asyncio.ensure_future
+        self.crawl = ""
+        """The crawl's id, which is in the ids of leases."""
         self.demands: dict[int, list[_Demand]] = {}
         """Calls that wait for URLs, by partition."""
         self._held: dict[str, tuple[Slot | None, asyncio.TimerHandle]] = {}
@@ -147,9 +148,8 @@ class OutsideDesk:
         expires = begun + call.lease_s
         busy_until = self._stages.pacing.lend(host, call.lease_s + TOLERANCE_S)
         url = host.host8 + lease.entry.url8
-        unique = hash8(f"{call.call} {call.holder} {lease.url} {expires}").hex()[:8]
         row = LeaseRow(
-            f"{partition.number}-{url.hex()}-{int(expires * 1000)}-{unique}",
+            self._id_of(partition.number, url, int(expires * 1000), call.holder),
             call.holder,
             call.call,
             lease.url,
@@ -233,7 +233,7 @@ class OutsideDesk:
             return ResultVerdict.UNKNOWN, "this is not the id of a lease of this partition"
         row = partition.outside.find(_url_of(result.lease))
         if row is None or row.lease != result.lease:
-            return self._verdict_of_closed(result.lease, int(found[3]) / 1000)
+            return self._verdict_of_closed(result.lease, holder)
         if row.holder != holder:
             return ResultVerdict.UNKNOWN, "another fetcher holds this lease"
         if (storing := self._storing.get(row.lease)) is None:
@@ -252,11 +252,21 @@ class OutsideDesk:
             return ResultVerdict.UNKNOWN, "the worker stopped: call again"
         return ResultVerdict.TAKEN, ""
 
-    def _verdict_of_closed(self, lease: str, expires: float) -> tuple[ResultVerdict, str]:
+    def _id_of(self, partition: int, url: bytes, expires_ms: int, holder: str) -> str:
+        """The id of a lease. Its end tells it from ids that were never given, also after a restart,
+        when nothing else is left of a lease that was settled."""
+        facts = f"{self.crawl} {partition} {url.hex()} {expires_ms} {holder}"
+        return f"{partition}-{url.hex()}-{expires_ms}-{hash8(facts).hex()[:8]}"
+
+    def _verdict_of_closed(self, lease: str, holder: str) -> tuple[ResultVerdict, str]:
         """The verdict on a result whose lease has no row any more.
 
         Before its end only a result removes the row. So this one is a repetition.
         """
+        partition, _, expires_ms, _ = lease.split("-")
+        if lease != self._id_of(int(partition), _url_of(lease), int(expires_ms), holder):
+            return ResultVerdict.UNKNOWN, "this fetcher never had such a lease"
+        expires = int(expires_ms) / 1000
         if lease in self._settled or self._clock.time() <= expires + TOLERANCE_S:
             return ResultVerdict.TAKEN, "it was taken before"
         return ResultVerdict.LATE, "the lease has expired, or its result was taken before"

@@ -32,7 +32,7 @@ from lycosa.frontier.rules import FrontierRules
 from lycosa.frontier.sitemap_news import SitemapNews
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.overlay import Overlay
-from lycosa.politeness.delay import delay_s, hosts_of_address, longest_delay, longest_wait
+from lycosa.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.ports import Clock
 from lycosa.schedule.priority import priority
 from lycosa.shard.opening import PartitionData, Shard
@@ -74,7 +74,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
     blamed = suspects(attempts, lambda host: owner_of(host) in partitions)
     crashes.after_restart(blamed, job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
-    frontier = _frontier(job, partitions, clock, chance)
+    frontier = _frontier(job, partitions)
     log = AttemptLog(
         attempts,
         job.number,
@@ -105,9 +105,7 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
     )
 
 
-def _frontier(
-    job: WorkerJob, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random
-) -> Frontier:
+def _frontier(job: WorkerJob, partitions: Mapping[int, Partition]) -> Frontier:
     config = job.config
     workbench = Workbench(config.politeness.address_slots)
     frontier = Frontier(
@@ -118,11 +116,6 @@ def _frontier(
     )
     frontier.longest_wait_s = longest_wait(config.politeness)
     frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
-    if job.held_until:
-        frontier.hold_all(
-            job.held_until,
-            lambda host: delay_s(host.record.pace, config.politeness, clock.time(), chance).seconds,
-        )
     return frontier
 
 

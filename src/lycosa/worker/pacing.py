@@ -124,6 +124,10 @@ class Pacing:
         Until then the next owner of the shard would not know it.
         """
 
+    def delay_of(self, host: VisitState) -> float:
+        """The delay in seconds of a host whose last request is not known."""
+        return delay_s(host.record.pace, self.section, self._clock.time(), self._chance).seconds
+
     def heed_crawl_delay(self, host: VisitState) -> None:
         """Apply a Crawl-delay that became known some time after the host's last exchange.
 

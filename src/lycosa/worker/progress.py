@@ -38,7 +38,7 @@ class ProgressReport:
         self._worker, self._meter = assembled.worker, assembled.meter
         self._undelivered = assembled.delivery.stalled
         self._clock = assembled.clock
-        self._politeness, self._host_pages = config.politeness, config.budgets.host_pages
+        self._pacing, self._host_pages = assembled.stages.pacing, config.budgets.host_pages
         self._most_captures = config.limits.max_pages
         self._needed_bytes = config.store.min_free_bytes
         self._no_jitter = random.Random(0)
@@ -103,7 +103,9 @@ class ProgressReport:
 
     def _note(self, host: VisitState, now: float) -> HostNote:
         record = host.record
-        delay = delay_s(record.pace, self._politeness, self._clock.time(), self._no_jitter).seconds
+        delay = delay_s(
+            record.pace, self._pacing.section, self._clock.time(), self._no_jitter
+        ).seconds
         reason = (
             record.detail
             if record.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE)

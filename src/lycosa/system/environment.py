@@ -1,0 +1,44 @@
+"""What other processes get of this one's environment, which may have secrets.
+
+A process that reads what strangers wrote gets only what it needs by name. A worker, which runs an
+operator's own plug-ins, gets everything except secrets that it does not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TOKENS_VARIABLE = "LYCOSA_API_TOKENS"
+"""The environment variable with tokens of the API, for services that get secrets that way."""
+
+# Otherwise numpy would start a useless thread for each core in each process.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+_NEEDED = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"})
+_NEEDED_FAMILIES = ("LC_", "LD_", "LYCOSA_LOG", "LYCOSA_TEST_", "MALLOC_", "PYTHON")
+# Where the clients of the object store and of Redis look for credentials.
+_SERVICE_FAMILIES = ("AWS_", "AZURE_", "GOOGLE_", "LYCOSA_REDIS_PASSWORD")
+
+
+def without_tokens(environ: Mapping[str, str]) -> dict[str, str]:
+    """For a program of this crawl that does not serve the API."""
+    return {name: value for name, value in environ.items() if name != TOKENS_VARIABLE}
+
+
+def for_worker(environ: Mapping[str, str], uses_services: bool) -> dict[str, str]:
+    """For a worker; ``uses_services``: it calls the object store or Redis itself."""
+    kept = {
+        name: value
+        for name, value in without_tokens(environ).items()
+        if uses_services or not name.startswith(_SERVICE_FAMILIES)
+    }
+    return {**kept, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def for_parser(environ: Mapping[str, str]) -> dict[str, str]:
+    """For a parse child: it reads foreign documents and talks to its worker only."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in _NEEDED or name.startswith(_NEEDED_FAMILIES)
+    }
+    return {**kept, **_ONE_THREAD}
