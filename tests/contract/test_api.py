@@ -140,7 +140,8 @@ def test_a_seed_is_taken_again_without_effect(crawled: Crawled) -> None:
     seed = {"urls": [crawled.web.seed_url(2, crawled.port)], "priority": 0.5}
     for _ in range(2):
         answer = crawled.client.post("/frontier/seed", json=seed).json()
-        assert [each["verdict"] for each in answer["results"]] == ["accepted"]
+        assert answer["accepted"] + answer["duplicates"] == 1
+    assert [each["verdict"] for each in answer["results"]] == ["duplicate"]
     action = crawled.client.get("/actions", params={"most": 1}).json()["rows"][0]
     assert (action["action"], action["by"], action["subject"]) == ("seed", "local", seed["urls"][0])
 

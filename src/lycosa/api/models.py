@@ -7,15 +7,16 @@ ignores those that it does not know.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
 from lycosa.calls import MOST_WORDS
 from lycosa.reasons import Reason
 
-_MOST_URLS = 1000
+MOST_URLS = 1000
 """The maximum number of URLs of one request."""
 JsonRow = dict[str, Any]
 Remark = Annotated[
@@ -26,7 +27,31 @@ Remark = Annotated[
         examples=["mail of 3 May"],
     ),
 ]
+SettingName = Annotated[str, Field(max_length=100)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+def _is_time(text: str) -> str:
+    """The text, if it is a time in ISO 8601. Raises ``ValueError``."""
+    datetime.fromisoformat(text)
+    return text
+
+
+_IsoTime = Annotated[
+    str,
+    Field(max_length=40, json_schema_extra={"format": "date-time"}),
+    AfterValidator(_is_time),
+]
+Moment = Annotated[float, Field(ge=0, le=1e11)] | _IsoTime
+"""A time as seconds since 1970 or in ISO 8601; without a zone it is UTC."""
+
+
+def seconds_of(moment: float | str) -> float:
+    """Seconds since 1970."""
+    if not isinstance(moment, str):
+        return moment
+    time = datetime.fromisoformat(moment)
+    return time.replace(tzinfo=time.tzinfo or UTC).timestamp()
 
 
 def one_of(labels: Iterable[str]) -> GetPydanticSchema:
@@ -36,16 +61,7 @@ def one_of(labels: Iterable[str]) -> GetPydanticSchema:
 
 
 ReasonLabel = Annotated[str, one_of(reason.label for reason in Reason if reason)]
-LeaseId = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=300,
-        description="As `GET /frontier/next` gave it",
-        examples=["3-22e1b0f0a0de6a06a1e4f3c7d2b15a09-1795368318000-5c0ffee5"],
-    ),
-]
-_EXAMPLE = "https://example.org/a?b=c"
+EXAMPLE_URL = "https://example.org/a?b=c"
 _EXAMPLE_SETTING = "refetch.first_s"  # may be given to both addresses that take settings
 
 
@@ -88,7 +104,7 @@ class SeedRequest(Asked):
 
     urls: list[str] = Field(
         min_length=1,
-        max_length=_MOST_URLS,
+        max_length=MOST_URLS,
         description="1 to 1,000 URLs; each has its own verdict",
         examples=[["https://example.org/", "https://www.example.net/news/"]],
     )
@@ -102,7 +118,7 @@ class SeedRequest(Asked):
 class NewUrl(Asked):
     """A URL that another program found."""
 
-    url: str = Field(description="Any spelling of it", examples=[_EXAMPLE])
+    url: str = Field(description="Any spelling of it", examples=[EXAMPLE_URL])
     priority: Fraction | None = Field(
         None,
         description="In the queue of its host, 1 first; without it that of an ordinary link",
@@ -115,17 +131,23 @@ class NewUrl(Asked):
         examples=["https://example.org/"],
     )
     depth: int = Field(0, ge=0, le=1000, description="Links followed since a seed", examples=[1])
-    discovered_at: float = Field(
-        0, ge=0, le=1e11, description="Seconds since 1970; 0 is now", examples=[1795368318]
+    discovered_at: Moment = Field(
+        0, description="Seconds since 1970, or ISO 8601; 0 is now", examples=[1795368318]
     )
 
 
 class UrlsRequest(Asked):
     """URLs for the frontier."""
 
+    crawl_id: str = Field(
+        "",
+        max_length=300,
+        description="The crawl that is meant: its id or its name; another one is refused",
+        examples=[""],
+    )
     urls: list[NewUrl] = Field(
         min_length=1,
-        max_length=_MOST_URLS,
+        max_length=MOST_URLS,
         description="1 to 1,000 URLs; each has its own verdict",
     )
 
@@ -133,9 +155,9 @@ class UrlsRequest(Asked):
 class UrlResult(BaseModel):
     """What became of a URL: ``unknown`` means that its owner did not answer; give it again."""
 
-    url: str = Field(description="As it was given", examples=[_EXAMPLE])
+    url: str = Field(description="As it was given", examples=[EXAMPLE_URL])
     verdict: Literal["accepted", "duplicate", "rejected", "unknown"] = Field(
-        description="For a seed, `accepted` also when it was known"
+        description="`duplicate`: the crawl knew it, and it is not fetched earlier for this"
     )
     reason: str = Field(description="Why it was not accepted", examples=[""])
 
@@ -148,103 +170,6 @@ class UrlsAnswer(BaseModel):
     rejected: int = Field(description="URLs that the crawl refuses", examples=[0])
     unknown: int = Field(description="URLs to give again", examples=[0])
     results: list[UrlResult] = Field(description="One for each URL, in their order")
-
-
-class OutsideLease(BaseModel):
-    """A URL that its holder may request once before ``lease_expires_at`` (seconds since 1970)."""
-
-    lease_id: LeaseId
-    url: str = Field(examples=[_EXAMPLE], description="To be requested once, without redirects")
-    host: str = Field(examples=["example.org"], description="With its port, if it is not the usual")
-    address: str = Field(description="The IP address to connect to", examples=["192.0.2.7"])
-    robots: str = Field(
-        description="The rule of robots.txt that allows the URL, and the version of the file",
-        examples=["line 3 (Allow: /a) (robots.txt YR6M6GSJYJGMLBBEGCVHLRZO6SISSJAS)"],
-    )
-    crawl_delay_s: float = Field(
-        description="What the crawl waits after the result before it lends the host again",
-        examples=[1.05],
-    )
-    lease_expires_at: float = Field(description="Seconds since 1970", examples=[1795368318.5])
-    etag: str = Field(description="For `If-None-Match`; empty without an earlier fetch")
-    last_modified: str = Field(description="For `If-Modified-Since`; empty without one")
-
-
-class LeasesAnswer(BaseModel):
-    """Leased URLs, none when nothing could be leased in time."""
-
-    urls: list[OutsideLease] = Field(description="At most `batch_size`, each of another host")
-
-
-class FetchResult(Asked):
-    """What became of a lease: an answer by its parts, a WARC response record, or an error."""
-
-    lease_id: LeaseId
-    status: int = Field(
-        0, ge=0, le=999, description="The status code; 0 with warc or error", examples=[200]
-    )
-    headers: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
-        [],
-        max_length=500,
-        description="Names with values, as received",
-        examples=[[["content-type", "text/html"]]],
-    )
-    body: str = Field(
-        "", description="The body as received, in base64", examples=["PHA+SGVsbG88L3A+"]
-    )
-    warc: str = Field(
-        "",
-        description="A response record of WARC, plain or as a gzip member, in base64",
-        examples=[""],
-    )
-    error: str = Field(
-        "",
-        max_length=500,
-        description="Why there is no answer: a reason of `explain` such as `connect_timeout`, or"
-        " any text",
-        examples=[""],
-    )
-    retry_after_s: float | None = Field(
-        None,
-        ge=0,
-        le=1e9,
-        description="How long the server asks to wait; without it, `Retry-After` of the headers",
-        examples=[None],
-    )
-    began: float = Field(
-        0, ge=0, le=1e11, description="Seconds since 1970; 0 is now", examples=[1795368300.1]
-    )
-    ended: float = Field(
-        0, ge=0, le=1e11, description="Seconds since 1970; 0 is not known", examples=[1795368300.4]
-    )
-
-
-class ResultsRequest(Asked):
-    """Results of one fetcher."""
-
-    worker_id: str = Field(
-        "", max_length=100, description="As it was given for the leases", examples=["fetcher-1"]
-    )
-    results: list[FetchResult] = Field(
-        min_length=1, max_length=_MOST_URLS, description="1 to 1,000; each has its own verdict"
-    )
-
-
-class LeaseResult(BaseModel):
-    """What became of a result: after ``late`` the URL is in its queue again."""
-
-    lease_id: LeaseId
-    verdict: Literal["taken", "late", "unknown", "refused"] = Field(
-        description="`unknown`: no such lease of this worker, or its owner did not answer;"
-        " `refused`: the result cannot be read, and the lease remains"
-    )
-    reason: str = Field(description="Why it was not taken", examples=[""])
-
-
-class ResultsAnswer(BaseModel):
-    """The verdicts, in the order of the results."""
-
-    results: list[LeaseResult] = Field(description="One for each result, in their order")
 
 
 class RowsPage(BaseModel):
@@ -307,7 +232,7 @@ class LettersRequest(Asked):
     )
     hashes: list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field(
         [],
-        max_length=_MOST_URLS,
+        max_length=MOST_URLS,
         description="`url_hash` of rows",
         examples=[["31227730f2d02a16"]],
     )
@@ -333,13 +258,60 @@ class SettingsAnswer(BaseModel):
 class SettingsRequest(WhyRequest):
     """Live settings to change."""
 
-    values: dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]] = (
-        Field(
-            min_length=1,
-            max_length=100,
-            description="Names and values, as texts of a settings file",
-            examples=[{_EXAMPLE_SETTING: "7d"}],
-        )
+    values: dict[SettingName, Annotated[str, Field(max_length=100_000)]] = Field(
+        min_length=1,
+        max_length=100,
+        description="Names and values, as texts of a settings file",
+        examples=[{_EXAMPLE_SETTING: "7d"}],
+    )
+
+
+class RecrawlRule(BaseModel):
+    """A fixed interval."""
+
+    domain: str = Field(description="A host with all below it, or `*`", examples=["news.example"])
+    pattern: str = Field(
+        description="Of path and query, `*` for any characters; empty for all", examples=["/live/*"]
+    )
+    interval: str = Field(description="Time between two fetches", examples=["10m"])
+
+
+class RecrawlAnswer(SettingsAnswer):
+    """The recrawl policy: its settings, and its fixed intervals by their parts."""
+
+    rules: list[RecrawlRule] = Field(description="The first that is for a URL counts")
+
+
+class RecrawlRequest(Asked):
+    """A change of the recrawl policy: settings, or the interval of a domain or a pattern."""
+
+    why: Remark = ""
+    values: dict[
+        Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100_000)]
+    ] = Field(
+        {},
+        max_length=100,
+        description="Names and values, as texts of a settings file",
+        examples=[{_EXAMPLE_SETTING: "7d"}],
+    )
+    domain: str = Field(
+        "",
+        max_length=300,
+        description="A host with all below it; with a pattern it may be left out",
+        examples=[""],
+    )
+    pattern: str = Field(
+        "",
+        max_length=1000,
+        description="Of path and query, `*` for any characters; or of a whole URL",
+        examples=[""],
+    )
+    interval: str = Field(
+        "",
+        max_length=50,
+        description="Time between two fetches, as `1h`; empty removes the rule of this domain and"
+        " pattern. A new rule comes before the others",
+        examples=[""],
     )
 
 

@@ -42,28 +42,30 @@ class LeaseDesk:
     def __repr__(self) -> str:
         return f"<LeaseDesk next={self._next} empty={len(self._empty_until)}>"
 
-    async def lease(self, holder: str, most: int, lease_s: float, wait_s: float) -> list[LeasedUrl]:
-        """URLs for an outside fetcher.
+    async def lease(
+        self, holder: str, most: int, lease_s: float, wait_s: float
+    ) -> tuple[str, list[LeasedUrl]]:
+        """URLs for an outside fetcher, and the id of the calls that lent them.
 
         Waits at most ``wait_s`` for the first. Raises ``OwnerSilent`` when no owner answered.
         """
-        loop = asyncio.get_running_loop()
+        loop, batch = asyncio.get_running_loop(), uuid.uuid4().hex
         deadline = loop.time() + wait_s
         while True:
             async with self._rounds:
-                leased, silent = await self._one_round(holder, most, lease_s)
+                leased, silent = await self._one_round(batch, holder, most, lease_s)
             if leased:
-                return leased
+                return batch, leased
             if silent is not None and len(self._empty_until) == 0:
                 raise silent
             now = loop.time()
             if now >= deadline:
-                return []
+                return batch, []
             soonest = min(self._empty_until.values(), default=now + _LOOK_S)
             await asyncio.sleep(min(max(soonest - now, 0.05), deadline - now, _LOOK_S))
 
     async def _one_round(
-        self, holder: str, most: int, lease_s: float
+        self, batch: str, holder: str, most: int, lease_s: float
     ) -> tuple[list[LeasedUrl], OwnerSilent | None]:
         """Ask owners at the same time, each for its share: an owner waits for hosts that are due.
 
@@ -79,7 +81,7 @@ class LeaseDesk:
 
         async def ask(number: int, partition: int) -> list[LeasedUrl]:
             wanted = min(share + (number < more), MOST_LENT)
-            call = LeaseUrls(uuid.uuid4().hex, holder, wanted, lease_s)
+            call = LeaseUrls(batch, holder, wanted, lease_s)
             try:
                 reply = await self._calls.call(partition, call, WRITE_S)
             except OwnerSilent as error:

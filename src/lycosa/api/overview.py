@@ -85,6 +85,7 @@ def frontier_counts(status: ClusterStatus) -> dict[str, Any]:
     states = status.progress.states
     return {
         "discovered": status.progress.discovered,
+        "size": states.get("queued", 0),
         "states": states,
         "queued": states.get("queued", 0),
         "leased": status.progress.leased,

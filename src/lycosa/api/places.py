@@ -7,7 +7,7 @@ addresses that the coordinator knows. Both speak the protocol that workers use a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,8 +36,10 @@ _LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
 class PartitionFinder:
     """From a URL or host, as a caller writes it, to the partition that owns it."""
 
-    def __init__(self, config: Config, sites: Sites) -> None:
+    def __init__(self, config: Config, sites: Sites, names: Sequence[str] = ()) -> None:
         self.config, self.partitions = config, config.frontier.partitions
+        self.names = tuple(names)
+        """What operators call the crawl, besides its id."""
         self._canonicalizer, self._sites = Canonicalizer(config.canonical), sites
 
     def __repr__(self) -> str:
@@ -98,7 +100,9 @@ class FolderCrawl:
         manifest = load_manifest(folder)
         sites = crawl_sites(folder, manifest.identity.suffixes)
         self.folder = folder
-        self.addressing = PartitionFinder(settings_of(folder), sites)
+        self.addressing = PartitionFinder(
+            settings_of(folder), sites, (manifest.crawl, folder.resolve().name)
+        )
         address = f"unix:{sockets / COORDINATOR_SOCKET}"
         self.coordinator = CoordinatorPlace(manifest.crawl, (address,), f"crawl {folder} again")
         self.credentials = Credentials()
@@ -159,7 +163,9 @@ class ClusterCrawl:
 
     def __init__(self, given: ClusterFile, tell: Callable[[str], None] = lambda line: None) -> None:
         crawl = read_crawl(open_store(given.objects), given)
-        self.addressing = PartitionFinder(crawl.config, stored_sites(crawl.suffixes))
+        self.addressing = PartitionFinder(
+            crawl.config, stored_sites(crawl.suffixes), (crawl.manifest.crawl, given.name)
+        )
         remedy = f"start one with `lycosa serve --cluster {given.path}`"
         self.coordinator = CoordinatorPlace(given.name, tuple(given.coordinators), remedy)
         self.credentials = credentials_of(given, tell)

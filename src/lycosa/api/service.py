@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -56,6 +57,7 @@ from lycosa.calls import (
     ResultTaken,
     StateQuestion,
     UrlQuery,
+    UrlStatesQuery,
     UrlVerdict,
 )
 from lycosa.cluster.messages import (
@@ -67,12 +69,19 @@ from lycosa.cluster.messages import (
 )
 from lycosa.config.fields import fields, value_of
 from lycosa.config.live import LIVE, changed_meanwhile, check_live, with_live
+from lycosa.model.completed import UrlState
 from lycosa.model.end import End
 from lycosa.serve.api_job import ApiLimits
-from lycosa.urls.identity import InvalidUrl
+from lycosa.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.urls.near_hosts import HostUnknown, near_names, near_searches
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
+_SEED_CHANGES_NOTHING = {
+    state.label
+    for state in (UrlState.QUEUED, UrlState.PARKED, UrlState.FETCHED, UrlState.REDIRECTED)
+}
+"""A seed that failed, or was refused or retired, is queued again."""
+
 _NEAR = 50  # candidates for a mistyped name of a host, for each search
 _PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
@@ -305,13 +314,33 @@ class CrawlService:
         A crawl that had ended begins again.
         """
         importance = 1.0 if priority is None else priority
+        states = await self._states_of(urls)
         refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused
+            else GivenVerdict(url, UrlVerdict.DUPLICATE, f"it is known: {states[url]}")
+            if states.get(url) in _SEED_CHANGES_NOTHING
             else GivenVerdict(url, UrlVerdict.ACCEPTED)
             for url in urls
         ]
+
+    async def _states_of(self, urls: list[str]) -> dict[str, str]:
+        """The states of those URLs that the crawl knows, as far as their owners answer now."""
+        grouped: dict[int, list[str]] = {}
+        for url in urls:
+            with suppress(InvalidUrl):
+                grouped.setdefault(self.addressing.of_url(url), []).append(url)
+
+        async def ask(partition: int) -> list[dict[str, Any]]:
+            return decoded_rows(await self._ask(partition, UrlStatesQuery(grouped[partition])))
+
+        try:
+            found = await self._gathered(ask, grouped)
+        except ServiceRefusal:  # an owner of an earlier version does not know the question
+            return {}
+        rows = [row for answer in found if isinstance(answer, list) for row in answer]
+        return {row["url"]: row["state"] for row in rows}
 
     async def give_urls(self, urls: list[GivenUrl], by: str) -> list[GivenVerdict]:
         """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
@@ -339,9 +368,25 @@ class CrawlService:
         await asyncio.gather(*map(give, grouped))
         return [each for each in verdicts if each is not None]
 
-    async def lease(self, holder: str, most: int, lease_s: float, wait_s: float) -> list[LeasedUrl]:
-        """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one."""
+    async def lease(
+        self, holder: str, most: int, lease_s: float, wait_s: float
+    ) -> tuple[str, list[LeasedUrl]]:
+        """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one.
+
+        The id stands for all of them together.
+        """
         return await self._leases.lease(holder, most, lease_s, wait_s)
+
+    def lease_in_batch(self, batch: str, url: str) -> str:
+        """The lease of a URL that was leased together with others. Raises ``InvalidUrl``."""
+        url = self.addressing.canonical(url)
+        host = host_of(url)
+        keys = hash8(host) + hash8(url)
+        return f"{self.addressing.of_host(host)}-{keys.hex()}-{batch}"
+
+    def is_meant(self, crawl: str) -> bool:
+        """Whether a client means this crawl by an id or a name; empty means any."""
+        return crawl in ("", self.watch.status().crawl, *self.addressing.names)
 
     async def results(self, holder: str, results: list[OutsideResult]) -> list[ResultTaken]:
         """Take results of outside fetchers; ``UNKNOWN`` for those of silent owners."""

@@ -33,6 +33,7 @@ from lycosa.calls.queries import (
     HostUrlsQuery,
     StateQuestion,
     UrlQuery,
+    UrlStatesQuery,
 )
 from lycosa.calls.submission import GivenUrl, GivenVerdict, GivenVerdicts, GiveUrls, UrlVerdict
 from lycosa.calls.wire import (
@@ -80,6 +81,7 @@ __all__ = [
     "ResultsTaken",
     "StateQuestion",
     "UrlQuery",
+    "UrlStatesQuery",
     "UrlVerdict",
     "UrlsLeased",
     "decode_call",

@@ -33,7 +33,8 @@ class LeasedUrl(msgspec.Struct, frozen=True):
     """A URL that its holder may request once, before ``expires`` (wall time in seconds).
 
     ``address`` is the IP address to connect to. ``robots`` says which rule of robots.txt allows the
-    URL. ``etag`` and ``last_modified`` are validators for a conditional request.
+    URL. ``etag`` and ``last_modified`` are validators for a conditional request. ``priority`` is
+    that in the queue, 0 to 1.
     """
 
     lease: str
@@ -45,6 +46,7 @@ class LeasedUrl(msgspec.Struct, frozen=True):
     expires: float
     etag: str = ""
     last_modified: str = ""
+    priority: float = 0.0
 
 
 class UrlsLeased(msgspec.Struct, frozen=True, tag=True):
@@ -59,7 +61,8 @@ class OutsideResult(msgspec.Struct, frozen=True):
 
     Either ``warc`` has a response record of WARC 1.1, or ``status``, ``headers`` and ``body`` have
     the answer, or ``error`` says why there is none. ``retry_after_s`` is what the host asked for
-    (negative = nothing).
+    (negative = nothing). ``lease`` is the id of the lease, or that of its call behind those of
+    partition and URL. ``missing_bytes`` is the size of a body that is not given.
     """
 
     lease: str
@@ -71,6 +74,7 @@ class OutsideResult(msgspec.Struct, frozen=True):
     retry_after_s: float = -1.0
     began: float = 0.0
     ended: float = 0.0
+    missing_bytes: int = 0
 
 
 class GiveResults(msgspec.Struct, frozen=True, tag=True):

@@ -67,6 +67,13 @@ class UrlQuery(_Question, frozen=True, tag=True):
     after: str = ""
 
 
+class UrlStatesQuery(_Question, frozen=True, tag=True):
+    """The states of URLs, in any spelling: a row with ``url`` as given and ``state`` for each that
+    the crawl knows."""
+
+    urls: list[str]
+
+
 class CapturesQuery(_Question, frozen=True, tag=True):
     """The captures of a URL or of its hash, newest first."""
 
@@ -110,6 +117,7 @@ StateQuestion = (
     | HostQuery
     | HostUrlsQuery
     | UrlQuery
+    | UrlStatesQuery
     | CapturesQuery
     | ContentQuery
     | DeadLettersQuery

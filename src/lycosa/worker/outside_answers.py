@@ -78,7 +78,13 @@ def _from_parts(result: OutsideResult, url: str, limits: Limits) -> Fetched:
         block = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
     except UnicodeEncodeError as error:
         raise UnreadableResult(f"a header value is not Latin-1: {error.reason}") from error
-    return _answer(url, block, result.body, "http/1.1", limits)
+    answer = _answer(url, block, result.body, "http/1.1", limits)
+    if result.body or not result.missing_bytes:
+        return answer
+    detail = f"the fetcher did not give the body, of {result.missing_bytes} bytes"
+    return msgspec.structs.replace(
+        answer, reason=Reason.BODY_TRUNCATED, detail=detail, truncated="unspecified"
+    )
 
 
 def _from_record(record: bytes, url: str, limits: Limits) -> Fetched:

@@ -56,7 +56,8 @@ _MORE_S = 0.1  # and then for others
 _WAIT_S = 0.1
 _REMEMBERED = 10_000  # leases that were settled, so that a repeated result is told so
 _MOST_HOLDER = 200  # characters
-_ID = re.compile(r"(\d{1,9})-([0-9a-f]{32})-(\d{1,15})-[0-9a-f]{8}")
+# partition, URL, and either the end of the lease with a checksum or the call that it answered
+_ID = re.compile(r"(\d{1,9})-([0-9a-f]{32})-(?:(\d{1,15})-[0-9a-f]{8}|[0-9a-f]{32})")
 
 FollowVisit = Callable[[Visit, PageAnswered], Coroutine[Any, Any, None]]
 """Takes a visit from the answer for its page to its end."""
@@ -197,6 +198,7 @@ class OutsideDesk:
             self._clock.wall() + row.expires - self._clock.time(),
             request.etag,
             request.last_modified,
+            round(lease.record.priority / 255, 4),
         )
 
     def _withdraw(self, partition: int, demand: _Demand) -> None:
@@ -232,9 +234,12 @@ class OutsideDesk:
         if found is None or int(found[1]) != partition.number:
             return ResultVerdict.UNKNOWN, "this is not the id of a lease of this partition"
         row = partition.outside.find(_url_of(result.lease))
-        if row is None or row.lease != result.lease:
+        if found[3] is None:  # a call and a URL that it was lent
+            if row is None or row.call != result.lease.split("-")[2]:
+                return self._verdict_of_settled(result.lease)
+        elif row is None or row.lease != result.lease:
             return self._verdict_of_closed(result.lease, holder)
-        if row.holder != holder:
+        elif row.holder != holder:
             return ResultVerdict.UNKNOWN, "another fetcher holds this lease"
         if (storing := self._storing.get(row.lease)) is None:
             if not self._is_open(row):
@@ -270,6 +275,13 @@ class OutsideDesk:
         if lease in self._settled or self._clock.time() <= expires + TOLERANCE_S:
             return ResultVerdict.TAKEN, "it was taken before"
         return ResultVerdict.LATE, "the lease has expired, or its result was taken before"
+
+    def _verdict_of_settled(self, lease: str) -> tuple[ResultVerdict, str]:
+        """The verdict on a result of a call that has no open lease of the URL."""
+        if lease in self._settled:
+            return ResultVerdict.TAKEN, "it was taken before"
+        why = "there is no such lease now: it has expired, or its result was taken before"
+        return ResultVerdict.UNKNOWN, why
 
     def _start_storing(
         self, partition: Partition, row: LeaseRow, fetched: Fetched, retry_after_s: float
@@ -310,8 +322,10 @@ class OutsideDesk:
                     rest.heed_retry_after(retry_after_s)
             answered = self._pages.note_answer(visit, fetched, rest.is_asked)
             await self._follow(visit, answered)
-        self._settled[row.lease] = None
-        if len(self._settled) > _REMEMBERED:
+        partition, url, *_ = row.lease.split("-")
+        for name in (row.lease, f"{partition}-{url}-{row.call}"):
+            self._settled[name] = None
+        while len(self._settled) > _REMEMBERED:
             del self._settled[next(iter(self._settled))]
 
     # -- the end of leases

@@ -28,6 +28,7 @@ from lycosa.calls import (
     HostUrlsQuery,
     StateQuestion,
     UrlQuery,
+    UrlStatesQuery,
 )
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState
@@ -49,7 +50,7 @@ from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.shard.view import CrawlView
-from lycosa.urls.identity import InvalidUrl, hash8
+from lycosa.urls.identity import InvalidUrl, hash8, host_of
 
 MOST_ROWS = 1000
 """Most rows of one piece of a list."""
@@ -103,6 +104,8 @@ class StateAnswers:
                 return asked.host_urls(question)
             case UrlQuery():
                 return asked.url(question)
+            case UrlStatesQuery():
+                return asked.url_states(question)
             case CapturesQuery():
                 return asked.captures(question)
             case ContentQuery():
@@ -216,6 +219,23 @@ class _Asked(msgspec.Struct, frozen=True):
                     return self.found(rows, cursor)
         except OutOfTime:
             return self.found(rows, cursor, is_partial=True)
+        return self.found(rows)
+
+    def url_states(self, query: UrlStatesQuery) -> Found:
+        canonicalizer = self.saved.canonicalizer
+        rows: list[dict[str, Any]] = []
+        for given in query.urls:
+            try:
+                url = canonicalizer.canonical(given)
+            except InvalidUrl:
+                continue
+            host8 = hash8(host_of(url))
+            record = self.view.url_record(host8, hash8(url))
+            if record is not None:
+                host = self.view.host_record(host8)
+                is_retired = host is not None and host.state is HostState.RETIRED
+                state = UrlState.RETIRED if is_retired else record.state
+                rows.append({"url": given, "state": state.label})
         return self.found(rows)
 
     def url(self, query: UrlQuery) -> Found:
