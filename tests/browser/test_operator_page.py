@@ -158,6 +158,16 @@ def test_a_host_is_paused_and_resumed(watched: Watched) -> None:
     expect(page.get_by_role("region", name="Actions")).to_contain_text("its owner asked")
 
 
+def test_a_host_gets_a_pause_of_its_own(watched: Watched) -> None:
+    page = watched.show(f"/hosts/{watched.host}")
+    page.get_by_label("Minimum pause between").fill("2s")
+    page.get_by_role("button", name="Change the pause").click()
+    expect(page.get_by_role("cell", name="operator")).to_be_visible()
+    page.get_by_label("Minimum pause between").fill("")
+    page.get_by_role("button", name="Change the pause").click()
+    expect(page.get_by_role("cell", name="floor")).to_be_visible()
+
+
 def test_a_changed_delay_shows_in_the_servers_log(watched: Watched) -> None:
     page = watched.show("/settings")
     page.get_by_label("politeness.delay_s").fill("none of that")

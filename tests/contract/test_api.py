@@ -222,6 +222,20 @@ def test_a_host_is_paused_and_resumed_and_the_log_of_actions_says_so(crawled: Cr
     assert actions[1]["why"] == "their mail of today"
 
 
+def test_a_host_has_a_pause_of_its_own(crawled: Crawled) -> None:
+    host = crawled.host(0)
+    answer = crawled.client.post(f"/hosts/{host}/delay", json={"delay": "7s", "why": "mail"})
+    assert answer.json() == {"changed": 1, "hosts": [host]}
+    row = crawled.client.get(f"/hosts/{host}").json()
+    assert row["operator_delay_s"] == 7.0
+    assert {"source": "operator", "seconds": 7.0} in row["delay"]["sources"]
+    for wrong in ("2d", "soon"):
+        refused = crawled.client.post(f"/hosts/{host}/delay", json={"delay": wrong})
+        _problem(refused, 422, "invalid")
+    assert crawled.client.post(f"/hosts/{host}/delay", json={"delay": "default"}).json()["changed"]
+    assert crawled.client.get(f"/hosts/{host}").json()["operator_delay_s"] is None
+
+
 def test_a_host_that_the_crawl_never_met_is_not_found_and_similar_names_are_told(
     crawled: Crawled,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawling import Pages, crawl_folder, html, page
+from lycosa.calls import HostAction, HostDecision, encode_call
 from lycosa.cli.main import main
 from lycosa.inspect.reader import read_folder
 from lycosa.urls.near_hosts import near_names, near_searches
+from lycosa.worker.assembly import Assembled
 
 BLOG, SHOP, NEWS = "http://blog.test:8081", "http://www.shop.test", "http://news.shop.test"
 
@@ -117,6 +120,49 @@ def test_dead_letters_are_filtered_by_hosts_that_the_crawl_knows(
     assert (code, told.split()) == (0, [f"{BLOG}/gone"])
     code, told = said(capsys, "dlq", "retry", folder, "--host", "blog.test")
     assert code == 2 and "did you mean blog.test:8081" in told
+
+
+def test_a_host_has_a_minimum_pause_of_its_own_until_it_has_that_of_all_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = said(capsys, "host", "delay", folder, SHOP, "90s", "--why", "mail of 3 May")
+    assert code == 0 and "www.shop.test is requested at most every 1m 30s" in told
+
+    def paces() -> dict[str, float]:
+        hosts = read_folder(folder).hosts()
+        return {each.record.host: each.record.pace.operator_delay_s for each in hosts}
+
+    assert paces() == {"www.shop.test": 90.0, "news.shop.test": -1.0, "blog.test:8081": -1.0}
+    code, told = said(capsys, "host", "delay", folder, SHOP, "default")
+    assert code == 0 and set(paces().values()) == {-1.0}
+    for wrong in ("soon", "2d"):
+        code, told = said(capsys, "host", "delay", folder, SHOP, wrong)
+        assert code == 2 and "TIME" in told
+
+
+def test_the_pause_that_an_operator_decided_is_kept_between_requests(tmp_path: Path) -> None:
+    links = [f"/{number}" for number in range(12)]
+    pages = Pages({f"{SHOP}/": page(*links)} | {f"{SHOP}{link}": page() for link in links})
+    times: list[float] = []
+
+    async def slow(assembled: Assembled) -> None:
+        while len(pages.asked) < 3:
+            await assembled.clock.sleep(0.1)
+        partition = assembled.intake.partition_of_host("www.shop.test")
+        decision = HostDecision(
+            "d", "ada", "www.shop.test", HostAction.DELAY, "too fast", delay_s=20.0
+        )
+        await assembled.calls.answer_call(partition, encode_call(decision))
+        known = len(pages.asked)
+        while known < 12:
+            if len(pages.asked) > known:
+                known = len(pages.asked)
+                times.append(assembled.clock.monotonic())
+            await assembled.clock.sleep(0.1)
+
+    crawl_folder(tmp_path / "c", pages, [f"{SHOP}/"], meanwhile=slow)
+    gaps = [after - before for before, after in pairwise(times)]
+    assert len(gaps) > 5 and min(gaps[1:]) > 19.8, gaps
 
 
 @given(st.integers(0, 12), st.sampled_from("abcxyz"), st.sampled_from(["drop", "add", "change"]))

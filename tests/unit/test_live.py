@@ -76,6 +76,7 @@ OTHER = {
     "politeness.jitter": "0.77",
     "politeness.max_backoff_s": "12345",
     "refetch.rule": "off",
+    "refetch.intervals": "news.example 1h",
 }
 
 

@@ -92,6 +92,7 @@ WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
     "address": "192.0.2.7",
     "importance": 1.0,
     "refused": {"requisite": 4},
+    "operator_delay_s": 10.0,
     "pause": None,
     "errands": 0,
     "questions": 0,
@@ -201,7 +202,7 @@ _MAPS = frozenset(
     )
 )
 """Objects whose names are not fixed."""
-_NULLABLE = {"next_in_s", "pause", "record"}
+_NULLABLE = {"next_in_s", "pause", "record", "operator_delay_s"}
 
 
 def schema_of(example: Any, title: str = "", name: str = "") -> dict[str, Any]:

@@ -16,6 +16,7 @@ from lycosa.api.examples import (
 )
 from lycosa.api.models import (
     ChangeAnswer,
+    DelayRequest,
     HostRequest,
     JsonRow,
     RowsPage,
@@ -110,13 +111,25 @@ async def retire_host(
     return await _decided(request, host, HostAction.RETIRE, body)
 
 
+@host_router.post("/{host}/delay")
+async def delay_host(request: Request, host: HostName, body: DelayRequest) -> ChangeAnswer:
+    """Change the minimum pause between two requests to a host, from its next request on."""
+    return await _decided(request, host, HostAction.DELAY, body, body.seconds())
+
+
 async def _decided(
-    request: Request, host: str, action: HostAction, body: HostRequest | None
+    request: Request,
+    host: str,
+    action: HostAction,
+    body: HostRequest | None,
+    delay_s: float = -1.0,
 ) -> ChangeAnswer:
     """Make the decision; returns after the commit of the host's owner."""
     call, by = f"api {uuid.uuid4().hex}", caller_name(request)
     decision = HostDecision(call, by, host, action)
     if body is not None:
-        decision = HostDecision(call, by, host, action, body.why, body.whole_site, body.new)
+        decision = HostDecision(
+            call, by, host, action, body.why, body.whole_site, body.new, delay_s
+        )
     answer = await service_of(request).decide_host(decision)
     return ChangeAnswer(changed=answer.changed, hosts=answer.hosts or [host])

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
-from lycosa.calls import MOST_WORDS
+from lycosa.calls import LONGEST_DELAY_S, MOST_WORDS
+from lycosa.config.units import read_seconds
 from lycosa.reasons import Reason
 
 MOST_URLS = 1000
@@ -29,6 +30,13 @@ Remark = Annotated[
 ]
 SettingName = Annotated[str, Field(max_length=100)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+def _is_delay(text: str) -> str:
+    """The text, if it is a pause of a host. Raises ``ValueError``."""
+    if text != "default" and read_seconds(text) > LONGEST_DELAY_S:
+        raise ValueError("write at most 1d, or pause the host")
+    return text
 
 
 def _is_time(text: str) -> str:
@@ -198,6 +206,21 @@ class HostRequest(WhyRequest):
         False, description="Decide about all hosts of its site that the crawl knows now"
     )
     new: bool = Field(False, description="Also about a host that the crawl has not met")
+
+
+class DelayRequest(HostRequest):
+    """The minimum pause of a host."""
+
+    delay: Annotated[str, AfterValidator(_is_delay)] = Field(
+        max_length=50,
+        description="Time between two requests, as `10s`, a day at most; or `default`: that of all"
+        " hosts (`politeness.delay_s`)",
+        examples=["10s"],
+    )
+
+    def seconds(self) -> float:
+        """The pause in seconds; negative for that of all hosts."""
+        return -1.0 if self.delay == "default" else read_seconds(self.delay)
 
 
 class ChangeAnswer(BaseModel):

@@ -1,6 +1,7 @@
 """Calls to the owner of a partition: the values that the API, commands and owners exchange."""
 
 from lycosa.calls.decisions import (
+    LONGEST_DELAY_S,
     MOST_WORDS,
     DeadLetterAction,
     DeadLetterDecision,
@@ -47,6 +48,7 @@ from lycosa.calls.wire import (
 )
 
 __all__ = [
+    "LONGEST_DELAY_S",
     "LONGEST_LEASE_S",
     "MOST_LENT",
     "MOST_WORDS",

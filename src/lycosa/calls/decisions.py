@@ -10,6 +10,9 @@ from enum import Enum
 
 import msgspec
 
+LONGEST_DELAY_S = 86_400.0
+"""Seconds between two requests to a host that an operator may decide."""
+
 MOST_WORDS = 500
 """Characters of an operator's name and of a remark that are kept."""
 
@@ -20,13 +23,15 @@ class HostAction(Enum):
     PAUSE = "pause"  # nothing is requested from it until it is resumed
     RESUME = "resume"  # ends a pause, and a retirement
     RETIRE = "retire"  # never requested again; its waiting URLs are refused
+    DELAY = "delay"  # has a minimum pause of its own between two requests, or again that of all
 
 
 class HostDecision(msgspec.Struct, frozen=True, tag=True):
     """A decision about one host, or with ``is_site`` about all known hosts of its site.
 
-    ``by`` is the operator, ``why`` a remark for the record. Only with ``is_new`` may it be about a
-    host that the crawl has not met.
+    ``by`` is the operator, ``why`` a remark for the record. ``delay_s`` belongs to ``DELAY``
+    (negative = that of the settings again, ``LONGEST_DELAY_S`` at most). Only with ``is_new`` may
+    it be about a host that the crawl has not met.
     """
 
     call: str
@@ -36,6 +41,7 @@ class HostDecision(msgspec.Struct, frozen=True, tag=True):
     why: str = ""
     is_site: bool = False
     is_new: bool = False
+    delay_s: float = -1.0
 
 
 class DeadLetterAction(Enum):

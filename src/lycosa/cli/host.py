@@ -42,6 +42,7 @@ Examples:
   lycosa host pause crawls/news www.example.org --why "mail of 3 May"
   lycosa host retire crawls/news www.example.org       never request it again
   lycosa host resume crawls/news www.example.org
+  lycosa host delay crawls/news www.example.org 10s    or default: as all hosts
   lycosa host pause crawls/news https://www.example.org/page --site
   lycosa host pause www.example.org --cluster cluster.toml
 
@@ -95,6 +96,44 @@ def _decision(name: str, text: str) -> None:
 
 _decision("pause", "Request nothing from HOST until it is resumed.")
 _decision("resume", "End the pause or the retirement of HOST.")
+
+
+@command.command("delay", cls=CrawlCommand, short_help="Wait at least TIME between two requests.")
+@crawl_place
+@click.argument("host")
+@click.argument("time_", metavar="TIME")
+@remark_options
+@click.option("--site", "is_site", is_flag=True, help="All known hosts of the site of HOST.")
+@click.option("--new", "is_new", is_flag=True, help="Also a host that the crawl has not met.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def delay(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    host: str,
+    time_: str,
+    why: str,
+    by: str,
+    **reach: bool,
+) -> ExitCode:
+    """Wait at least TIME (10s, 2m) between two requests to HOST, or as for all hosts (default).
+
+    It takes the place of politeness.delay_s for this host, from its next request on. Longer pauses
+    that its server asks for are kept. DIR is the crawl folder; leave it out with --cluster.
+    """
+    from lycosa.calls import LONGEST_DELAY_S
+    from lycosa.config.units import read_seconds
+
+    try:
+        delay_s = -1.0 if time_ == "default" else read_seconds(time_)
+    except ValueError as error:
+        raise click.UsageError(f"TIME: {error}; or default") from error
+    if delay_s > LONGEST_DELAY_S:
+        raise click.UsageError(f"TIME: {time_} is too long, write at most 1d; or pause the host")
+    place = CrawlPlace(folder, cluster, cache)
+    return run(place, "delay", host, (why, by), _Reach(**reach), delay_s)
+
+
 _decision("retire", "Never request HOST again; its waiting URLs are refused.")
 
 
@@ -107,7 +146,12 @@ class _Decided(msgspec.Struct, frozen=True):
 
 
 def run(
-    place: CrawlPlace, action: str, host: str, remark: tuple[str, str], reach: _Reach
+    place: CrawlPlace,
+    action: str,
+    host: str,
+    remark: tuple[str, str],
+    reach: _Reach,
+    delay_s: float = -1.0,
 ) -> ExitCode:
     """Carry out the decision; returns the exit code."""
     from lycosa.calls import HostAction, HostDecision
@@ -115,7 +159,9 @@ def run(
 
     why, by = remark
     call = f"lycosa host {uuid.uuid4().hex}"
-    decision = HostDecision(call, by, host, HostAction(action), why, reach.is_site, reach.is_new)
+    decision = HostDecision(
+        call, by, host, HostAction(action), why, reach.is_site, reach.is_new, delay_s
+    )
     reached = running_crawl(place)
     try:
         if reached is not None:
@@ -132,14 +178,20 @@ def run(
             | {"hosts": decided.hosts}
         )
         return ExitCode.FINISHED
-    for line in _told(decided, action, reached is not None):
+    for line in _told(decided, decision, reached is not None):
         emit(clean(line))
     return ExitCode.FINISHED
 
 
-def _told(decided: _Decided, action: str, is_running: bool) -> Iterator[str]:
+def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterator[str]:
     """What was done, and what waits at each host."""
-    done = {"pause": "paused", "resume": "resumed", "retire": "retired"}[action]
+    action = decision.action.value
+    delayed = (
+        f"requested at most every {human_duration(decision.delay_s)}"
+        if decision.delay_s >= 0
+        else "requested at the delay of all hosts"
+    )
+    done = {"pause": "paused", "resume": "resumed", "retire": "retired", "delay": delayed}[action]
     hosts = decided.hosts
     named = hosts[0] if len(hosts) == 1 else counted(len(hosts), "host")
     if not decided.changed:

@@ -11,7 +11,8 @@ class Pace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``crawl_delay_s`` is robots.txt's (-1 = none), ``last_duration_s`` the last exchange's.
     ``backoffs`` is the back-off level: one more after each 429 or 503 without Retry-After, half
     after each good answer. ``backoff_at`` is the crawl time of the last such refusal, ``retry_at``
-    the crawl time that Retry-After gave (0 = none).
+    the crawl time that Retry-After gave (0 = none). ``operator_delay_s`` is the minimum pause
+    that an operator decided for this host (-1 = that of the settings).
     """
 
     crawl_delay_s: float = -1.0
@@ -19,3 +20,4 @@ class Pace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     backoffs: int = 0
     backoff_at: float = 0.0
     retry_at: float = 0.0
+    operator_delay_s: float = -1.0

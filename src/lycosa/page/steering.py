@@ -19,6 +19,7 @@ from lycosa.api.problems import Problem
 from lycosa.api.requests import caller_name, service_of
 from lycosa.api.service import CrawlService
 from lycosa.calls import (
+    LONGEST_DELAY_S,
     MOST_WORDS,
     DeadLetterAction,
     DeadLetterDecision,
@@ -29,6 +30,7 @@ from lycosa.calls import (
 from lycosa.cluster.crawl_metrics import crawl_state
 from lycosa.cluster.messages import ClusterStatus
 from lycosa.config.live import LIVE
+from lycosa.config.units import read_seconds
 from lycosa.page.rendering import page_response, shown
 
 _MOST_FIELDS = 200
@@ -81,8 +83,14 @@ async def _decide_host(request: Request) -> Response:
     try:
         action = HostAction(fields.get("action", [""])[0])
     except ValueError:
-        raise Problem(422, "action: it must be pause, resume or retire") from None
-    call = HostDecision(_call(), caller_name(request), host, action, why)
+        raise Problem(422, "action: it must be pause, resume, retire or delay") from None
+    delay_s = -1.0
+    if action is HostAction.DELAY and (text := fields.get("delay", [""])[0].strip()):
+        try:
+            delay_s = min(read_seconds(text), LONGEST_DELAY_S)
+        except ValueError as error:
+            raise Problem(422, f"delay: {error}") from error
+    call = HostDecision(_call(), caller_name(request), host, action, why, delay_s=delay_s)
     answer = await service_of(request).decide_host(call)
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 

@@ -36,7 +36,7 @@ import msgspec
 from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
 
-Source = Literal["floor", "crawl-delay", "adaptive", "retry-after", "backoff"]
+Source = Literal["floor", "operator", "crawl-delay", "adaptive", "retry-after", "backoff"]
 
 LONGEST_RETRY_AFTER_S = 366 * 86400.0
 """The maximum that is read from a header; the settings limit it further."""
@@ -83,7 +83,14 @@ def pace_after_request(
     elif backoffs and not is_robots and _is_good(status):
         backoffs = _recovered(pace, section, now_wall)
         backoff_at = backoff_at if backoffs else 0.0
-    return Pace(pace.crawl_delay_s, max(duration_s, 0.0), backoffs, backoff_at, retry_at)
+    return Pace(
+        pace.crawl_delay_s,
+        max(duration_s, 0.0),
+        backoffs,
+        backoff_at,
+        retry_at,
+        pace.operator_delay_s,
+    )
 
 
 def delay_s(
@@ -183,8 +190,9 @@ def _asked(
     backoff_s = (
         pace.backoff_at + _backoff_s(pace.backoffs, section) - now_wall if pace.backoffs else 0.0
     )
+    is_own = pace.operator_delay_s >= 0
     return (  # of equal delays the first is reported
-        (section.delay_s, "floor"),
+        (pace.operator_delay_s, "operator") if is_own else (section.delay_s, "floor"),
         (min(pace.crawl_delay_s, section.max_crawl_delay_s), "crawl-delay"),
         (
             min(section.adaptive_factor * pace.last_duration_s, section.max_adaptive_delay_s),

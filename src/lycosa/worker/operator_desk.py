@@ -6,7 +6,17 @@ together with its row in the log of decisions.
 
 from __future__ import annotations
 
-from lycosa.calls import MOST_WORDS, CallRefusal, DecisionAnswer, HostAction, HostDecision
+import msgspec
+
+from lycosa.calls import (
+    LONGEST_DELAY_S,
+    MOST_WORDS,
+    CallRefusal,
+    DecisionAnswer,
+    HostAction,
+    HostDecision,
+)
+from lycosa.config.units import show_seconds
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.decision_log import ActionRow
 from lycosa.frontier.frontier import Frontier
@@ -85,6 +95,12 @@ class OperatorDesk:
                 return 0
             aside.pause(host, HostPause(by, self._now_us(), why))
             withdraw_host(self._frontier, host)
+        elif decision.action is HostAction.DELAY:
+            delay_s = min(decision.delay_s, LONGEST_DELAY_S) if decision.delay_s >= 0 else -1.0
+            if record.pace.operator_delay_s == delay_s:
+                return 0
+            record.pace = msgspec.structs.replace(record.pace, operator_delay_s=delay_s)
+            partition.visits.mark_changed(host)
         elif decision.action is HostAction.RETIRE:
             if record.reason is Reason.RETIRED_BY_OPERATOR:
                 return 0
@@ -106,7 +122,7 @@ class OperatorDesk:
                 decision.call,
                 decision.by[:MOST_WORDS],
                 self._now_us(),
-                decision.action.value,
+                _action_words(decision),
                 subject,
                 decision.why[:MOST_WORDS],
                 changed,
@@ -115,3 +131,10 @@ class OperatorDesk:
 
     def _now_us(self) -> int:
         return int(self._clock.wall() * 1_000_000)
+
+
+def _action_words(decision: HostDecision) -> str:
+    """The decision in the log of actions."""
+    if decision.action is not HostAction.DELAY:
+        return str(decision.action.value)
+    return f"delay {show_seconds(decision.delay_s)}" if decision.delay_s >= 0 else "delay as all"

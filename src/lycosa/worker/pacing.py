@@ -44,7 +44,7 @@ class HostRest:
         self._section = section
         self._clock = clock
         self._chance = chance
-        longest = longest_delay(section)
+        longest = max(longest_delay(section), host.record.pace.operator_delay_s)
         self._ended = (clock.monotonic(), clock.time())
         self.until, self.time_until = (ended + longest for ended in self._ended)
         self.is_asked = False

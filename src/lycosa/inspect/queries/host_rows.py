@@ -72,6 +72,9 @@ def whole_host(
         address=record.address,
         importance=round(record.importance, 4),
         refused={Reason(number).label: times for number, times in record.refused.items()},
+        operator_delay_s=record.pace.operator_delay_s
+        if record.pace.operator_delay_s >= 0
+        else None,
         pause={"by": record.pause.by, "at": record.pause.date_us / 1e6, "why": record.pause.why}
         if record.pause
         else None,
