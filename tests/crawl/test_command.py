@@ -80,8 +80,7 @@ def test_a_crawl_whose_standard_files_are_closed_does_its_work(
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
     done = subprocess.run(
         [*shell, *command(tmp_path / "c", port, "--max-time", "30s")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
     )
     assert done.returncode == ExitCode.FINISHED, done.stderr

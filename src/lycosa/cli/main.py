@@ -250,9 +250,9 @@ def _open_standard_files() -> None:
             nowhere = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, this one
             os.set_inheritable(nowhere, True)
     # the interpreter has None for a file that was closed
-    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _explain(error: Exception, debug: bool) -> ExitCode:
