@@ -252,6 +252,8 @@ def upload_in_words(uploads: UploadState) -> str:
     if uploads.waiting_files:
         waiting = human_bytes(uploads.waiting_bytes)
         said += f", {human_count(uploads.waiting_files)} waiting ({waiting})"
+    if uploads.doubtful_files:
+        said += f"; {counted(uploads.doubtful_files, 'file')} kept here: the store has another one"
     if uploads.failing_s:
         said += f"; nothing accepted for {human_duration(uploads.failing_s)}"
     return said

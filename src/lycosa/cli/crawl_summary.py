@@ -55,10 +55,12 @@ def exit_code(outcome: CrawlOutcome, left: Sequence[SeedSource] = ()) -> ExitCod
     """The exit code of the run.
 
     ``left`` are the seed sources that were not read completely. Files that were not uploaded are
-    an equal reason to give the command again.
+    an equal reason to give the command again. A damaged file needs a person.
     """
     end = end_of(outcome)
     uploads = outcome.progress.uploads
+    if uploads is not None and uploads.doubtful_files:
+        return ExitCode.INTERNAL
     has_fetched = bool(outcome.progress.states.get("fetched"))
     if end == "stopped" or (uploads is not None and uploads.waiting_files and has_fetched):
         return ExitCode.INTERRUPTED
@@ -258,6 +260,12 @@ def _upload_lines(uploads: UploadState, quoted: str) -> list[str]:
             f" {uploads.why or 'the upload was aborted'}"
         )
         lines.append(f"  to upload the rest: lycosa crawl --dir {quoted}")
+    if uploads.doubtful_files:
+        lines.append(
+            f"KEPT HERE: {counted(uploads.doubtful_files, 'file')} of which the store has another"
+            " content:"
+        )
+        lines += [f"  {each}" for each in uploads.doubtful]
     return lines
 
 
