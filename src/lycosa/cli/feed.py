@@ -141,14 +141,21 @@ def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
     """Append rows to the target, until the end or for ever."""
+    from lycosa.store.journal import JournalError
+
     began, follows = time.monotonic(), options.follow or options.follow_input
     while True:
         batch: list[bytes] = []
-        for row in feed.new_rows():
-            batch.append(_with_position(row, feed.position) if options.positions else row)
-            if len(batch) >= _BATCH_ROWS:
+        try:
+            for row in feed.new_rows():
+                batch.append(_with_position(row, feed.position) if options.positions else row)
+                if len(batch) >= _BATCH_ROWS:
+                    target.append(batch, feed.position)
+                    batch = []
+        except JournalError:  # the rows before it are given
+            if batch:
                 target.append(batch, feed.position)
-                batch = []
+            raise
         if batch:
             target.append(batch, feed.position)
         is_over = not feed.is_behind or time.monotonic() - began > _SETTLE_S

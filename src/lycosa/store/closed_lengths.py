@@ -49,6 +49,12 @@ def closed_length(folder: Path, name: str) -> int | None:
     return found[0] if found else None
 
 
+def closed_journals(folder: Path) -> set[str]:
+    """The segments that were closed, by the recorded lengths of their journals."""
+    names = (name for path in _ledgers(folder, None) for name in _read(path))
+    return {layout.stem_of(name) for name in names if name.startswith(f"{layout.JOURNAL}/")}
+
+
 def check_closed_lengths(folder: Path, only: int | None = None) -> None:
     """Compare the recorded lengths with the existing files, of one worker or of all.
 
