@@ -124,11 +124,16 @@ def schema(feed: str) -> int:
 def run(kind: str, folder: Path, options: FeedOptions) -> int:
     """Write the rows; returns the exit code."""
     from lycosa.project import BadPosition, FeedFileError
+    from lycosa.project.feed_file import FeedFileBusy
 
     try:
         with _target(options) as target:
             _give(_feed(kind, folder, target.position), target, options)
     except (BadPosition, FeedFileError) as error:
+        if options.follow_input and isinstance(error, FeedFileBusy):
+            # of a crawl that was killed: it ends soon, and the crawl starts this command again
+            click.echo(f"lycosa: {error}", err=True)
+            return ExitCode.INTERRUPTED
         raise click.UsageError(str(error)) from error
     return ExitCode.FINISHED
 
@@ -225,6 +230,8 @@ def _opened_pipe(options: FeedOptions) -> int:
 
 
 def _is_pipe(path: str) -> bool:
+    if path.startswith(("/dev/fd/", "/proc/self/fd/")):
+        return True  # a file behind it has no name of its own, and so no place for a position
     try:
         return not stat.S_ISREG(Path(path).stat().st_mode)
     except FileNotFoundError:
