@@ -449,6 +449,19 @@ def test_a_file_that_is_its_own_object_is_kept(
     assert "is the same file as the one here" in upload.doubtful[key]
 
 
+class Served(FolderStore):
+    """A server whose objects are the files of a folder; its URL does not say so."""
+
+
+def test_a_server_that_gives_access_to_the_crawl_folder_is_no_store_of_it(tmp_path: Path) -> None:
+    name = closed(tmp_path, 1)
+    before = files(tmp_path)
+    upload = Upload(tmp_path, UploadSection(url=URL, remove=True), Served(URL, tmp_path))
+    run(upload)
+    assert files(tmp_path) == before
+    assert "so there is only one copy" in upload.doubtful[f"warc/{name}.warc.gz"]
+
+
 # -- whose a place is
 
 

@@ -20,6 +20,7 @@ damaged one; otherwise both stay as they are and the file is reported as doubtfu
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -156,6 +157,7 @@ class Upload:
         self._whole: set[str] = set()
         self._held: dict[str, int] = {}
         self._is_listed = False
+        self._apart = set[str]()
         self.doubtful: dict[str, str] = {}
         """Files that stay here, with the reason and what to do."""
 
@@ -234,7 +236,10 @@ class Upload:
     def _is_held(self, file: LocalFile, content: FileContent) -> bool:
         """Whether the store has the content of a file, in an object of its own."""
         root = store_folder(self._section.url)
-        if root is not None and _inodes([root / file.name]) & _inodes([self._folder / file.name]):
+        is_linked = root is not None and bool(
+            _inodes([root / file.name]) & _inodes([self._folder / file.name])
+        )
+        if is_linked or self._shows_ours(file.name.partition("/")[0]):
             self.doubtful[file.name] = (
                 f"{file.name}: the object in {self._section.url} is the same file as the one here,"
                 " so there is only one copy; give a folder outside the crawl folder"
@@ -252,6 +257,24 @@ class Upload:
                 " it was sent; nothing is removed here"
             )
         return True
+
+    def _shows_ours(self, kind: str) -> bool:
+        """Whether a file that is made here appears in the store.
+
+        So it does where the store is this folder by another way, such as a network file system or a
+        server that gives access to it.
+        """
+        if kind in self._apart:
+            return False
+        probe = self._folder / kind / f".{uuid.uuid4()}.tmp"
+        probe.touch()
+        try:
+            is_seen = self._store.find(f"{kind}/{probe.name}") is not None
+        finally:
+            probe.unlink(missing_ok=True)
+        if not is_seen:
+            self._apart.add(kind)
+        return is_seen
 
     def _is_better(self, name: str) -> bool:
         """Whether the copy here may replace an object with another content.
