@@ -23,8 +23,6 @@ from lycosa.cli.output import ExitCode
 from lycosa.config.sections import StoreSection
 from lycosa.project import BadPosition, DeadLetterFeed, FeedFile, FeedFileError, PageFeed
 from lycosa.project.feed_position import position_text, read_position
-from lycosa.project.folder_source import FolderSource
-from lycosa.project.source import JournalPosition
 from lycosa.store.journal import JournalError, read_rows
 from lycosa.synthetic import Faults
 
@@ -194,23 +192,6 @@ def test_the_command_gives_the_rows_before_a_missing_journal_and_names_it(
     lost.rename(journals[1])
     assert main(command) == ExitCode.FINISHED
     assert target.read_bytes().splitlines() == list(PageFeed(folder).new_rows())
-
-
-def test_captures_of_a_missing_journal_are_reported(crawl: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(crawl, tmp_path / "crawl"))
-    source = FolderSource(folder)
-    found = {new.segment: new for new in source.captures({})}
-    (folder / "journal" / f"{min(found)}.jsonl.zst").unlink()
-    assert {min(found)} == found.keys() - _read_until_error(source, {})
-    assert list(source.captures({min(found): JournalPosition(1, is_closed=True)})) != []
-
-
-def _read_until_error(source: FolderSource, read: dict[str, JournalPosition]) -> set[str]:
-    given = set()
-    with pytest.raises(JournalError, match="is missing, and its captures with it"):
-        for new in source.captures(read):
-            given.add(new.segment)
-    return given
 
 
 def test_a_position_is_read_as_it_was_written() -> None:

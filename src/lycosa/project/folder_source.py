@@ -22,7 +22,7 @@ from lycosa.shard.folder_view import FolderView
 from lycosa.shard.view import CrawlOrigin, CrawlView
 from lycosa.store import layout
 from lycosa.store.closed_lengths import closed_journals
-from lycosa.store.journal import JournalError, read_lines
+from lycosa.store.journal import read_lines
 from lycosa.store.removed import removed_files
 
 
@@ -77,19 +77,16 @@ class FolderSource:
     def captures(self, read: Mapping[str, JournalPosition]) -> Iterator[CaptureLines]:
         """See ``ProjectorSource``. Open segments are read up to the commits that were given.
 
-        Raises ``JournalError`` at the end when the journal of a closed segment is missing.
+        Captures of a deleted journal are left out, as docs/registry.md says.
         """
         finished = {name for name, position in read.items() if position.is_closed}
-        names, missing = self._journals()
-        for name in sorted(names - finished):
+        for name in sorted(layout.segment_names(self._folder, layout.JOURNAL) - finished):
             is_closed = layout.is_closed(self._folder, layout.JOURNAL, name)
             start = read.get(name, UNREAD).bytes
             end = self._closed_bytes(name) if is_closed else self._committed_bytes(name)
             if end > start or is_closed:
                 path = layout.existing(self._folder, layout.JOURNAL, name)
                 yield CaptureLines(name, end, is_closed, read_lines(path, start, end))
-        for name in sorted(missing - finished):
-            raise JournalError(f"{self.journal_path(name)} is missing, and its captures with it")
 
     def _journals(self) -> tuple[set[str], set[str]]:
         """The segments that have a journal, and the closed ones whose journal is missing."""
