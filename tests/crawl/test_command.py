@@ -73,6 +73,22 @@ def test_a_limit_at_the_last_page_is_a_finish(tmp_path: Path, port: int) -> None
     assert (done.returncode, json.loads(done.stdout)["end"]) == (ExitCode.FINISHED, "finished")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_crawl_whose_standard_files_are_closed_does_its_work(
+    tmp_path: Path, port: int, closed: str
+) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run(
+        [*shell, *command(tmp_path / "c", port, "--max-time", "30s")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == ExitCode.FINISHED, done.stderr
+    (cost,) = read_costs(tmp_path / "c")
+    assert cost.captures > 5
+    assert ("lycosa status" in done.stdout) is (">&-" not in closed.replace("2>&-", ""))
+
+
 def test_a_crawl_that_nobody_reads_ends_with_its_own_code(tmp_path: Path, port: int) -> None:
     with subprocess.Popen(
         command(tmp_path / "c", port), stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget, pause_before_start
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
 from lycosa.project import PageFeed
 from lycosa.synthetic import SyntheticWeb, WebPlan
+from proofs.crawls import children, command_of
 from serving import served
 
 pytestmark = pytest.mark.service
@@ -38,6 +42,11 @@ def command(folder: Path, port: int, *arguments: str) -> list[str]:
 def rows(text: str) -> list[tuple[str, int]]:
     found = [json.loads(line) for line in text.splitlines()]
     return [(row["url8"], row["fetch_number"]) for row in found]
+
+
+def wait_a_moment() -> None:
+    """Leave the processor to the processes that the test waits for."""
+    select.select([], [], [], 0.05)
 
 
 def test_a_file_and_standard_output_get_each_capture_once(tmp_path: Path, port: int) -> None:
@@ -83,11 +92,92 @@ def test_a_pipe_that_nobody_reads_holds_no_crawl_up(tmp_path: Path, port: int) -
         text=True,
         timeout=120,
     )
-    assert done.returncode == ExitCode.FINISHED
+    assert done.returncode == ExitCode.INTERRUPTED
     assert f"nothing reads the pipe {pipe}" in done.stderr
     assert (
         f"`lycosa feed pages {tmp_path / 'c'} --output {pipe}` writes all rows again" in done.stderr
     )
+
+
+def test_a_feed_of_a_file_that_is_killed_is_started_again(tmp_path: Path, port: int) -> None:
+    folder, pages = tmp_path / "c", tmp_path / "pages.jsonl"
+    slow = command(folder, port, "--delay", "0.2s", "--feed", str(pages))
+    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as crawl:
+        while not (pages.exists() and pages.stat().st_size) and crawl.poll() is None:
+            wait_a_moment()
+        (feed,) = (pid for pid in children(crawl.pid) if f"feed pages {folder}" in command_of(pid))
+        os.kill(feed, signal.SIGKILL)
+        _, told = crawl.communicate(timeout=120)
+    assert crawl.returncode == ExitCode.FINISHED, told
+    assert f"the feed pages to {pages} was killed by signal 9, and starts again in 1 s" in told
+    stored = [json.loads(row) for row in PageFeed(folder).new_rows()]
+    assert rows(pages.read_text()) == [(row["url8"], row["fetch_number"]) for row in stored]
+
+
+def test_a_feed_that_does_not_run_is_named_until_it_runs_again(tmp_path: Path, port: int) -> None:
+    folder, pages, pipe = tmp_path / "c", tmp_path / "pages.jsonl", tmp_path / "pipe"
+    subprocess.run(command(folder, port), timeout=120, check=True)
+    os.mkfifo(pipe)
+    told: list[str] = []
+    targets = [FeedTarget("pages", str(pages)), FeedTarget("dlq", str(pipe))]
+    with CrawlFeeds(targets, told.append) as feeds:
+        feeds.start(folder)
+        assert feeds.check() == ()
+        for feed in feeds._feeds:
+            assert feed.process is not None
+            feed.process.kill()
+            feed.process.wait()
+        away = feeds.check()
+        assert away == (
+            f"pages to {pages}: was killed by signal 9, and starts again in 1 s",
+            f"dlq to {pipe}: was killed by signal 9, and is not started again",
+        )
+        assert told == [f"the feed {each.replace(': ', ' ')}" for each in away]
+        while feeds.check() == away or len(feeds.check()) > 1:
+            wait_a_moment()
+        assert feeds.check() == away[1:]  # the file's process runs again
+    assert feeds.incomplete == [f"dlq to {pipe}"]
+    assert len(rows(pages.read_text())) == len(list(PageFeed(folder).new_rows()))
+
+
+def test_the_last_rows_of_a_file_are_given_although_its_process_died(
+    tmp_path: Path, port: int
+) -> None:
+    folder, pages = tmp_path / "c", tmp_path / "pages.jsonl"
+    subprocess.run(command(folder, port), timeout=120, check=True)
+    with CrawlFeeds([FeedTarget("pages", str(pages))], lambda line: None) as feeds:
+        feeds.start(folder)
+        (feed,) = feeds._feeds
+        assert feed.process is not None
+        feed.process.kill()
+    assert feeds.incomplete == []
+    assert len(rows(pages.read_text())) == len(list(PageFeed(folder).new_rows()))
+
+
+def test_a_crawl_whose_feed_lacks_rows_is_not_finished(tmp_path: Path, port: int) -> None:
+    folder, pages = tmp_path / "c", tmp_path / "pages.jsonl"
+    feed = ["--feed", str(pages), "--json"]
+    subprocess.run(command(folder, port, "--max-pages", "5"), timeout=120, check=False)
+    (folder / "journal" / "lost").mkdir()
+    for path in (folder / "journal").glob("*.zst"):
+        path.rename(folder / "journal" / "lost" / path.name)
+    done = subprocess.run(command(folder, port, *feed), capture_output=True, text=True, timeout=120)
+    assert done.returncode == ExitCode.INTERRUPTED
+    assert json.loads(done.stdout)["incomplete_feeds"] == [f"pages to {pages}"]
+    assert "is missing, and its rows with it" in done.stderr
+    assert f"the feed pages to {pages} is not complete" in done.stderr
+    for path in (folder / "journal" / "lost").iterdir():
+        path.rename(folder / "journal" / path.name)
+    done = subprocess.run(command(folder, port, *feed), timeout=120)
+    assert done.returncode == ExitCode.FINISHED
+    assert len(rows(pages.read_text())) == len(list(PageFeed(folder).new_rows()))
+
+
+def test_the_pauses_before_a_feed_is_started_again_grow_to_a_minute() -> None:
+    pauses = [pause_before_start(-9, True, starts) for starts in range(1, 10)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    for code, is_file in ((0, True), (ExitCode.USAGE, True), (1, False), (-9, False)):
+        assert pause_before_start(code, is_file, 1) is None
 
 
 @pytest.mark.parametrize(
@@ -95,6 +185,11 @@ def test_a_pipe_that_nobody_reads_holds_no_crawl_up(tmp_path: Path, port: int) -
     [
         (["--feed", "dlq="], "give a file, a pipe, or - after dlq="),
         (["--feed", "x", "--feed", "dlq=x"], "two feeds cannot be written to x"),
+        (["--feed", "x", "--feed", "./x"], "two feeds cannot be written to ./x"),
+        (["--feed", "none/x"], "there is no folder none; create it"),
+        (["--feed", "dlq=/dev/full"], "it cannot be written (No space left on device)"),
+        (["--feed", "/"], "this is a folder; give a file in it"),
+        (["--feed", "/dev/null/x"], "it cannot be written (Not a directory)"),
         (["--feed", "/dev/fd/999"], "no file with this number is open"),
         (["--feed", "dlq=/dev/fd/99999999999"], "no file with this number is open"),
         (["--feed", "-", "--json"], "both need standard output"),

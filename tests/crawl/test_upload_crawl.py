@@ -197,6 +197,54 @@ def test_a_folder_is_a_store_too(tmp_path: Path, port: int) -> None:
     assert "was removed here after its upload to file://" in done.stderr
 
 
+def test_the_crawl_folder_is_refused_as_its_own_store(tmp_path: Path, port: int) -> None:
+    folder, link = tmp_path / "crawl", tmp_path / "link"
+    assert run(crawling(folder, WEB.seed_url(port=port), *QUICK)).returncode == 0
+    link.symlink_to(folder)
+    before = here(folder)
+    for place in (folder, link, folder / "warc", tmp_path):
+        done = run(crawling(folder, "--upload", place.as_uri(), "--upload-remove"))
+        assert (done.returncode, here(folder) == before) == (2, True), done.stderr
+        assert f"this is the crawl folder {folder}, in it, or around it" in done.stderr
+    assert run(crawling(folder)).returncode == 0  # the refused settings are not kept
+
+
+def test_a_damaged_file_is_kept_and_reported_beside_a_good_object(
+    tmp_path: Path, port: int
+) -> None:
+    folder, disk = tmp_path / "crawl", tmp_path / "disk"
+    disk.mkdir()
+    upload = ["--upload", disk.as_uri()]
+    assert run(crawling(folder, WEB.seed_url(port=port), *QUICK, *upload)).returncode == 0
+    good = here(disk)
+    path = next((folder / "warc").glob("*.warc.gz"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    done = run(crawling(folder, "--upload-remove"))
+    assert (done.returncode, here(disk) == good) == (1, True), done.stderr
+    assert path.exists()
+    told = f"warc/{path.name}: the file here is damaged, and {disk.as_uri()} has another content"
+    assert told in done.stdout and told in done.stderr
+    path.write_bytes(good[f"warc/{path.name}"])  # the advice
+    assert run(crawling(folder)).returncode == 0
+    assert (here(disk), here(folder)) == (good, {})
+    assert command("audit", str(folder)).returncode == 0
+
+
+def test_removal_without_an_upload_is_refused_and_not_kept(tmp_path: Path, port: int) -> None:
+    folder, disk = tmp_path / "crawl", tmp_path / "disk"
+    disk.mkdir()
+    done = run(crawling(folder, WEB.seed_url(port=port), "--upload-remove"))
+    assert (done.returncode, folder.exists()) == (2, False)
+    assert "--upload-remove: upload.remove: there is no store to upload to" in done.stderr
+    upload = ["--upload", disk.as_uri(), "--upload-remove"]
+    assert run(crawling(folder, WEB.seed_url(port=port), *QUICK, *upload)).returncode == 0
+    assert run(crawling(folder, "--upload", "")).returncode == 0
+    shown = command("config", "--dir", str(folder), "upload.remove")
+    assert "saved with the crawl" not in shown.stdout
+
+
 # -- stores that fail
 
 

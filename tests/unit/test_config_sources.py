@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lycosa.config.fields import Kind, fields, sections, value_of
-from lycosa.config.sections import Config, FetchSection, LimitSection, RefetchRule, ScopeRule
+from lycosa.config.sections import (
+    Config,
+    FetchSection,
+    LimitSection,
+    RefetchRule,
+    ScopeRule,
+    UploadSection,
+)
 from lycosa.config.sources import (
     SETTING_OPTIONS,
     SettingsError,
@@ -615,3 +622,20 @@ def test_a_list_where_a_tuple_belongs_is_told_so() -> None:
 
 def test_the_defaults_pass_their_own_check() -> None:
     check_config(Config())
+
+
+def test_removal_needs_an_upload() -> None:
+    wrong = Config(upload=UploadSection(remove=True))
+    with pytest.raises(SettingsError, match="there is no store to upload to"):
+        load_settings(None, {}, ["upload.remove=true"])
+    with pytest.raises(SettingsError, match="there is no store to upload to"):
+        check_config(wrong)
+    # an earlier version saved it; the upload that is asked for now does not remove
+    url = ["upload.url=s3://bucket/x"]
+    assert not load_settings(None, {}, base=wrong).config.upload.remove
+    assert not load_settings(None, {}, url, base=wrong).config.upload.remove
+    both = load_settings(None, {}, [*url, "upload.remove=true"]).config
+    assert load_settings(None, {}, base=both).config.upload.remove
+    # without its store the removal is not kept either
+    ended = load_settings(None, {}, ["upload.url="], base=both)
+    assert (ended.config.upload.remove, ended.origin("upload.remove")) == (False, "default")

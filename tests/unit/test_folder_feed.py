@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,9 +19,11 @@ import pytest
 
 from crawling import QUICK, Pages, crawl_folder, html, page
 from lycosa.cli.main import main
+from lycosa.cli.output import ExitCode
 from lycosa.config.sections import StoreSection
 from lycosa.project import BadPosition, DeadLetterFeed, FeedFile, FeedFileError, PageFeed
 from lycosa.project.feed_position import position_text, read_position
+from lycosa.store.journal import JournalError, read_rows
 from lycosa.synthetic import Faults
 
 A, B = "http://a.test", "http://b.test"
@@ -130,6 +134,64 @@ def test_a_position_behind_the_crawl_is_refused(crawl: Path) -> None:
     head, _, rows = feed.position.rpartition(".")
     with pytest.raises(BadPosition, match="restored from an older copy"):
         list(PageFeed(crawl, f"{head}.{int(rows) + 1}").new_rows())
+
+
+@pytest.mark.parametrize("also", [(), ("log/closed-w000",), ("warc", "log/closed-w000")])
+def test_rows_behind_a_missing_journal_are_not_given(
+    crawl: Path, tmp_path: Path, also: tuple[str, ...]
+) -> None:
+    """The file is known by its recorded length, by its WARC, or by the numbers of the others."""
+    folder = Path(shutil.copytree(crawl, tmp_path / "crawl"))
+    whole = list(PageFeed(folder).new_rows())
+    journals = sorted((folder / "journal").glob("*.zst"))
+    assert len(journals) > 3
+    before = [row for path in journals[:2] for row in read_rows(path)]
+    lost = journals[2].read_bytes()
+    journals[2].unlink()
+    for name in also:
+        path = folder / name
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+    feed, given = PageFeed(folder), []
+    for _ in range(2):  # it stays there
+        with pytest.raises(JournalError, match="is missing, and its rows with it") as caught:
+            given.extend(feed.new_rows())
+    assert given == whole[: len(before)]
+    name = journals[2].name if len(also) < 2 else "*-w000-000003-*.jsonl.zst"
+    assert f"{folder}/journal/{name} is missing" in str(caught.value)
+    after = re.search(r"--after (\S+) leaves", str(caught.value))
+    assert after is not None
+    behind = len(whole) - sum(1 for path in journals[3:] for _ in read_rows(path))
+    assert list(PageFeed(folder, after[1]).new_rows()) == whole[behind:]
+    journals[2].write_bytes(lost)
+    assert given + list(PageFeed(folder, feed.position).new_rows()) == whole
+
+
+def test_a_missing_last_journal_and_one_that_was_read_before(crawl: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(crawl, tmp_path / "crawl"))
+    feed = PageFeed(folder)
+    list(feed.new_rows())
+    first, *_, last = sorted((folder / "journal").glob("*.zst"))
+    first.unlink()
+    assert list(PageFeed(folder, feed.position).new_rows()) == []  # its rows were given
+    last.unlink()
+    with pytest.raises(JournalError, match=f"{last.name} is missing"):
+        list(PageFeed(folder, feed.position).new_rows())
+
+
+def test_the_command_gives_the_rows_before_a_missing_journal_and_names_it(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, target = Path(shutil.copytree(crawl, tmp_path / "crawl")), tmp_path / "rows"
+    journals = sorted((folder / "journal").glob("*.zst"))
+    lost = journals[1].rename(tmp_path / "lost")
+    command = ["feed", "pages", str(folder), "--output", str(target)]
+    for _ in range(2):
+        assert main(command) == ExitCode.INTERNAL
+        assert f"{journals[1]} is missing" in capsys.readouterr().err
+        assert len(target.read_bytes().splitlines()) == sum(1 for _ in read_rows(journals[0]))
+    lost.rename(journals[1])
+    assert main(command) == ExitCode.FINISHED
+    assert target.read_bytes().splitlines() == list(PageFeed(folder).new_rows())
 
 
 def test_a_position_is_read_as_it_was_written() -> None:

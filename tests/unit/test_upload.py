@@ -4,6 +4,7 @@ or loses something leads to.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,16 @@ import msgspec
 import pytest
 
 from lycosa.config.sections import UploadSection
-from lycosa.folder.upload import LocalFile, PlaceTaken, Upload, reserve
+from lycosa.folder.upload import (
+    LocalFile,
+    OwnFolder,
+    PlaceTaken,
+    Upload,
+    refuse_own_folder,
+    reserve,
+)
 from lycosa.objects.errors import StoreFailed, StoreUnreachable
+from lycosa.objects.folder import FolderStore
 from lycosa.objects.memory import MemoryStore
 from lycosa.store import StoreDamaged, layout
 from lycosa.store.closing import lacking_files
@@ -320,6 +329,137 @@ def test_removed_segments_are_read_from_their_store(tmp_path: Path) -> None:
     (there / "warc" / f"{name}.warc.gz").unlink()
     with pytest.raises(ElsewhereError, match="was removed here after its upload to file://"):
         read_record_at(folder, layout.warc_name(name), rows[0].offset)
+
+
+# -- which copy is the right one
+
+
+def flipped(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("damage", [flipped, lambda data: data[: len(data) // 2]])
+def test_a_good_object_is_not_replaced_by_a_damaged_file(
+    tmp_path: Path, kind: str, damage: Callable[[bytes], bytes]
+) -> None:
+    name = closed(tmp_path, 1, 2)
+    store = MemoryStore()
+    run(upload_to(tmp_path, store))
+    good = dict(store.objects)
+    closed(tmp_path, 3)
+    path = tmp_path / layout.file_name(kind, name)
+    path.write_bytes(damage(path.read_bytes()))
+    before = files(tmp_path)
+    upload = upload_to(tmp_path, store, remove=True)
+    run(upload)
+    assert store.objects.items() >= good.items()
+    # the segment with the damaged file stays here as it is, and the other one is removed
+    assert files(tmp_path) == {key: data for key, data in before.items() if key in good}
+    state = upload.state([])
+    assert (state.doubtful_files, upload.not_held(True)) == (1, [])
+    (told,) = state.doubtful
+    assert told.startswith(f"{kind}/{path.name}: the file here is ")
+    assert f"{URL} has another content of it, which is right" in told
+    assert "replace the file here by that object" in told
+    run(upload)
+    assert store.objects.items() >= good.items()
+
+
+def test_nothing_is_decided_when_both_copies_are_damaged(tmp_path: Path) -> None:
+    name = closed(tmp_path, 1)
+    key = f"warc/{name}.warc.gz"
+    path = tmp_path / key
+    there = path.read_bytes()[:-1] + b"?"
+    path.write_bytes(flipped(path.read_bytes()))
+    before, store = files(tmp_path), MemoryStore({key: there})
+    upload = upload_to(tmp_path, store, remove=True)
+    run(upload)
+    assert (store.objects[key], files(tmp_path)) == (there, before)
+    assert "the file here is damaged" in upload.doubtful[key]
+    assert "which is damaged" in upload.doubtful[key]
+    assert "restore it from elsewhere" in upload.doubtful[key]
+
+
+def test_a_file_that_was_removed_before_is_judged_by_its_recorded_digest(tmp_path: Path) -> None:
+    name = closed(tmp_path, 1)
+    key, store = f"cdxj/{name}.cdxj", MemoryStore()
+    content = (tmp_path / key).read_bytes()
+    run(upload_to(tmp_path, store, remove=True))
+    (tmp_path / key).write_bytes(flipped(content))  # copied back, and damaged since
+    upload = upload_to(tmp_path, store, remove=True)
+    run(upload)
+    assert store.objects[key] == content
+    assert "the file here is damaged" in upload.doubtful[key]
+    (tmp_path / key).write_bytes(content)
+    store.objects[key] = flipped(content)
+    run(upload_to(tmp_path, store, remove=True))
+    assert (store.objects[key], files(tmp_path)) == (content, {})
+
+
+def own_folders(folder: Path) -> dict[str, Path]:
+    """Places that are no second place for the files of the crawl in ``folder``, by their names."""
+    outside = folder.parent.parent
+    (outside / "link").symlink_to(folder)
+    (outside / "store").mkdir()
+    (outside / "store" / "warc").symlink_to(folder / "warc")
+    (folder / "inside").mkdir()
+    return {
+        "itself": folder,
+        "a link": outside / "link",
+        "a store with a link": outside / "store",
+        "inside": folder / "inside",
+        "a part": folder / "warc",
+        "inside, by the link": outside / "link" / "inside",
+        "around": folder.parent,
+    }
+
+
+def test_the_crawl_folder_is_no_store_of_its_own_crawl(tmp_path: Path) -> None:
+    folder = tmp_path / "crawls" / "one"
+    folder.mkdir(parents=True)
+    closed(folder, 1)
+    for what, place in own_folders(folder).items():
+        with pytest.raises(OwnFolder, match=r"this is the crawl folder .*; give a folder outside"):
+            refuse_own_folder(place.as_uri(), folder)
+            pytest.fail(what)
+    (tmp_path / "other").mkdir()
+    for accepted in (tmp_path / "other", tmp_path / "missing"):
+        refuse_own_folder(accepted.as_uri(), folder)
+    refuse_own_folder(URL, folder)
+    refuse_own_folder((tmp_path / "other").as_uri(), tmp_path / "new")
+    with pytest.raises(OwnFolder):
+        refuse_own_folder((tmp_path / "other").as_uri(), tmp_path / "other" / "new")
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_file_that_is_its_own_object_is_kept(
+    tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    folder, there = tmp_path / "crawl", tmp_path / "there"
+    folder.mkdir()
+    key = f"warc/{closed(folder, 1)}.warc.gz"
+    (there / "warc").mkdir(parents=True)
+    link(folder / key, there / key)
+    before, section = files(folder), UploadSection(url=there.as_uri(), remove=True)
+    upload = Upload(folder, section, FolderStore(section.url, there))
+    run(upload)
+    assert files(folder) == before
+    assert "is the same file as the one here" in upload.doubtful[key]
+
+
+class Served(FolderStore):
+    """A server whose objects are the files of a folder; its URL does not say so."""
+
+
+def test_a_server_that_gives_access_to_the_crawl_folder_is_no_store_of_it(tmp_path: Path) -> None:
+    name = closed(tmp_path, 1)
+    before = files(tmp_path)
+    upload = Upload(tmp_path, UploadSection(url=URL, remove=True), Served(URL, tmp_path))
+    run(upload)
+    assert files(tmp_path) == before
+    assert "so there is only one copy" in upload.doubtful[f"warc/{name}.warc.gz"]
 
 
 # -- whose a place is

@@ -40,7 +40,9 @@ Examples:
 
   lycosa audit --cluster cluster.toml --feed  from any machine; also lists what cannot be proved
 
-The exit code is 0 when every check passes, and 1 with the first ten breaches when one fails.
+The exit code is 0 when every check passes, and 1 with the first ten breaches when one fails. What
+cannot be checked, because files were removed after their upload and their store cannot be read, is
+listed and does not change the code.
 """
 _EVERY_S = 0.2
 
@@ -154,6 +156,13 @@ def _print(report: AuditReport) -> None:
         emit(f"Not ended orderly, so perhaps running: shards {' '.join(running)}.")
     elif report.is_running:
         emit("The crawl is running; audit it again after its end to run the checks left out here.")
+    if report.unread:
+        emit("Not everything was checked. Not read:")
+        for text in report.unread:
+            emit(f"  {clean(text)}")
+    if report.is_clean and report.unread:
+        emit(f"Every check that was made passed ({human_duration(report.elapsed_s)}).")
+        return
     if report.is_clean:
         emit(f"Every check passed ({human_duration(report.elapsed_s)}).")
         return

@@ -207,7 +207,7 @@ def run(
     with CrawlFeeds(feeds, _tell) as following, session:
         following.start(session.folder)
         display = folder_display(session.folder, session.config, is_new=session.is_new)
-        seeds.tell = display.show_line
+        seeds.tell = following.tell = display.show_line
         for file, reason in list(session.recovered.unbuildable.items())[:_MOST_TOLD]:
             display.show_line(f"{file} is missing and cannot be built: {reason}")
         if unshared := session.share_addresses():
@@ -222,11 +222,12 @@ def run(
             save_pause(session.folder, None)
             display.show_line(f"{paused}; this command ends the pause")
         try:
-            outcome = asyncio.run(_supervise(session, plan, seeds, display, api))
+            outcome = asyncio.run(_supervise(session, plan, seeds, display, following, api))
         finally:
             seeds.save_positions()
+            following.tell = _tell
     seeds.tell = _tell
-    return _report(session, outcome, seeds, as_json)
+    return _report(session, outcome, seeds, following.incomplete, as_json)
 
 
 def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
@@ -247,15 +248,22 @@ def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
         raise click.UsageError(seeds.complaint())
 
 
-def _report(session: Session, outcome: CrawlOutcome, seeds: CrawlSeeds, as_json: bool) -> ExitCode:
+def _report(
+    session: Session,
+    outcome: CrawlOutcome,
+    seeds: CrawlSeeds,
+    feeds: Sequence[str],
+    as_json: bool,
+) -> ExitCode:
     """Print the summary on standard output, and errors of seeds on standard error."""
     from lycosa.cli.crawl_failures import failure_lines
     from lycosa.cli.crawl_seeds import refusal_line
     from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
     from lycosa.folder.seed_sources import unread
 
-    refused, files = [*seeds.refused, *outcome.refused_seeds], files_there(session.folder)
-    code = exit_code(outcome, unread(files.seeds))
+    refused = [*seeds.refused, *outcome.refused_seeds]
+    files = files_there(session.folder)._replace(feeds=feeds)
+    code = exit_code(outcome, unread(files.seeds), feeds)
     if as_json:
         emit_json(summary_values(session.folder, outcome, code, refused, files))
     else:
@@ -283,6 +291,7 @@ async def _supervise(
     plan: MemoryPlan,
     seeds: CrawlSeeds,
     display: Display,
+    feeds: CrawlFeeds,
     api: tuple[ApiSettings, ApiListener] | None,
 ) -> CrawlOutcome:
     from lycosa.processes.called_crawl import CalledCrawl
@@ -303,6 +312,7 @@ async def _supervise(
         supervisor = Supervisor(
             session, plan, seeds, display.show_progress, display.show_line, uploads, rules
         )
+        supervisor.check_feeds = feeds.check
         if rules is None:
             return await _run_supervisor(session, supervisor, display)
         crawl, folder = session.manifest.crawl, session.folder

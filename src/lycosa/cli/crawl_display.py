@@ -119,6 +119,7 @@ class Display:
             hosts_in_words(progress),
             f"{human_bytes(progress.memory_bytes)} memory",
             *([f"uploads: {upload_in_words(progress.uploads)}"] if progress.uploads else []),
+            *(f"feed {each}" for each in progress.feeds_away),
             *(f"{name}: {value}" for name, value in self.more),
             f"waiting for {waiting_for(progress)}",
             *([f"estimate: {estimate}"] if (estimate := estimate_of(progress)) else []),
@@ -162,6 +163,7 @@ class Display:
             ),
             ("memory", memory_in_words(progress)),
             *([("uploads", upload_in_words(progress.uploads))] if progress.uploads else []),
+            *(("feed", each) for each in progress.feeds_away),
             *self.more,
             ("waiting for", waiting_for(progress)),
         ]
@@ -252,6 +254,8 @@ def upload_in_words(uploads: UploadState) -> str:
     if uploads.waiting_files:
         waiting = human_bytes(uploads.waiting_bytes)
         said += f", {human_count(uploads.waiting_files)} waiting ({waiting})"
+    if uploads.doubtful_files:
+        said += f"; {counted(uploads.doubtful_files, 'file')} kept here: the store has another one"
     if uploads.failing_s:
         said += f"; nothing accepted for {human_duration(uploads.failing_s)}"
     return said

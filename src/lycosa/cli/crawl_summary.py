@@ -32,12 +32,13 @@ class FilesThere(NamedTuple):
     """The output files of a crawl and the sources of its seeds.
 
     ``kinds`` are those that exist: ``store.text`` and ``store.links`` can switch theirs off.
-    ``lacking`` are files that closed segments lack.
+    ``lacking`` are files that closed segments lack, ``feeds`` the feeds that lack rows.
     """
 
     kinds: list[str]
     lacking: list[LackingFile]
     seeds: Sequence[SeedSource] = ()
+    feeds: Sequence[str] = ()
 
 
 def files_there(folder: Path) -> FilesThere:
@@ -51,16 +52,22 @@ def end_of(outcome: CrawlOutcome) -> str:
     return "finished" if is_done else outcome.end
 
 
-def exit_code(outcome: CrawlOutcome, left: Sequence[SeedSource] = ()) -> ExitCode:
+def exit_code(
+    outcome: CrawlOutcome, left: Sequence[SeedSource] = (), feeds: Sequence[str] = ()
+) -> ExitCode:
     """The exit code of the run.
 
-    ``left`` are the seed sources that were not read completely. Files that were not uploaded are
-    an equal reason to give the command again.
+    ``left`` are the seed sources that were not read completely, ``feeds`` the feeds that are not
+    complete. Files that were not uploaded are an equal reason to give a command again. A damaged
+    file needs a person.
     """
     end = end_of(outcome)
     uploads = outcome.progress.uploads
+    if uploads is not None and uploads.doubtful_files:
+        return ExitCode.INTERNAL
     has_fetched = bool(outcome.progress.states.get("fetched"))
-    if end == "stopped" or (uploads is not None and uploads.waiting_files and has_fetched):
+    is_short = bool(feeds) or (uploads is not None and uploads.waiting_files)
+    if end == "stopped" or (is_short and has_fetched):
         return ExitCode.INTERRUPTED
     if end == "limit":
         return ExitCode.LIMIT
@@ -118,6 +125,7 @@ def summary_values(
             else None
         ),
         "uploads": msgspec.to_builtins(progress.uploads),
+        "incomplete_feeds": list(files.feeds),
     }
 
 
@@ -258,6 +266,12 @@ def _upload_lines(uploads: UploadState, quoted: str) -> list[str]:
             f" {uploads.why or 'the upload was aborted'}"
         )
         lines.append(f"  to upload the rest: lycosa crawl --dir {quoted}")
+    if uploads.doubtful_files:
+        lines.append(
+            f"KEPT HERE: {counted(uploads.doubtful_files, 'file')} of which the store has another"
+            " content:"
+        )
+        lines += [f"  {each}" for each in uploads.doubtful]
     return lines
 
 

@@ -124,11 +124,16 @@ def schema(feed: str) -> int:
 def run(kind: str, folder: Path, options: FeedOptions) -> int:
     """Write the rows; returns the exit code."""
     from lycosa.project import BadPosition, FeedFileError
+    from lycosa.project.feed_file import FeedFileBusy
 
     try:
         with _target(options) as target:
             _give(_feed(kind, folder, target.position), target, options)
     except (BadPosition, FeedFileError) as error:
+        if options.follow_input and isinstance(error, FeedFileBusy):
+            # of a crawl that was killed: it ends soon, and the crawl starts this command again
+            click.echo(f"lycosa: {error}", err=True)
+            return ExitCode.INTERRUPTED
         raise click.UsageError(str(error)) from error
     return ExitCode.FINISHED
 
@@ -141,14 +146,21 @@ def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
     """Append rows to the target, until the end or for ever."""
+    from lycosa.store.journal import JournalError
+
     began, follows = time.monotonic(), options.follow or options.follow_input
     while True:
         batch: list[bytes] = []
-        for row in feed.new_rows():
-            batch.append(_with_position(row, feed.position) if options.positions else row)
-            if len(batch) >= _BATCH_ROWS:
+        try:
+            for row in feed.new_rows():
+                batch.append(_with_position(row, feed.position) if options.positions else row)
+                if len(batch) >= _BATCH_ROWS:
+                    target.append(batch, feed.position)
+                    batch = []
+        except JournalError:  # the rows before it are given
+            if batch:
                 target.append(batch, feed.position)
-                batch = []
+            raise
         if batch:
             target.append(batch, feed.position)
         is_over = not feed.is_behind or time.monotonic() - began > _SETTLE_S
@@ -218,6 +230,8 @@ def _opened_pipe(options: FeedOptions) -> int:
 
 
 def _is_pipe(path: str) -> bool:
+    if path.startswith(("/dev/fd/", "/proc/self/fd/")):
+        return True  # a file behind it has no name of its own, and so no place for a position
     try:
         return not stat.S_ISREG(Path(path).stat().st_mode)
     except FileNotFoundError:

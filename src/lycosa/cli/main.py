@@ -208,6 +208,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; only ``--debug`` prints a traceback."""
+    _open_standard_files()
     arguments = list(sys.argv[1:] if args is None else args)
     try:
         result = cli.main(arguments, prog_name="lycosa", standalone_mode=False)
@@ -234,6 +235,24 @@ def main(args: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _explain(error, debug="--debug" in arguments)
     return result if isinstance(result, int) else ExitCode.FINISHED
+
+
+def _open_standard_files() -> None:
+    """Open ``/dev/null`` for standard input, output and error where the caller closed them.
+
+    Otherwise the next file that is opened, such as the lock of a crawl, gets the number 0, 1 or 2,
+    and each child process writes its output there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, this one
+            os.set_inheritable(nowhere, True)
+    # the interpreter has None for a file that was closed
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _explain(error: Exception, debug: bool) -> ExitCode:

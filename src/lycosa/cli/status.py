@@ -185,6 +185,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("paused", _paused(status)),
             ("leased", _leased(status)),
             ("uploads", _uploads(status)),
+            *(("feed", each) for each in (live.get("progress") or {}).get("feeds_away", ())),
             ("estimate", estimated),
             ("clock", _clock(status)),
             *(("seeds", line) for line in _seeds(status)),

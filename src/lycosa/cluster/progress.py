@@ -65,7 +65,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     it has the sums, and the first reason why one is away. ``needs`` counts hosts by the time that
     they still need (``forecast.need_bucket``). ``pool`` says how IP addresses are shared with other
     machines, where Redis is configured for it. ``is_paused``: an operator paused the crawl; the
-    coordinator says so in the progress of the whole crawl.
+    coordinator says so in the progress of the whole crawl. ``feeds_away`` are the feeds of
+    ``lycosa crawl --feed`` whose processes do not run, with the reason.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -83,6 +84,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     uploads: UploadState | None = None
     pool: PoolUse | None = None
     is_paused: bool = False
+    feeds_away: tuple[str, ...] = ()
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None

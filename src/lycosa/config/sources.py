@@ -110,6 +110,8 @@ def load_settings(
             for key, field in fields().items()
             if (value := value_of(base, key)) != field.default
         }
+        if not base.upload.url:  # of an earlier version; a later --upload does not ask for it
+            values.pop("upload.remove", None)
         origins = dict.fromkeys(values, SAVED)
     given = [
         *_from_file(file, problems),
@@ -129,6 +131,8 @@ def load_settings(
             origins[each.key] = each.origin
         except ValueError as error:
             problems.append(f"{each.place}: {each.key}: {error}")
+    if origins.get("upload.remove") == SAVED and not values.get("upload.url"):
+        del values["upload.remove"], origins["upload.remove"]  # the upload ends, and so does this
     problems += _unusable(
         {key: value for key, value in values.items() if origins[key] == SAVED}, f"{SAVED}: "
     )
@@ -368,9 +372,18 @@ def contradictions(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:
     """The same with the source of a value, for the settings of a start."""
+    if why := _aimless(values):
+        yield f"{origins.get('upload.remove', DEFAULT)}: upload.remove: {why}"
     for low, high in _ORDERED:
         if why := _contradiction(values, fields()[low], fields()[high]):
             yield f"{origins.get(low) or origins.get(high, DEFAULT)}: {low}: {why}"
+
+
+def _aimless(values: Mapping[str, Any]) -> str:
+    """Why files cannot be removed after an upload that does not happen."""
+    if not values.get("upload.remove") or values.get("upload.url"):
+        return ""
+    return "there is no store to upload to; give --upload URL (upload.url) too, or leave this out"
 
 
 def _contradiction(values: Mapping[str, Any], low: Field, high: Field) -> str:

@@ -2,8 +2,8 @@
 
 It changes no file. Its steps:
 
-    no table is open -> logs -> tables -> logs and tables compared -> output files ->
-    parcels between partitions
+    no table is open -> no file belongs to a copy too -> logs -> tables -> logs and tables
+    compared -> output files -> parcels between partitions
 
 Only when this finds nothing does the second phase (``recovery``) cut, delete and write. The state
 after a crash passes: an unfinished record at the end of a log, output files longer than committed,
@@ -46,12 +46,13 @@ from lycosa.commit import (
 )
 from lycosa.config.sections import SeenUrlsKind
 from lycosa.exchange import ParcelNumbers, disagreements
-from lycosa.folder.manifest import Manifest
+from lycosa.folder.manifest import FolderUnusable, Manifest
 from lycosa.folder.names import (
     last_commit_path,
     log_folder,
     mark_at,
     seen_file,
+    seen_path,
     stamp_of,
     table_folder,
 )
@@ -112,11 +113,12 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table
     """Check a whole folder whose lock is held. Blocks.
 
     Raises ``CommittedDataMissing``, ``TableLocked`` when another process has a table open whatever
-    the lock file says, ``LogDamaged``, ``StoreDamaged`` or ``OSError``.
+    the lock file says, ``FolderUnusable``, ``LogDamaged``, ``StoreDamaged`` or ``OSError``.
     """
     partitions = range(manifest.identity.partitions)
     for number in partitions:
         refuse_open(table_folder(folder, number))
+    _refuse_links(folder)
     logs = saved_logs(log_folder(folder))
     found = _read(folder, logs, partitions, read_table)
     lacking = _lacking_logs(folder, manifest, logs, found.ends)
@@ -136,6 +138,33 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table
         folder,
         {name: length for end in found.ends.values() for name, length in end.lengths.items()},
     )
+
+
+def _refuse_links(folder: Path) -> None:
+    """Refuse a folder of which a hard-linked copy exists (``cp -al``).
+
+    A crawl in one of the two would append to files of the other, whose state knows nothing of it.
+    Files that are written once or replaced as a whole may have links: those of closed segments and
+    of tables, attempt logs.
+    """
+    linked = [path for path in _changed_in_place(folder) if path.stat().st_nlink > 1]
+    if linked:
+        more = f" and {len(linked) - 1} more" if len(linked) > 1 else ""
+        quoted = shlex.quote(str(folder))
+        raise FolderUnusable(
+            f"{linked[0]}{more}: a file that the crawl changes has another hard link, so a crawl in"
+            f" {folder} would also change a copy of this folder. Make the copy independent: cp -a"
+            f" {quoted} NEW (not cp -al), and use NEW; or delete the other copy"
+        )
+
+
+def _changed_in_place(folder: Path) -> Iterator[Path]:
+    """The files of a stopped crawl to which a run appends, or which it changes in place."""
+    yield from (path for path in [folder / "lock"] if path.exists())
+    yield from layout.open_files(folder)
+    for path in (*log_folder(folder).glob("*"), *seen_path(folder, 0).parent.glob("*")):
+        if path.is_file() and not path.name.startswith("attempts-"):
+            yield path
 
 
 def check_worker(

@@ -10,12 +10,18 @@ its CDXJ last, so that an index never names a WARC that the store lacks.
 
 With ``remove``, the files of a segment are deleted after the store was verified to have the content
 of each (``objects.sameness``). The removal is recorded first (``store.removed``).
+
+The last good copy of a file is never overwritten or deleted. A store that is the crawl folder, in
+it or around it is refused. Where the store has another content of a file, the copies are judged by
+what the crawl recorded (``copies``). The one here is uploaded again only when the stored one is the
+damaged one; otherwise both stay as they are and the file is reported as doubtful.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,13 +29,19 @@ import msgspec
 from lycosa.config.sections import UploadSection
 from lycosa.folder import manifest as manifests
 from lycosa.model.uploads import UploadState
-from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreFailed, StoreRefused
-from lycosa.objects.opening import check_create_only
+from lycosa.objects.errors import (
+    ObjectExists,
+    ObjectMissing,
+    StoreFailed,
+    StoreRefused,
+    StoreUnusable,
+)
+from lycosa.objects.opening import check_create_only, store_folder
 from lycosa.objects.port import ObjectStore
-from lycosa.objects.sameness import file_content, holds
+from lycosa.objects.sameness import FileContent, file_content, holds, pieces
 from lycosa.store import layout
 from lycosa.store.closing import missing_files
-from lycosa.store.derived import CDXJ
+from lycosa.store.derived import CDXJ, DERIVED_KINDS
 from lycosa.store.journal import JournalError, read_header
 from lycosa.store.removed import RemovedFile, note_removed, removed_files
 from lycosa.system.durable import sync_folder
@@ -37,10 +49,16 @@ from lycosa.system.wire import UNREADABLE
 
 _ATTEMPTS = "attempts"
 _LOG = "log"
+_FOLDERS = (layout.WARC, layout.JOURNAL, *DERIVED_KINDS, _LOG)
+_MOST_TOLD = 10
 
 
 class PlaceTaken(StoreRefused):
     """Another crawl was uploaded to this place."""
+
+
+class OwnFolder(StoreUnusable):
+    """The place is the crawl folder itself, or one of the two is in the other."""
 
 
 class _Owner(msgspec.Struct):
@@ -82,9 +100,10 @@ def owner_of(store: ObjectStore, url: str) -> str:
 def reserve(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
     """Make the place this crawl's.
 
-    Raises ``PlaceTaken``, ``CreateOnlyIgnored`` (the place is this crawl's all the same) or another
-    ``ObjectError``.
+    Raises ``PlaceTaken``, ``OwnFolder``, ``CreateOnlyIgnored`` (the place is this crawl's all the
+    same) or another ``ObjectError``.
     """
+    refuse_own_folder(url, folder)
     owner = owner_of(store, url)
     if not owner:
         try:
@@ -104,6 +123,28 @@ def refuse_others(owner: str, crawl: str, url: str) -> None:
         )
 
 
+def refuse_own_folder(url: str, folder: Path) -> None:
+    """Raise ``OwnFolder`` for a store whose objects are, or lie among, the files of the crawl.
+
+    Folders are compared by device and inode, which links and bind mounts do not change. The folder
+    of a new crawl may be missing.
+    """
+    if (root := store_folder(url)) is None:
+        return
+    ours, theirs = ({each, *(each / name for name in _FOLDERS)} for each in (folder, root))
+    is_same = _inodes(ours) & (_inodes(theirs) | _inodes(root.resolve().parents))
+    if is_same or _inodes(theirs) & _inodes(folder.resolve().parents):
+        raise OwnFolder(
+            f"{url}: this is the crawl folder {folder}, in it, or around it, so an object there"
+            " would be the file itself and no copy; give a folder outside"
+        )
+
+
+def _inodes(paths: Iterable[Path]) -> set[tuple[int, int]]:
+    found = (path.stat() for path in paths if path.exists())
+    return {(each.st_dev, each.st_ino) for each in found}
+
+
 class Upload:
     """One crawl folder and one store. All calls block, and raise ``ObjectError`` or ``OSError``."""
 
@@ -116,6 +157,9 @@ class Upload:
         self._whole: set[str] = set()
         self._held: dict[str, int] = {}
         self._is_listed = False
+        self._apart = set[str]()
+        self.doubtful: dict[str, str] = {}
+        """Files that stay here, with the reason and what to do."""
 
     def waiting(self, is_final: bool = False) -> list[LocalFile]:
         """The files to upload now, by a new listing of the store.
@@ -129,13 +173,18 @@ class Upload:
         """The same by the last listing, without a request to the store."""
         files = [file for each in self.segments(is_final) for file in each.files]
         return [
-            file for file in (*files, *self._attempts()) if self._held.get(file.name) != file.size
+            file
+            for file in (*files, *self._attempts())
+            if self._held.get(file.name) != file.size and file.name not in self.doubtful
         ]
 
     def put(self, file: LocalFile) -> None:
-        """Upload one file. A missing file was removed by another upload, or by a person."""
+        """Upload one file, unless the store has another content of it that may be the right one.
+
+        A missing file was removed by another upload, or by a person.
+        """
         path = self._folder / file.name
-        if not path.exists():
+        if not path.exists() or (file.name in self._held and not self._is_better(file.name)):
             return
         self._store.put(file.name, path)
         found = self._store.find(file.name)
@@ -154,39 +203,106 @@ class Upload:
         return [
             each
             for each in self.segments(is_final)
-            if all(self._held.get(file.name) == file.size for file in each.files)
+            if all(
+                self._held.get(file.name) == file.size and file.name not in self.doubtful
+                for file in each.files
+            )
         ]
 
     def remove(self, segment: SealedSegment) -> None:
         """Delete a segment's files here, when the store has the content of each.
 
-        A file whose content differs in the store is uploaded again first.
+        A file whose object is damaged is uploaded again first. The segment stays when a file is
+        doubtful.
         """
-        known = removed_files(self._folder)
-        lines = []
+        contents = {}
         for file in segment.files:
             try:
-                content = file_content(self._folder / file.name)
+                contents[file.name] = file_content(self._folder / file.name)
             except FileNotFoundError:
                 continue  # another upload was quicker
-            if not holds(self._store, file.name, content):
-                self.put(file)
-                if not holds(self._store, file.name, content):
-                    raise StoreFailed(
-                        f"{self._section.url}: the store holds another content of {file.name} than"
-                        " it was sent; nothing is removed here"
-                    )
-            line = RemovedFile(
-                file.name, content.size, content.sha256, self._section.url, self._section.options
-            )
-            if known.get(file.name) != line:
-                lines.append(line)
-        if lines:
+            if not self._is_held(file, contents[file.name]):
+                return
+        known = removed_files(self._folder)
+        place = self._section.url, self._section.options
+        lines = [RemovedFile(name, x.size, x.sha256, *place) for name, x in contents.items()]
+        if lines := [line for line in lines if known.get(line.file) != line]:
             note_removed(self._folder, lines)
         for file in segment.files:  # the WARC first: without it no start builds the others again
             path = self._folder / file.name
             path.unlink(missing_ok=True)
             sync_folder(path.parent)
+
+    def _is_held(self, file: LocalFile, content: FileContent) -> bool:
+        """Whether the store has the content of a file, in an object of its own."""
+        root = store_folder(self._section.url)
+        is_linked = root is not None and bool(
+            _inodes([root / file.name]) & _inodes([self._folder / file.name])
+        )
+        if is_linked or self._shows_ours(file.name.partition("/")[0]):
+            self.doubtful[file.name] = (
+                f"{file.name}: the object in {self._section.url} is the same file as the one here,"
+                " so there is only one copy; give a folder outside the crawl folder"
+            )
+            return False
+        if holds(self._store, file.name, content):
+            return True
+        if self._store.find(file.name) is not None and not self._is_better(file.name):
+            return False
+        self._held.pop(file.name, None)
+        self.put(file)
+        if not holds(self._store, file.name, content):
+            raise StoreFailed(
+                f"{self._section.url}: the store holds another content of {file.name} than"
+                " it was sent; nothing is removed here"
+            )
+        return True
+
+    def _shows_ours(self, kind: str) -> bool:
+        """Whether a file that is made here appears in the store.
+
+        So it does where the store is this folder by another way, such as a network file system or a
+        server that gives access to it.
+        """
+        if kind in self._apart:
+            return False
+        probe = self._folder / kind / f".{uuid.uuid4()}.tmp"
+        probe.touch()
+        try:
+            is_seen = self._store.find(f"{kind}/{probe.name}") is not None
+        finally:
+            probe.unlink(missing_ok=True)
+        if not is_seen:
+            self._apart.add(kind)
+        return is_seen
+
+    def _is_better(self, name: str) -> bool:
+        """Whether the copy here may replace an object with another content.
+
+        If not, the file is noted as doubtful.
+        """
+        # Imported here: it loads libraries that a crawl without a damaged file never needs.
+        from lycosa.folder.copies import Verdict, judge_copies, may_replace, spooled_copy
+
+        path = self._folder / name
+        with spooled_copy(self._folder) as folder:
+            stored = Path(folder, "stored")
+            found = self._store.find(name)
+            with stored.open("wb") as target:
+                target.writelines(pieces(self._store, name, found.size if found else 0))
+            here, there = judge_copies(self._folder, name, (path, stored))
+        if may_replace(here, there):
+            return True
+        advice = (
+            "replace the file here by that object"
+            if there is Verdict.RIGHT
+            else "keep the right one in both places; if neither is right, restore it from elsewhere"
+        )
+        self.doubtful[name] = (
+            f"{name}: the file here is {here.value}, and {self._section.url} has another content of"
+            f" it, which is {there.value}. Neither was overwritten or removed: {advice}"
+        )
+        return False
 
     def forget(self) -> None:
         """Make the next upload list the store again, as another process may have changed it."""
@@ -203,6 +319,8 @@ class Upload:
             sum(file.size for file in waiting),
             len(removed),
             sum(each.bytes for each in removed),
+            doubtful_files=len(self.doubtful),
+            doubtful=tuple(self.doubtful.values())[:_MOST_TOLD],
         )
 
     def segments(self, is_final: bool) -> list[SealedSegment]:

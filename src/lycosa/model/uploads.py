@@ -12,7 +12,8 @@ class UploadState(msgspec.Struct, frozen=True):
     ``waiting_bytes`` are not yet. ``removed_files`` and ``removed_bytes`` were removed here, over
     the life of the crawl. ``failing_s`` is the time for which the store has accepted nothing, and
     ``why`` the last reason; 0 and empty while it works. ``is_ending``: the crawl is over and waits
-    for the upload.
+    for the upload. ``doubtful_files`` are kept here, because the store has another content of them
+    and it is not certain that theirs is the damaged one; ``doubtful`` says so of the first ten.
     """
 
     url: str
@@ -25,3 +26,5 @@ class UploadState(msgspec.Struct, frozen=True):
     failing_s: float = 0.0
     why: str = ""
     is_ending: bool = False
+    doubtful_files: int = 0
+    doubtful: tuple[str, ...] = ()

@@ -29,9 +29,8 @@ def open_store(
     """The store of a URL; ``options`` are ``name=value``. Both were checked by
     ``config.checks``. Nothing is asked of the store yet. Raises ``StoreUnusable``.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return FolderStore(url, Path(unquote(parts.path)))
+    if (folder := store_folder(url)) is not None:
+        return FolderStore(url, folder)
     try:
         # an optional dependency, and 30 MB of code that few crawls need
         from lycosa.objects.remote import RemoteStore
@@ -45,6 +44,12 @@ def open_store(
     if endpoint.startswith("http://"):
         given.setdefault("allow_http", "true")
     return RemoteStore(url, given)
+
+
+def store_folder(url: str) -> Path | None:
+    """The folder of a ``file:`` URL; ``None`` for other stores."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def check_create_only(store: ObjectStore, key: str, url: str) -> None:

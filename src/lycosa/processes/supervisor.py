@@ -123,6 +123,8 @@ class Supervisor:
         self._uploads = uploads
         self._is_endless = hosting is not None and hosting.is_endless
         self.callers: set[PeerLink] = set()
+        self.check_feeds: Callable[[], tuple[str, ...]] = tuple
+        """Keeps the feeds of this run going; returns those that do not run, with the reason."""
         # The settings of this start get the version after the last one of the previous run.
         version, rules = session.recovered.settings, hosting or RunRules(Path())
         is_first = not (version or rules.changed or rules.is_paused)
@@ -314,7 +316,7 @@ class Supervisor:
         progress = msgspec.structs.replace(progress, is_paused=is_paused)
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
-        return progress
+        return msgspec.structs.replace(progress, feeds_away=self.check_feeds())
 
     def _captured(self, progress: Progress) -> int:
         """Captures of this run; negative before every worker has reported."""

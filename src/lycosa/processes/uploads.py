@@ -20,7 +20,7 @@ import msgspec
 from lycosa.config.sections import UploadSection
 from lycosa.config.units import show_seconds
 from lycosa.folder import manifest as manifests
-from lycosa.folder.upload import Upload, owner_of, refuse_others, reserve
+from lycosa.folder.upload import Upload, owner_of, refuse_others, refuse_own_folder, reserve
 from lycosa.model.uploads import UploadState
 from lycosa.objects.errors import ObjectError
 from lycosa.objects.opening import CreateOnlyIgnored, open_store
@@ -37,6 +37,7 @@ def check_place(folder: Path, section: UploadSection) -> None:
 
     Raises the ``ObjectError`` that stops the start. A store that is only unavailable does not.
     """
+    refuse_own_folder(section.url, folder)
     crawl = manifests.load_manifest(folder).crawl if manifests.has_manifest(folder) else ""
     try:
         owner = owner_of(open_store(section.url, section.options), section.url)
@@ -78,7 +79,7 @@ class Uploads:
         self._is_ending = self._is_stopped = self._is_reserved = False
         self._state = UploadState(section.url)
         self._failing_since = 0.0
-        self._tries = 0
+        self._tries = self._doubtful = 0
         self._advanced = time.monotonic()
         self._random = Random()
 
@@ -160,13 +161,21 @@ class Uploads:
             if self._is_stopped:
                 return
             self._upload.put(file)
+            self._tell_doubtful()
             self._succeeded(self._upload.state(waiting[number:]))
         for segment in self._upload.removable(is_final):
             if self._is_stopped:
                 return
             self._upload.remove(segment)
+            self._tell_doubtful()
             self._advanced = time.monotonic()
         self._succeeded(self._upload.state(self._upload.not_held(is_final)))
+
+    def _tell_doubtful(self) -> None:
+        """Report each doubtful file once."""
+        for text in list(self._upload.doubtful.values())[self._doubtful :]:
+            self._tell(text)
+        self._doubtful = len(self._upload.doubtful)
 
     def _succeeded(self, state: UploadState) -> None:
         if state.waiting_files < self._state.waiting_files:

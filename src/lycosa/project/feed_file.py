@@ -22,6 +22,10 @@ class FeedFileError(Exception):
     """A file cannot be continued."""
 
 
+class FeedFileBusy(FeedFileError):
+    """Another process writes the file."""
+
+
 class _Saved(msgspec.Struct, frozen=True):
     bytes: int
     position: str
@@ -64,7 +68,7 @@ class FeedFile:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FeedFileError(f"{self.path} is being written by another process") from None
+            raise FeedFileBusy(f"{self.path} is being written by another process") from None
         size = os.fstat(fd).st_size
         try:
             saved = msgspec.json.decode(self._noted.read_bytes(), type=_Saved)

@@ -23,6 +23,7 @@ from lycosa.model.dead_letter import DeadLetter
 from lycosa.project.feed_position import BadPosition, position_text, read_position
 from lycosa.project.folder_source import FolderSource, JournalEnd
 from lycosa.store.feed_rows import DEAD_LETTERS, PAGES, dead_letter_row, page_row
+from lycosa.store.journal import JournalError
 from lycosa.urls.identity import join_url
 
 
@@ -72,8 +73,10 @@ class PageFeed:
     @property
     def position(self) -> str:
         """See ``FolderFeed``."""
-        read = {worker: (each.number, each.rows) for worker, each in self._read.items()}
-        return position_text(PAGES, self._crawl, read)
+        return position_text(PAGES, self._crawl, self._numbers())
+
+    def _numbers(self) -> dict[int, tuple[int, int]]:
+        return {worker: (each.number, each.rows) for worker, each in self._read.items()}
 
     @property
     def is_behind(self) -> bool:
@@ -88,7 +91,17 @@ class PageFeed:
             read = self._read.setdefault(worker, _Read(ends[0].number, 0))
             for end in ends:
                 if end.number >= read.number:
+                    self._refuse_gap(worker, end)
                     yield from self._rows(read, end)
+
+    def _refuse_gap(self, worker: int, end: JournalEnd) -> None:
+        """Raise ``JournalError`` for a missing journal: the position stays in front of it."""
+        if end.is_missing:
+            behind = {**self._numbers(), worker: (end.number + 1, 0)}
+            raise JournalError(
+                f"{self._source.journal_path(end.segment)} is missing, and its rows with it (a feed"
+                f" with --after {position_text(PAGES, self._crawl, behind)} leaves them out)"
+            )
 
     def _rows(self, read: _Read, end: JournalEnd) -> Iterator[bytes]:
         if end.number > read.number:

@@ -21,16 +21,21 @@ from lycosa.project.source import UNREAD, CaptureLines, JournalPosition
 from lycosa.shard.folder_view import FolderView
 from lycosa.shard.view import CrawlOrigin, CrawlView
 from lycosa.store import layout
+from lycosa.store.closed_lengths import closed_journals
 from lycosa.store.journal import read_lines
 from lycosa.store.removed import removed_files
 
 
 class JournalEnd(NamedTuple):
-    """A segment, its number among those of its worker, and the committed bytes of its journal."""
+    """A segment, its number among those of its worker, and the committed bytes of its journal.
+
+    If the journal of a closed segment ``is_missing``, the name may be a pattern.
+    """
 
     segment: str
     number: int
     bytes: int
+    is_missing: bool = False
 
 
 class FolderSource:
@@ -70,7 +75,10 @@ class FolderSource:
         self._lengths.clear()
 
     def captures(self, read: Mapping[str, JournalPosition]) -> Iterator[CaptureLines]:
-        """See ``ProjectorSource``. Open segments are read up to the commits that were given."""
+        """See ``ProjectorSource``. Open segments are read up to the commits that were given.
+
+        Captures of a deleted journal are left out, as docs/registry.md says.
+        """
         finished = {name for name, position in read.items() if position.is_closed}
         for name in sorted(layout.segment_names(self._folder, layout.JOURNAL) - finished):
             is_closed = layout.is_closed(self._folder, layout.JOURNAL, name)
@@ -80,27 +88,45 @@ class FolderSource:
                 path = layout.existing(self._folder, layout.JOURNAL, name)
                 yield CaptureLines(name, end, is_closed, read_lines(path, start, end))
 
+    def _journals(self) -> tuple[set[str], set[str]]:
+        """The segments that have a journal, and the closed ones whose journal is missing."""
+        # First the closed ones: a journal gets its final name before anything says so.
+        closed = closed_journals(self._folder) | set(layout.closed_segments(self._folder))
+        names = layout.segment_names(self._folder, layout.JOURNAL)
+        return names, closed - names
+
+    def journal_path(self, segment: str) -> Path:
+        """The file of a closed journal."""
+        return self._folder / layout.file_name(layout.JOURNAL, segment)
+
     def journal_ends(self) -> dict[int, list[JournalEnd]]:
         """How far each segment's journal may be read, by worker, in the order of writing.
 
-        A worker writes one segment after the other. So the list ends where rows may be added.
+        A worker writes one segment after the other and numbers them from 1. So the list ends where
+        rows may be added, and has a place for each journal that is missing before.
         """
         found: dict[int, list[JournalEnd]] = {}
         named = {layout.stem_of(name) for each in self._lengths.values() for name in each}
-        names = layout.segment_names(self._folder, layout.JOURNAL)
+        names, missing = self._journals()
         order = sorted(
-            (layout.segment_worker(each), layout.segment_number(each), each) for each in names
+            (layout.segment_worker(each), layout.segment_number(each), each)
+            for each in names | missing
         )
         newest = {worker: number for worker, number, name in order if name in named}
         ended = set[int]()
         for worker, number, name in order:
             if worker < 0 or worker in ended:
                 continue
+            ends = found.setdefault(worker, [])
+            ends += _gap(worker, ends[-1].number if ends else 0, number)
+            if name in missing:
+                ends.append(JournalEnd(name, number, 0, is_missing=True))
+                continue
             is_closed = layout.is_closed(self._folder, layout.JOURNAL, name)
             end = self._closed_bytes(name) if is_closed else self._committed_bytes(name)
             if not is_closed and (name not in named or number >= newest[worker]):
                 ended.add(worker)
-            found.setdefault(worker, []).append(JournalEnd(name, number, end))
+            ends.append(JournalEnd(name, number, end))
         return found
 
     def read_journal(self, segment: str, start: int, end: int) -> Iterator[bytes]:
@@ -135,6 +161,14 @@ class FolderSource:
 
     def __repr__(self) -> str:
         return f"FolderSource({str(self._folder)!r}, logs={len(self._tails)})"
+
+
+def _gap(worker: int, before: int, number: int) -> list[JournalEnd]:
+    """The journals between two numbers of a worker, of which not even the names are known."""
+    return [
+        JournalEnd(f"*-w{worker:03d}-{missing:06d}-*", missing, 0, is_missing=True)
+        for missing in range(before + 1, number)
+    ]
 
 
 def _marked(tail: TailReader) -> Iterator[tuple[Mark, int, Commit]]:

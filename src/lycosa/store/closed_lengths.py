@@ -42,6 +42,19 @@ def record_closed_lengths(folder: Path, segment: str) -> None:
         raise named(error, path) from error
 
 
+def closed_length(folder: Path, name: str) -> int | None:
+    """The recorded length of a closed WARC or journal; ``None`` for one without a line."""
+    worker = max(layout.segment_worker(layout.stem_of(name)), 0)
+    found = [_read(path).get(name) for path in _ledgers(folder, worker)]
+    return found[0] if found else None
+
+
+def closed_journals(folder: Path) -> set[str]:
+    """The segments that were closed, by the recorded lengths of their journals."""
+    names = (name for path in _ledgers(folder, None) for name in _read(path))
+    return {layout.stem_of(name) for name in names if name.startswith(f"{layout.JOURNAL}/")}
+
+
 def check_closed_lengths(folder: Path, only: int | None = None) -> None:
     """Compare the recorded lengths with the existing files, of one worker or of all.
 

@@ -146,6 +146,21 @@ def build_derived(folder: Path, name: str) -> list[str]:
     return [f"{path.parent.name}/{path.name}" for path in missing.values()]
 
 
+def build_again(folder: Path, kind: str, name: str, target: Path) -> None:
+    """Build a derived file of a closed segment at another place, to compare it.
+
+    Raises ``JournalError`` or ``OSError``.
+    """
+    source = folder / layout.file_name(layout.JOURNAL, name)
+    builder = DERIVED_KINDS[kind].begin(target, journal.read_header(source))
+    try:
+        for row in journal.read_rows(source):
+            builder.add_row(row)
+    finally:
+        builder.close()
+        _release_memory()
+
+
 def _release_memory() -> None:
     """Release the memory of row groups (80 MB).
 

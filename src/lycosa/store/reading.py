@@ -15,9 +15,11 @@ import msgspec
 from lycosa.model.capture import Location
 from lycosa.store import journal, layout
 from lycosa.store.rows import JournalRow
+from lycosa.store.warc import block_digest
 
 _GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 256 * 1024
+_PIECE = 16 * 1024  # where every record is read: most are shorter
 
 
 class RecordError(Exception):
@@ -94,6 +96,23 @@ def record_at(chunks: Iterator[bytes], place: str) -> StoredRecord:
     if not gzip.eof or not data.startswith(b"WARC/"):
         raise RecordError(f"{place}: no record begins there")
     return _record(data, length - len(gzip.unused_data))
+
+
+def check_records(path: Path) -> None:
+    """Read a closed WARC file: every record has its checksum and its block the recorded digest.
+
+    Raises ``RecordError`` or ``OSError``.
+    """
+    with path.open("rb") as file:
+        at, size = 0, path.stat().st_size
+        while at < size:
+            file.seek(at)
+            place = f"{path}, byte {at}"
+            record = record_at(iter(lambda: file.read(_PIECE), b""), place)
+            digest = record.fields.get("WARC-Block-Digest")
+            if digest and digest != block_digest(record.header_block, record.body):
+                raise RecordError(f"{place}: the block does not have its recorded digest")
+            at += record.length
 
 
 def _record(data: bytes, length: int) -> StoredRecord:

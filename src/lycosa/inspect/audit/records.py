@@ -19,6 +19,8 @@ class RecordChecks:
 
     def __init__(self, check: Check) -> None:
         self.check = check
+        self.unread = 0
+        """Records that are in a store that cannot be read."""
         self._at = 0
 
     def begin_segment(self, segment: Segment) -> None:
@@ -54,8 +56,7 @@ class RecordChecks:
         )
 
     def read_record(self, segment: Segment, row: JournalRow) -> StoredRecord | None:
-        """The main record of a capture, checked; ``None`` when it is missing."""
-        self.check.checked += 1
+        """The main record of a capture, checked; ``None`` when it is missing or not read."""
         start = row.offset - row.request_length
         try:
             # its records are next to each other, and are read at once
@@ -69,11 +70,13 @@ class RecordChecks:
                 companion = _record_at(segment, data, start, end, row.metadata_length)
                 self._companion(row, companion, "metadata")
         except ElsewhereError as error:
+            self.unread += 1
             self.check.add_note(f"not read: {error}")
             return None
         except (RecordError, OSError, ObjectError) as error:
-            self.check.add_breach(f"{row.url}: {error}")
+            self.check.expect(False, f"{row.url}: {error}")
             return None
+        self.check.checked += 1
         self._main(row, record)
         return record
 

@@ -65,7 +65,8 @@ class AuditReport(msgspec.Struct, kw_only=True):
 
     Of a crawl on many machines: ``shards`` are the positions up to which it was read, ``unproven``
     the times without an attempt log, which are no breaches, and ``clock_tolerance_s`` says by how
-    much the clocks of two machines may differ.
+    much the clocks of two machines may differ. ``unread`` says what could not be checked, because
+    the store that has it could not be read.
     """
 
     folder: str
@@ -78,6 +79,7 @@ class AuditReport(msgspec.Struct, kw_only=True):
     shards: list[ShardPosition] = []
     unproven: list[UnprovenTime] = []
     clock_tolerance_s: float = 0.0
+    unread: list[str] = []
 
     @property
     def is_clean(self) -> bool:

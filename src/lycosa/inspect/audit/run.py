@@ -27,6 +27,7 @@ import msgspec
 from lycosa.inspect.audit.capture_checks import CaptureChecks, rows_of_segment
 from lycosa.inspect.audit.captures import find_repeated
 from lycosa.inspect.audit.politeness import PolitenessChecks
+from lycosa.inspect.audit.removed import RemovedCheck
 from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.seen import check_seen
 from lycosa.inspect.audit.segments import Segment, committed_lengths, segments
@@ -146,6 +147,13 @@ class _Audit:
         self._checks.finish(self._again if self.report.is_running else None)
         self.report.checks += [*self._checks.all_checks()[:-1], self._once()]
         self.report.checks += self._checks.derived.all_checks()
+        removed = RemovedCheck(self.report.share, self._progress)
+        removed.check_folder(self._folder)
+        if removed.check.checked or removed.unread:
+            self.report.checks.append(removed.check)
+        self.report.unread += removed.unread
+        if unread := self._checks.records.unread:
+            self.report.unread.append(f"{unread} WARC records of such files")
 
     def _again(self) -> CrawlReader:
         """The crawl as it is committed now."""

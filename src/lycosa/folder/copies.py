@@ -1,0 +1,104 @@
+"""Which of two different copies of a closed file is the one that the crawl wrote.
+
+The copies are judged by what the crawl recorded, never by their age: the length and the SHA-256
+that were noted for the file, the checksums and digests of WARC records, and for a derived file the
+same file built again from the journal. A copy is called damaged only when that is proved.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import tempfile
+from collections.abc import Callable, Sequence
+from enum import Enum
+from pathlib import Path
+
+from lycosa.folder.names import spool_folder
+from lycosa.objects.sameness import file_content
+from lycosa.store import journal, layout
+from lycosa.store.closed_lengths import closed_length
+from lycosa.store.closing import build_again
+from lycosa.store.derived import DERIVED_KINDS
+from lycosa.store.reading import RecordError, check_records
+from lycosa.store.removed import removed_files
+
+
+class Verdict(Enum):
+    """The judgement of one copy."""
+
+    RIGHT = "right"
+    UNPROVED = "neither proved right nor damaged"
+    DAMAGED = "damaged"
+
+
+def may_replace(new: Verdict, old: Verdict) -> bool:
+    """Whether a copy may take the place of another one with a different content.
+
+    Only when the other one is certainly not better: it may be the last good copy.
+    """
+    is_worse = old is Verdict.DAMAGED and new is not Verdict.DAMAGED
+    return is_worse or (new is Verdict.RIGHT and old is not Verdict.RIGHT)
+
+
+def judge_copies(folder: Path, name: str, copies: Sequence[Path]) -> list[Verdict]:
+    """The judgement of each copy of the closed file ``name`` of a crawl folder. Blocks.
+
+    Reads the copies, and for a derived file also the journal. Raises ``OSError``.
+    """
+    kind = name.partition("/")[0]
+    if kind in DERIVED_KINDS:
+        with spooled_copy(folder) as temporary:
+            wanted = Path(temporary, "built")
+            try:
+                build_again(folder, kind, layout.stem_of(name), wanted)
+            except (journal.JournalError, OSError):
+                return [_judged(folder, name, copy, _unproved) for copy in copies]
+            return [
+                _judged(folder, name, copy, lambda copy: _compared(copy, wanted)) for copy in copies
+            ]
+    judge = {layout.WARC: _judged_warc, layout.JOURNAL: _judged_journal}.get(kind, _unproved)
+    return [_judged(folder, name, copy, judge) for copy in copies]
+
+
+def _judged(folder: Path, name: str, copy: Path, judge: Callable[[Path], Verdict]) -> Verdict:
+    if (noted := removed_files(folder).get(name)) is not None:
+        is_same = file_content(copy).sha256 == noted.sha256
+        return Verdict.RIGHT if is_same else Verdict.DAMAGED
+    length = closed_length(folder, name)
+    if length is not None and copy.stat().st_size != length:
+        return Verdict.DAMAGED
+    return judge(copy)
+
+
+def _judged_warc(copy: Path) -> Verdict:
+    try:
+        check_records(copy)
+    except RecordError:
+        return Verdict.DAMAGED
+    return Verdict.RIGHT
+
+
+def _judged_journal(copy: Path) -> Verdict:
+    """A journal has no checksum, so one that can be read may be damaged all the same."""
+    try:
+        for _ in journal.read_rows(copy):
+            pass
+    except journal.JournalError:
+        return Verdict.DAMAGED
+    return Verdict.UNPROVED
+
+
+def _compared(copy: Path, wanted: Path) -> Verdict:
+    # Another version of a library may build another file from the same rows.
+    return Verdict.RIGHT if filecmp.cmp(copy, wanted, shallow=False) else Verdict.UNPROVED
+
+
+def _unproved(_: Path) -> Verdict:
+    return Verdict.UNPROVED
+
+
+def spooled_copy(folder: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder for a copy that is to be judged; the next start deletes it after a crash."""
+    spool = spool_folder(folder)
+    spool.mkdir(exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=spool)
