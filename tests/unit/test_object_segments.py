@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lycosa.model.capture import Location, Original
-from lycosa.objects.errors import StoreUnreachable
+from lycosa.objects.errors import ObjectExists, StoreUnreachable
 from lycosa.objects.memory import MemoryStore
 from lycosa.store import NotStored, SegmentStore, layout
 from lycosa.store.object_segments import ObjectSegments
@@ -235,6 +235,33 @@ def test_a_put_that_failed_may_be_repeated(tmp_path: Path) -> None:
     assert not pending.is_written
     owner.segments.put_records(pending)
     assert owner.segments.read_record(place.segment, place.offset).body
+
+
+class Conflicting(MemoryStore):
+    """Answers the first ``create`` as if there were an object; ``left`` is what is there."""
+
+    def __init__(self, left: bytes | None) -> None:
+        super().__init__()
+        self.left, self.conflicts = left, 1
+
+    def create(self, key: str, data: bytes) -> None:
+        if self.conflicts:
+            self.conflicts = 0
+            if self.left is not None:
+                self.objects[key] = self.left
+            raise ObjectExists(f"there is an object already: {key}")
+        super().create(key, data)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"a part of the part"])
+def test_a_part_is_stored_whatever_a_store_says_exists(tmp_path: Path, left: bytes | None) -> None:
+    store = Conflicting(left)
+    owner = Owner(store, tmp_path, 1)
+    (place,) = owner.commit(1)
+    assert store.conflicts == 0
+    assert owner.segments.read_record(place.segment, place.offset).body
+    owner.close()
+    assert sorted(key.partition("/")[0] for key in sealed(store)) == sorted(KINDS)
 
 
 def test_a_large_part_is_put_together_on_disk(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from contextlib import suppress
 
 import msgspec
 
-from lycosa.objects.errors import ObjectExists
 from lycosa.objects.port import ObjectStore
+from lycosa.objects.sameness import create_or_read
 from lycosa.store import journal, layout
 from lycosa.store.rows import SegmentHeader
 from lycosa.store.stored_parts import StoredPart, parts_in
@@ -71,8 +71,11 @@ def fill_lost_parts(store: ObjectStore, shard: int, lost: Sequence[LostPart]) ->
     """
     for each in lost:
         like = _any_header(store) if each.start == 0 else None
-        with suppress(ObjectExists, ValueError):
-            store.create(f"parts/{shard:05d}/{each.name}", filling(each, like))
+        with suppress(ValueError):
+            key, content = f"parts/{shard:05d}/{each.name}", filling(each, like)
+            # an earlier filling has the same size, and other record IDs
+            if len(create_or_read(store, key, content)) != len(content):
+                store.put(key, content)
 
 
 def _any_header(store: ObjectStore) -> SegmentHeader | None:

@@ -27,8 +27,9 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from lycosa.objects.errors import ObjectError, ObjectExists, ObjectMissing
+from lycosa.objects.errors import ObjectError, ObjectMissing
 from lycosa.objects.port import ObjectStore
+from lycosa.objects.sameness import create_or_read
 from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, wanted_or_certain
 from lycosa.store.damage import StoreDamaged
@@ -183,8 +184,11 @@ class ObjectSegments:
             self._store.put(key, path)
             path.unlink()
             return stored
-        with suppress(ObjectExists):  # an earlier put of this owner, whose answer was lost
-            self._store.create(key, b"".join((*pieces(part), frame)))
+        data = b"".join((*pieces(part), frame))
+        # An object that exists is an earlier put of this owner, whose answer was lost. No other
+        # owner has this key, so other content is replaced.
+        if create_or_read(self._store, key, data) != data:
+            self._store.put(key, data)
         return stored
 
     def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
