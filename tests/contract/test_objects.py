@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -153,6 +154,17 @@ def test_create_only_is_kept(store: ObjectStore) -> None:
     store.create("crawl.json", b"mine")
     check_create_only(store, "crawl.json", "s3://here")
     assert store.get("crawl.json") == b"mine"
+
+
+def test_an_object_has_the_date_at_which_it_was_stored_last(store: ObjectStore) -> None:
+    began = time.time()
+    store.create("a", b"1")
+    store.put("b", b"2")
+    (first, second) = sorted(store.list(), key=lambda each: each.key)
+    assert began - 2 < first.modified <= second.modified < time.time() + 2
+    store.put("a", b"3")
+    found = store.find("a")
+    assert found is not None and first.modified <= found.modified < time.time() + 2
 
 
 def test_the_content_after_a_create_is_the_first_one(store: ObjectStore) -> None:

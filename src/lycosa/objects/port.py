@@ -20,11 +20,16 @@ import msgspec
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """What a store says of an object. ``etag`` is opaque, and empty where there is none."""
+    """What a store says of an object.
+
+    ``etag`` is opaque, and empty where there is none. ``modified`` is when it was stored, in
+    seconds since 1970 by the store's clock, which may differ from that of this machine.
+    """
 
     key: str
     size: int
     etag: str = ""
+    modified: float = 0.0
 
 
 class ObjectStore(Protocol):
