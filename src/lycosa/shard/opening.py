@@ -4,8 +4,8 @@
     the tables and URL-seen are the result of the commits
 
 The state is the result of applying all commits in the log. A snapshot avoids reading all of them.
-``bring_up`` claims the log, drops output that no commit names, restores each table from the newest
-snapshot and applies the commits that it lacks, exactly as they were written. No decision is made
+``bring_up`` claims the log, restores each table from the newest snapshot, drops output that no
+commit names and applies the commits that the tables lack, exactly as they were written. No decision is made
 again. The same code serves the files of a crawl folder and a shard of a cluster. Every step may be
 repeated, so the next start repairs a crash in this module.
 """
@@ -180,13 +180,15 @@ def _brought_up(
     try:
         claim = log.claim()
         ground.on_claim(claim)
-        report = ground.segments.recover_segments(
-            {name: length for last in claim.last for name, length in last.lengths.items()}
-        )
+        # The snapshots come first, because they show whether the log has lost commits. What such a
+        # log does not name may be all that is left of these commits.
         existing = [
             number for number in snapshots.saved_partitions() if owned is None or number in owned
         ]
         opened.update((number, snapshots.restore_partition(number)) for number in existing)
+        report = ground.segments.recover_segments(
+            {name: length for last in claim.last for name, length in last.lengths.items()}
+        )
         replayed, rebuilt = _catch_up(ground, claim, opened, owned)
         log.trim(max((last.sequence for last in claim.last), default=0))
         yield claim, opened, _told(claim, report, opened, replayed, rebuilt)

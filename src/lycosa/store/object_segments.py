@@ -15,7 +15,9 @@ adds to the rows of the journal the near-duplicates that were found meanwhile. T
 segment are deleted ``kept_s`` after a commit that no longer names it as open, so that readers that
 listed them can still read them.
 
-Parts that no commit names are deleted by the next recovery.
+A part that no commit names is of a commit that was never made, or of one that the log has lost.
+Recoveries stop when it must be the second, and otherwise delete the part when it is a week old: a
+rescue reads what the log has lost from the parts.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 
 from lycosa.objects.errors import ObjectError, ObjectMissing
 from lycosa.objects.port import ObjectStore
 from lycosa.objects.sameness import create_or_read
 from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, wanted_or_certain
-from lycosa.store.damage import StoreDamaged
+from lycosa.store.damage import CommitsMissing, StoreDamaged
 from lycosa.store.derived import CDXJ
 from lycosa.store.pending import PendingWrite, SegmentPart, pieces
 from lycosa.store.port import FoundSegments, NotStored, OpenSegment, StoredSegment
@@ -49,6 +51,8 @@ from lycosa.store.stored_parts import (
 
 KEPT_S = 3600.0
 """Seconds for which parts of a sealed segment are kept."""
+UNNAMED_S = 7 * 86_400.0
+"""Age at which a part is deleted that no commit names."""
 _IN_MEMORY = 8 << 20  # a larger part is assembled in a file
 _FIRST, _MOST = 64 << 10, 4 << 20  # bytes of one request when a record is read
 
@@ -57,7 +61,7 @@ class ObjectSegments:
     """The segments of one shard. Implements ``Segments`` and ``SegmentReader``.
 
     ``work`` is a local folder that belongs to this owner; its content may be lost. ``now`` is a
-    monotonic clock in seconds.
+    monotonic clock in seconds, ``wall`` gives seconds since 1970.
     """
 
     def __init__(
@@ -67,16 +71,18 @@ class ObjectSegments:
         work: Path,
         now: Callable[[], float] = monotonic,
         kept_s: float = KEPT_S,
+        wall: Callable[[], float] = time,
     ) -> None:
         self._store, self._shard, self._work = store, shard, work
-        self._now, self._kept_s = now, kept_s
+        self._now, self._kept_s, self._wall = now, kept_s, wall
         self._lengths: dict[str, int] = {}  # of the open files that the last commit names
         self._parts: dict[str, list[StoredPart]] = {}  # of open segments
         self._sealed: dict[str, float] = {}  # segments whose parts still exist, and since when
 
     def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
-        """See ``Segments``. Raises ``StoreDamaged`` before anything is deleted."""
-        self._parts = self._listed_parts()
+        """See ``Segments``. Raises before anything is deleted."""
+        listed = [*self._store.list(self._prefix())]
+        self._parts = parts_in(listed, self._prefix())
         sealed = set()
         for name, committed in lengths.items():
             segment, kind = layout.stem_of(name), name.partition("/")[0]
@@ -93,21 +99,32 @@ class ObjectSegments:
             if length != committed:
                 raise StoreDamaged(Path(name), length, committed)
         self._lengths = dict(lengths)
-        return self._drop_unnamed(sealed)
-
-    def _drop_unnamed(self, sealed: set[str]) -> Recovery:
-        """Delete parts beyond what commits name; note the parts of sealed segments."""
+        unnamed = self._take_unnamed(sealed)
+        since = self._wall() - UNNAMED_S
         report = Recovery()
-        for segment, parts in list(self._parts.items()):
+        report.removed.extend(
+            each.key for each in listed if each.key in unnamed and each.modified <= since
+        )
+        self._store.delete(report.removed)
+        return report
+
+    def _take_unnamed(self, sealed: set[str]) -> set[str]:
+        """The keys of parts behind what commits name; notes the parts of sealed segments.
+
+        Raises ``CommitsMissing``.
+        """
+        unnamed = set[str]()
+        for segment, parts in self._parts.items():
             if segment in sealed or (not self._is_named(segment) and self._is_sealed(segment)):
                 self._sealed.setdefault(segment, self._now())
                 continue
             committed = self._lengths.get(_open_name(layout.WARC, segment), 0)
-            unnamed = [part.key for part in parts if part.start >= committed]
-            self._store.delete(unnamed)
-            report.removed.extend(unnamed)
+            behind = [part.key for part in parts if part.start >= committed]
+            if len(behind) > 1:
+                raise CommitsMissing(self._shard, segment, len(behind), committed)
+            unnamed.update(behind)
             self._parts[segment] = [part for part in parts if part.start < committed]
-        return report
+        return unnamed
 
     def left_lengths(self) -> dict[str, int]:
         """The lengths of the open files by their parts, when no commit names them any more.

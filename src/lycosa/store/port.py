@@ -1,8 +1,8 @@
 """The port of segments: makes the records of a shard's commits durable and reads them back.
 
 The calls block and must run in another thread. The records of a commit are put first and the commit
-names them second. So records that no commit names were never committed, and the next recovery
-deletes them.
+names them second. So records that no commit names were never committed, unless the log has lost
+commits. The next recovery drops them; in an object store they are kept for some days.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Segments(Protocol):
     def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
         """Drop what no commit names; ``lengths`` are those of the last commits.
 
-        Raises ``StoreDamaged`` when something is missing that a commit names.
+        Raises ``StoreDamaged`` when something is missing that a commit names, and
+        ``CommitsMissing`` when there is so much that no commit names that the log has lost commits.
+        Nothing is changed then.
         """
         ...
 
