@@ -117,7 +117,9 @@ async def test_an_owner_of_a_log_that_was_lost_deletes_nothing_and_says_what_to_
             worker = bed.start("n1", 1, previous_term=term - 1, previous_crashed=True)
             await worker.opened()
             await worker.give_seeds([WEB.seed_url(0, port)])
-            await worker.until(lambda worker=worker, term=term: worker.progress.captures >= 6 * term)  # type: ignore[misc]
+            await worker.until(
+                lambda worker=worker, term=term: worker.progress.captures >= 6 * term
+            )  # type: ignore[misc]
             await worker.kill()
         remake_topic(bed, bed.topics.changelog)
         before = parts_in(bed)
@@ -126,6 +128,32 @@ async def test_an_owner_of_a_log_that_was_lost_deletes_nothing_and_says_what_to_
         assert parts_in(bed) == before
         assert isinstance(failed, Failed) and "lycosa cluster rescue" in failed.text, failed
         assert ("there is a snapshot of commit" in failed.text) == (owners == 2)
+
+
+async def test_a_damaged_part_is_told_and_does_not_stop_the_crawl(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with served_with_log(WEB) as (port, _):
+        seeds = [WEB.seed_url(0, port)]
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.3))
+        worker = bed.start("n1", 1)
+        status = await worker.opened()
+        await worker.give_seeds(seeds)
+        await worker.tell_routes({0: status.address})
+        await worker.until(lambda: worker.progress.captures >= 4)
+        damaged, *_ = parts_in(bed)
+        path = bed.objects / damaged
+        path.write_bytes(path.read_bytes()[:-1])
+        ended = await worker.finished()
+        assert isinstance(ended, Ended) and ended.end == End.FINISHED.value, ended
+        assert ended.progress.damaged_segments == 1
+        (note,) = (bed.objects / "damaged" / "00000").iterdir()
+        assert damaged in note.read_text() and damaged in parts_in(bed)
+        again = bed.start("n2", 2)
+        await again.opened()
+        await again.until(lambda: again.progress.damaged_segments == 1)
+        assert {url for url, _ in captures(bed)} == set(WEB.survey(seeds).requested)
+        assert isinstance(await again.finished(), Ended)
 
 
 def parts_in(bed: Bed) -> dict[str, int]:

@@ -30,12 +30,17 @@ class Owner:
     """An owner of segments over a store in memory."""
 
     def __init__(
-        self, store: MemoryStore, folder: Path, term: int, named: dict[str, int] | None = None
+        self,
+        store: MemoryStore,
+        folder: Path,
+        term: int,
+        named: dict[str, int] | None = None,
+        sums: dict[str, int] | None = None,
     ) -> None:
         self.now = 0.0
-        self.named = dict(named or {})
+        self.named, self.sums = dict(named or {}), dict(sums or {})
         self.segments = ObjectSegments(store, 3, folder / f"work{term}", lambda: self.now)
-        self.report = self.segments.recover_segments(self.named)
+        self.report = self.segments.recover_segments(self.named, self.sums)
         self.store = SegmentStore(
             self.segments.find_segments(term),
             SECTION,
@@ -50,7 +55,7 @@ class Owner:
         places = [self.store.append_capture(numbered(number)) for number in numbers]
         pending = self.store.freeze()
         self.segments.put_records(pending)
-        self.named = pending.lengths
+        self.named, self.sums = pending.lengths, pending.sums
         return places
 
     def close(self) -> str:

@@ -55,8 +55,10 @@ def exit_code(outcome: CrawlOutcome, left: Sequence[SeedSource] = ()) -> ExitCod
     """The exit code of the run.
 
     ``left`` are the seed sources that were not read completely. Files that were not uploaded are
-    an equal reason to give the command again.
+    an equal reason to give the command again. Damaged segments count before everything else.
     """
+    if outcome.progress.damaged_segments:
+        return ExitCode.INTERNAL
     end = end_of(outcome)
     uploads = outcome.progress.uploads
     has_fetched = bool(outcome.progress.states.get("fetched"))

@@ -33,7 +33,9 @@ class MemorySegments:
         self._objects, self._shard = objects, shard
         self._lengths: dict[str, int] = {}  # of the open files that the last commits name
 
-    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
+    def recover_segments(
+        self, lengths: Mapping[str, int], sums: Mapping[str, int] | None = None
+    ) -> Recovery:
         """See ``Segments``. These objects have no date, so nothing is old enough to be deleted."""
         for name, committed in lengths.items():
             kind, segment = name.partition("/")[0], layout.stem_of(name)
@@ -83,7 +85,7 @@ class MemorySegments:
         self._lengths.update(lengths)
         pending.written(lengths, journal_lengths)
 
-    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
+    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> str:
         """See ``Segments``."""
         for kind in (layout.JOURNAL, layout.WARC):
             closed = layout.file_name(kind, name)
@@ -94,6 +96,7 @@ class MemorySegments:
                     journal.complete_journal(io.BytesIO(content), complete, closed, find_similar)
                     content = complete.getvalue()
                 self._objects[closed] = content
+        return ""
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""

@@ -47,8 +47,10 @@ class FoundSegments(msgspec.Struct, frozen=True):
 class Segments(Protocol):
     """The segments of one shard."""
 
-    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
-        """Drop what no commit names; ``lengths`` are those of the last commits.
+    def recover_segments(
+        self, lengths: Mapping[str, int], sums: Mapping[str, int] | None = None
+    ) -> Recovery:
+        """Drop what no commit names; ``lengths`` and ``sums`` are those of the last commits.
 
         Raises ``StoreDamaged`` when something is missing that a commit names, and
         ``CommitsMissing`` when there is so much that no commit names that the log has lost commits.
@@ -67,11 +69,12 @@ class Segments(Protocol):
         """
         ...
 
-    def close_segment(self, name: str, find_similar: FindSimilar | None = None) -> None:
+    def close_segment(self, name: str, find_similar: FindSimilar | None = None) -> str:
         """Give a segment its final form, with all derived files. May be repeated.
 
         Everything in it must be committed. ``find_similar`` adds the near-duplicates that were
         found since to the rows of the journal; files of a crawl folder keep the rows as they are.
+        Returns what is damaged in it, in one line for people; empty if nothing is known to be.
         Raises ``NotStored`` or ``OSError``.
         """
         ...
