@@ -26,6 +26,7 @@ from lycosa.objects.port import ObjectStore
 from nginx_site import free_port
 
 _VERSION = "v1.8.0"
+_CODES = {403: "AccessDenied", 404: "NoSuchKey", 409: "ConditionalRequestConflict"}
 KEY, SECRET, BUCKET = "test-key", "test-secret-kept-in-the-environment", "crawl"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
 
@@ -85,6 +86,21 @@ class S3Server:
                 threading.Event().wait(0.02)
         raise RuntimeError((self.folder / "s3.log").read_text())
 
+    def flip_byte(self, key: str) -> None:
+        """Damage a stored object as a bad disk does: its size stays."""
+        data = bytearray((self.bucket / key).read_bytes())
+        data[len(data) // 2] ^= 1
+        (self.bucket / key).write_bytes(data)
+
+    def cut_object(self, key: str, size_bytes: int) -> None:
+        """Cut bytes off the end of a stored object."""
+        data = (self.bucket / key).read_bytes()
+        (self.bucket / key).write_bytes(data[:-size_bytes])
+
+    def lose_object(self, key: str) -> None:
+        """Delete a stored object behind the server's back."""
+        (self.bucket / key).unlink()
+
     def end(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -139,7 +155,8 @@ class _Quiet(ThreadingHTTPServer):
 class FaultyProxy:
     """Hands requests to an S3 server. ``decide`` is called with the number of the request (from 1),
     its method and path, and gives a status to answer instead, 0 for none, or -1 to break the
-    connection after the server did what it was asked.
+    connection after the server did what it was asked. 409 is the answer of S3 to a conditional put
+    while another request for the key is in flight: nothing is stored.
     """
 
     def __init__(self, server: S3Server, decide: Callable[[int, str, str], int]) -> None:
@@ -155,7 +172,8 @@ class FaultyProxy:
                     verdict = decide(len(seen) + 1, self.command, self.path)
                     seen.append((self.command, self.path, verdict))
                 if verdict > 0:
-                    self._answer(verdict, b"<Error><Code>SlowDown</Code></Error>", {})
+                    code = _CODES.get(verdict, "SlowDown")
+                    self._answer(verdict, f"<Error><Code>{code}</Code></Error>".encode(), {})
                     return
                 there = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
                 try:

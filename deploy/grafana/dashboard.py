@@ -289,6 +289,7 @@ SECTIONS: dict[str, list[Panel]] = {
                 ("sum(rate(lycosa_upload_bytes_total{$in}[$__rate_interval]))", "bytes"),
             ],
         ),
+        ("Damaged segments", "short", [("sum(lycosa_damaged_segments{$in})", "segments")]),
         ("Uploads that wait", "bytes", [("sum(lycosa_upload_waiting_bytes{$in})", "bytes")]),
         ("Time without an upload", "s", [("max(lycosa_upload_failing_seconds{$in})", "seconds")]),
     ],

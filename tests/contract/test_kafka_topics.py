@@ -17,13 +17,18 @@ from confluent_kafka.admin import (
 
 from kafka_broker import PATIENCE_S, Broker
 from lycosa.cli import main
+from lycosa.commit import NOTHING, Commit, Mark
+from lycosa.folder.manifest import MANIFEST_NAME, decoded_manifest
 from lycosa.kafka import (
     BadClientSettings,
     KafkaAway,
     KafkaClient,
+    KafkaLog,
     KafkaSettings,
+    LogEnd,
     Topics,
     check_topics,
+    log_end,
     make_topics,
 )
 
@@ -155,3 +160,84 @@ def test_the_commands_make_and_check(
     told = json.loads(capsys.readouterr().out)
     assert told["memory_bytes"] == 2 * 270_000_000
     assert [each["is_warning"] for each in told["findings"]] == [True]
+
+
+def began(kafka: Broker, topics: Topics, folder: Path, commits: int) -> KafkaLog:
+    """A crawl that the command makes, with commits of shard 1 and no snapshot."""
+    file = cluster_toml(folder, kafka, topics.name)
+    assert main(["cluster", "init", str(file)]) == 0
+    crawl = decoded_manifest(MANIFEST_NAME, (folder / MANIFEST_NAME).read_bytes()).crawl
+    log = KafkaLog(kafka.new_client(), topics, crawl, 1, 1, lambda text: None)
+    claim = log.claim()
+    for sequence in range(1, commits + 1):
+        log.append(Commit(term=claim.term, sequence=sequence, wall=1e9, crawl=crawl, shard=1))
+    return log
+
+
+def remake(kafka: Broker, topics: Topics) -> None:
+    """The changelog is deleted and made again, as an operator of topics does."""
+    admin = kafka.client.admin()
+    for deleted in admin.delete_topics([topics.changelog]).values():
+        deleted.result(PATIENCE_S)
+    while topics.changelog not in make_topics(kafka.client, topics):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (
+            ["snapshots/00001/0000000001-00000000000000000070"],
+            "shard 1 ends at commit 0, and there is a snapshot of commit 70",
+        ),
+        (["parts/00001/s/0-1-0", "parts/00001/s/1-1-0"], "shard 1 has no commit, and there are"),
+    ],
+)
+def test_topics_that_were_made_again_are_found_by_check_and_init(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], keys: list[str], told: str
+) -> None:
+    topics, file = kafka.topics(), tmp_path / "cluster.toml"
+    began(kafka, topics, tmp_path, 80).close()
+    for key in keys:
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(b"content")
+    for command in ("check", "init"):
+        assert main(["cluster", command, str(file)]) == 0, capsys.readouterr()
+    remake(kafka, topics)
+    capsys.readouterr()
+    for command in ("check", "init"):
+        assert main(["cluster", command, str(file)]) == 2
+        found = "".join(capsys.readouterr())
+        assert f"the log in topic {topics.changelog} has lost commits: {told}" in found
+        assert f"`lycosa cluster rescue {file}`" in found
+
+
+def test_topics_of_another_crawl_are_found_before_anything_is_made(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topics, other = kafka.topics(), tmp_path / "other"
+    log = began(kafka, topics, tmp_path, 1)
+    log.close()
+    other.mkdir()
+    file = cluster_toml(other, kafka, topics.name)
+    before = sorted(other.rglob("*"))
+    for command in ("check", "init"):
+        assert main(["cluster", command, str(file)]) == 2
+        found = "".join(capsys.readouterr())
+        assert "has the log of the crawl" in found and "the object storage has no crawl" in found
+        assert "correct name or objects.url" in found
+        assert sorted(other.rglob("*")) == before
+
+
+def test_the_end_of_a_log_is_found_behind_any_number_of_records(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    topics = kafka.topics()
+    log = began(kafka, topics, tmp_path, 3)
+    for _ in range(70):
+        log.trim(0)  # names a snapshot
+    log.close()
+    crawl = decoded_manifest(MANIFEST_NAME, (tmp_path / MANIFEST_NAME).read_bytes()).crawl
+    assert log_end(kafka.client, topics, 0, NOTHING) == LogEnd()
+    for at_least in (NOTHING, Mark(1, 3), Mark(9, 9)):
+        assert log_end(kafka.client, topics, 1, at_least) == LogEnd(Mark(1, 3), crawl)

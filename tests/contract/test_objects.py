@@ -6,18 +6,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreUnusable
+from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreFailed, StoreUnusable
 from lycosa.objects.folder import FolderStore
 from lycosa.objects.memory import MemoryStore
 from lycosa.objects.opening import CreateOnlyIgnored, check_create_only, open_store
 from lycosa.objects.port import ObjectStore, StoredObject
-from lycosa.objects.sameness import PART_BYTES, file_content, holds
-from s3_server import BUCKET, CREDENTIALS, S3Server, needs_s3
+from lycosa.objects.sameness import PART_BYTES, create_or_read, file_content, holds
+from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, needs_s3
 
 LARGE = 2 * PART_BYTES + 5
 
@@ -153,6 +154,61 @@ def test_create_only_is_kept(store: ObjectStore) -> None:
     store.create("crawl.json", b"mine")
     check_create_only(store, "crawl.json", "s3://here")
     assert store.get("crawl.json") == b"mine"
+
+
+def test_an_object_has_the_date_at_which_it_was_stored_last(store: ObjectStore) -> None:
+    began = time.time()
+    store.create("a", b"1")
+    store.put("b", b"2")
+    (first, second) = sorted(store.list(), key=lambda each: each.key)
+    assert began - 2 < first.modified <= second.modified < time.time() + 2
+    store.put("a", b"3")
+    found = store.find("a")
+    assert found is not None and first.modified <= found.modified < time.time() + 2
+
+
+def test_the_content_after_a_create_is_the_first_one(store: ObjectStore) -> None:
+    assert create_or_read(store, "a", b"one") == b"one"
+    assert create_or_read(store, "a", b"two") == b"one" == store.get("a")
+
+
+class Lying(MemoryStore):
+    """Says that there is an object, where there is none, as often as it was told to."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def create(self, key: str, data: bytes) -> None:
+        if self.times:
+            self.times -= 1
+            raise ObjectExists(f"there is an object already: {key}")
+        super().create(key, data)
+
+
+def test_an_object_that_only_seems_to_exist_is_created() -> None:
+    store = Lying(1)
+    assert create_or_read(store, "a", b"one") == b"one" == store.get("a")
+    with pytest.raises(StoreFailed, match="and has none"):
+        create_or_read(Lying(9), "a", b"one")
+
+
+@needs_s3
+@pytest.mark.service
+def test_a_conflict_is_not_taken_for_an_object(
+    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with FaultyProxy(server, lambda number, method, path: 409 if number == 1 else 0) as proxy:
+        url, options = f"s3://{BUCKET}/{tmp_path.name}", (f"endpoint={proxy.endpoint}",)
+        store = open_store(url, options)
+        with pytest.raises(StoreFailed, match="409 ConditionalRequestConflict"):
+            store.create("a", b"one")
+        assert store.find("a") is None
+        store.create("a", b"two")
+        with pytest.raises(ObjectExists):
+            store.create("a", b"three")
 
 
 class Overwriting(MemoryStore):

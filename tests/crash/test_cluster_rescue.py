@@ -181,6 +181,29 @@ def test_a_shard_without_snapshots_is_made_from_its_captures(
     audited(cluster)
 
 
+def test_nodes_that_start_on_topics_made_again_take_nothing_from_the_rescue(
+    cluster: RealCluster, kafka: Broker
+) -> None:
+    planned = rescued(cluster, "--dry-run")
+    make_topics(kafka.client, Topics(cluster.name, SHARDS, 1, 1))
+    for command in ("check", "init"):
+        code, found, notes = called(cluster, "cluster", command, "cluster.toml")
+        assert code == 2 and "cluster rescue cluster.toml" in found + notes
+    programs = [cluster.serve(), cluster.node("a"), cluster.node("b")]
+    deadline = time.monotonic() + PATIENCE_S
+    while any(shard["state"] != "failed" for shard in cluster.status()["shards"]):
+        assert time.monotonic() < deadline, cluster.status()["shards"]
+    assert all("cluster rescue" in shard["why"] for shard in cluster.status()["shards"])
+    for program in programs:
+        program.end()
+    code, _, notes = called(cluster, "cluster", "rescue", "cluster.toml")
+    assert code == 2 and "a node has claimed it" in notes and "kafka-topics.sh" in notes
+    lose_topics(kafka, cluster)
+    report = rescued(cluster)
+    assert figures(report) == figures(planned)
+    audited(cluster)
+
+
 def test_the_snapshot_before_is_used_if_a_file_of_the_newest_is_lost(cluster: RealCluster) -> None:
     objects = cluster.folder / "objects"
     *older, newest = sorted((objects / "snapshots" / "00000").iterdir())

@@ -17,7 +17,7 @@ import pytest
 
 from cluster_workers import Bed
 from judging import quick_config
-from kafka_broker import Broker, started
+from kafka_broker import PATIENCE_S, Broker, started
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import Ended, Failed
 from lycosa.commit import LEASE_S
@@ -31,6 +31,7 @@ from lycosa.config.sections import (
     StoreSection,
 )
 from lycosa.folder.manifest import MANIFEST_NAME, encoded_manifest
+from lycosa.kafka import make_topics
 from lycosa.kafka.changelog import _RECORDS, ClaimRecord, CommitRecord, SnapshotRecord
 from lycosa.model.end import End
 from lycosa.synthetic import SyntheticWeb, WebPlan
@@ -101,6 +102,73 @@ async def test_a_worker_crawls_from_an_empty_topic_and_an_empty_store_to_the_end
         assert (await again.opened()).term == 2
         assert isinstance(await again.finished(), Ended)
         assert captures(bed) == found, "an orderly end leaves nothing to do"
+
+
+@pytest.mark.parametrize("owners", [1, 2])
+async def test_an_owner_of_a_log_that_was_lost_deletes_nothing_and_says_what_to_do(
+    tmp_path: Path, kafka: Broker, owners: int
+) -> None:
+    """The second owner saves a snapshot when it opens the shard; without one the parts show that
+    commits are missing.
+    """
+    with served_with_log(WEB) as (port, _):
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.3))
+        for term in range(1, owners + 1):
+            worker = bed.start("n1", 1, previous_term=term - 1, previous_crashed=True)
+            await worker.opened()
+            await worker.give_seeds([WEB.seed_url(0, port)])
+            await worker.until(
+                lambda worker=worker, term=term: worker.progress.captures >= 6 * term
+            )  # type: ignore[misc]
+            await worker.kill()
+        remake_topic(bed, bed.topics.changelog)
+        before = parts_in(bed)
+        assert len(before) > 1
+        failed = await bed.start("n2", 2).ended()
+        assert parts_in(bed) == before
+        assert isinstance(failed, Failed) and "lycosa cluster rescue" in failed.text, failed
+        assert ("there is a snapshot of commit" in failed.text) == (owners == 2)
+
+
+async def test_a_damaged_part_is_told_and_does_not_stop_the_crawl(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with served_with_log(WEB) as (port, _):
+        seeds = [WEB.seed_url(0, port)]
+        bed = Bed(tmp_path, kafka, settings(delay_s=0.3))
+        worker = bed.start("n1", 1)
+        status = await worker.opened()
+        await worker.give_seeds(seeds)
+        await worker.tell_routes({0: status.address})
+        await worker.until(lambda: worker.progress.captures >= 4)
+        damaged, *_ = parts_in(bed)
+        path = bed.objects / damaged
+        path.write_bytes(path.read_bytes()[:-1])
+        ended = await worker.finished()
+        assert isinstance(ended, Ended) and ended.end == End.FINISHED.value, ended
+        assert ended.progress.damaged_segments == 1
+        (note,) = (bed.objects / "damaged" / "00000").iterdir()
+        assert damaged in note.read_text() and damaged in parts_in(bed)
+        again = bed.start("n2", 2)
+        await again.opened()
+        await again.until(lambda: again.progress.damaged_segments == 1)
+        assert {url for url, _ in captures(bed)} == set(WEB.survey(seeds).requested)
+        assert isinstance(await again.finished(), Ended)
+
+
+def parts_in(bed: Bed) -> dict[str, int]:
+    """The parts of open segments, with their sizes."""
+    paths = (bed.objects / "parts").glob("*/*/*")
+    return {str(path.relative_to(bed.objects)): path.stat().st_size for path in paths}
+
+
+def remake_topic(bed: Bed, name: str) -> None:
+    """Delete a topic and make it again, empty, as an operator of topics does."""
+    admin = bed.broker.client.admin()
+    for deleted in admin.delete_topics([name]).values():
+        deleted.result(PATIENCE_S)
+    while name not in make_topics(bed.broker.client, bed.topics):
+        pass  # the broker deletes it after its answer
 
 
 @pytest.mark.long

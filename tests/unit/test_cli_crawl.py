@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
+from lycosa.cli.cluster_status import damage_line
 from lycosa.cli.crawl_display import folder_display, hosts_in_words
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder, shortened, with_scheme
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
@@ -196,6 +198,15 @@ def test_a_limit_that_left_nothing_is_a_finish(
     ended = outcome(end, states=states)
     assert exit_code(ended) is code
     assert end_of(ended) == ("finished" if end == "limit" and code is not ExitCode.LIMIT else end)
+
+
+@pytest.mark.parametrize("end", ["finished", "limit", "stopped"])
+def test_damaged_segments_decide_the_exit_code_of_any_end(end: str) -> None:
+    ended = outcome(end, states={"fetched": 1})
+    progress = ended.progress.with_numbers({"lycosa_damaged_segments": 2})
+    assert exit_code(msgspec.structs.replace(ended, progress=progress)) is ExitCode.INTERNAL
+    assert "2 segments damaged when sealed; damaged/" in damage_line(progress)
+    assert damage_line(ended.progress) == ""
 
 
 def test_the_summary_speaks_of_one_and_of_many_and_quotes_paths() -> None:

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lycosa.model.capture import Location, Original
-from lycosa.objects.errors import StoreUnreachable
+from lycosa.objects.errors import ObjectExists, StoreUnreachable
 from lycosa.objects.memory import MemoryStore
 from lycosa.store import NotStored, SegmentStore, layout
-from lycosa.store.object_segments import ObjectSegments
+from lycosa.store.object_segments import UNNAMED_S, ObjectSegments
 from lycosa.store.recovery import rebuild
 from lycosa.urls.surt import surt
 from store_samples import INFO, SECTION, START, capture, fetched, numbered
@@ -30,12 +30,17 @@ class Owner:
     """An owner of segments over a store in memory."""
 
     def __init__(
-        self, store: MemoryStore, folder: Path, term: int, named: dict[str, int] | None = None
+        self,
+        store: MemoryStore,
+        folder: Path,
+        term: int,
+        named: dict[str, int] | None = None,
+        sums: dict[str, int] | None = None,
     ) -> None:
         self.now = 0.0
-        self.named = dict(named or {})
+        self.named, self.sums = dict(named or {}), dict(sums or {})
         self.segments = ObjectSegments(store, 3, folder / f"work{term}", lambda: self.now)
-        self.report = self.segments.recover_segments(self.named)
+        self.report = self.segments.recover_segments(self.named, self.sums)
         self.store = SegmentStore(
             self.segments.find_segments(term),
             SECTION,
@@ -50,7 +55,7 @@ class Owner:
         places = [self.store.append_capture(numbered(number)) for number in numbers]
         pending = self.store.freeze()
         self.segments.put_records(pending)
-        self.named = pending.lengths
+        self.named, self.sums = pending.lengths, pending.sums
         return places
 
     def close(self) -> str:
@@ -237,6 +242,33 @@ def test_a_put_that_failed_may_be_repeated(tmp_path: Path) -> None:
     assert owner.segments.read_record(place.segment, place.offset).body
 
 
+class Conflicting(MemoryStore):
+    """Answers the first ``create`` as if there were an object; ``left`` is what is there."""
+
+    def __init__(self, left: bytes | None) -> None:
+        super().__init__()
+        self.left, self.conflicts = left, 1
+
+    def create(self, key: str, data: bytes) -> None:
+        if self.conflicts:
+            self.conflicts = 0
+            if self.left is not None:
+                self.objects[key] = self.left
+            raise ObjectExists(f"there is an object already: {key}")
+        super().create(key, data)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"a part of the part"])
+def test_a_part_is_stored_whatever_a_store_says_exists(tmp_path: Path, left: bytes | None) -> None:
+    store = Conflicting(left)
+    owner = Owner(store, tmp_path, 1)
+    (place,) = owner.commit(1)
+    assert store.conflicts == 0
+    assert owner.segments.read_record(place.segment, place.offset).body
+    owner.close()
+    assert sorted(key.partition("/")[0] for key in sealed(store)) == sorted(KINDS)
+
+
 def test_a_large_part_is_put_together_on_disk(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     spool.write_bytes(Random(1).randbytes(20_000_000))
@@ -262,8 +294,34 @@ def test_two_owners_never_write_the_same_key(tmp_path: Path) -> None:
     owner.commit(3)  # it does not know yet that it was overtaken
     assert {key: store.objects[key] for key in before} == before
     late = set(store.objects) - set(before)
+    assert len(late) == 1
     last = Owner(store, tmp_path, 3, after.named)
-    assert set(last.report.removed) == late
+    assert last.report.removed == [] and late <= store.objects.keys()
+
+
+def test_a_part_that_no_commit_names_is_deleted_when_it_is_a_week_old(tmp_path: Path) -> None:
+    store = MemoryStore(wall=lambda: 1e9)
+    owner = Owner(store, tmp_path, 1)
+    owner.commit(1)
+    named, before = dict(owner.named), set(parts(store))
+    owner.commit(2)  # which the log does not get
+    late = set(parts(store)) - before
+    for age_s, removed in ((0.0, set[str]()), (UNNAMED_S - 1, set()), (UNNAMED_S, late)):
+        segments = ObjectSegments(store, 3, tmp_path, wall=lambda age_s=age_s: 1e9 + age_s)  # type: ignore[misc]
+        assert set(segments.recover_segments(named).removed) == removed
+        assert set(parts(store)) == before | late - removed
+
+
+def test_a_rescue_finds_the_parts_that_no_commit_named(tmp_path: Path) -> None:
+    store = MemoryStore()
+    (place,) = Owner(store, tmp_path, 1).commit(1)
+    Owner(store, tmp_path, 2).commit(2)  # its log does not have the commit of the first owner
+    segments = ObjectSegments(store, 3, tmp_path / "rescue")
+    lengths = segments.left_lengths()
+    found = segments.list_segments(lengths)
+    urls = [row.url for each in found for row in segments.read_rows(each)]
+    assert urls == ["https://www.example.org/page/1", "https://www.example.org/page/2"]
+    assert segments.read_record(place.segment, place.offset).body
 
 
 def test_sealing_adds_the_near_duplicates_that_were_found_meanwhile(tmp_path: Path) -> None:

@@ -52,6 +52,10 @@ IMDS = (
     ("kind", "text", "error", "told"),
     [
         ("AlreadyExistsError", answered(412, "PreconditionFailed"), ObjectExists, "already"),
+        # nothing is stored: S3, "Conditional requests", 409 is to be retried
+        ("AlreadyExistsError", answered(409, "ConditionalRequestConflict"), StoreFailed, "again"),
+        ("AlreadyExistsError", answered(409, "OperationAborted"), StoreFailed, "409"),
+        ("AlreadyExistsError", answered(409, "BlobAlreadyExists"), ObjectExists, "already"),
         ("FileNotFoundError", answered(404, "NoSuchKey"), ObjectMissing, "no such object"),
         ("FileNotFoundError", answered(404, "NoSuchBucket"), StoreRefused, "no such bucket"),
         ("GenericError", answered(404, "NoSuchBucket"), StoreRefused, "create it, or check"),

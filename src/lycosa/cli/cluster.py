@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.config.sections import Config
     from lycosa.folder.bucket import CreationReport
-    from lycosa.kafka import Finding
+    from lycosa.kafka import Finding, KafkaClient, Topics
     from lycosa.objects.port import ObjectStore
     from lycosa.redis import RedisFinding
 
@@ -77,7 +77,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
 
     The crawl's identity and settings are stored in object storage. If the crawl exists, the given
     settings are changed; those that stored data depends on cannot change. Then check all topics and
-    brokers.
+    brokers. Nothing is made when the topics have the log of another crawl, or have lost commits.
     """
     given = given_cluster(file)
     client, store = kafka_client(given), object_store(given)
@@ -86,6 +86,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
     config = _config(given, store, config_file, pairs)
     topics = topics_of(given, store)
     cluster_rescue.refuse_lost_topics(given, store, client, topics)
+    _refuse_contradictions(given, store, client, topics)
     made = make_topics(client, topics)
     findings: list[Finding | RedisFinding] = [
         *check_topics(client, topics),
@@ -100,16 +101,19 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
 def check(file: Path, as_json: bool) -> int:
     """Check that brokers and topics have the settings that the crawl of FILE (cluster.toml) needs.
 
-    And that the crawl was created in object storage, and that Redis can be used, if it is
-    configured. Nothing is changed.
+    And that the crawl was created in object storage, that the log of each shard belongs to it and
+    ends at or behind the newest snapshot, and that Redis can be used, if it is configured. Nothing
+    is changed.
     """
     given = given_cluster(file)
     client, store = kafka_client(given), object_store(given)
     from lycosa.kafka import check_topics
 
+    topics = topics_of(given, store)
     findings: list[Finding | RedisFinding] = [
-        *check_topics(client, topics_of(given, store)),
+        *check_topics(client, topics),
         *_crawl_findings(given, store),
+        *_log_findings(store, client, topics),
         *redis_findings(given),
     ]
     return _report(given, [], findings, None, as_json)
@@ -174,6 +178,30 @@ def _crawl_findings(given: ClusterFile, store: ObjectStore) -> list[Finding]:
     return []
 
 
+def _log_findings(store: ObjectStore, client: KafkaClient, topics: Topics) -> list[Finding]:
+    """What contradicts between the logs of the shards and the object storage."""
+    from lycosa.folder.bucket import newest_manifest
+    from lycosa.objects.errors import ObjectMissing
+    from lycosa.processes.log_comparison import compare_logs
+
+    try:
+        manifest, _ = newest_manifest(store)
+    except ObjectMissing:
+        return compare_logs(client, topics, store, None)
+    return compare_logs(client, topics, store, manifest)
+
+
+def _refuse_contradictions(
+    given: ClusterFile, store: ObjectStore, client: KafkaClient, topics: Topics
+) -> None:
+    """Change nothing when the topics are of another crawl, or have lost commits.
+
+    Raises ``click.UsageError``.
+    """
+    if found := _log_findings(store, client, topics):
+        raise click.UsageError(f"{found[0].what}; {_with_path(found[0].fix, given)}")
+
+
 def _report(
     given: ClusterFile,
     made: list[str],
@@ -218,13 +246,20 @@ def _print(
             emit(line)
     for each in findings:
         emit(f"{'warning' if each.is_warning else 'wrong'}: {each.what}")
-        emit(f"  {each.fix.replace('cluster init FILE', f'cluster init {given.path}')}")
+        emit(f"  {_with_path(each.fix, given)}")
     for warning in given.warnings():
         emit(f"warning: {warning}")
     memory = human_bytes(given.shards * _SHARD_BYTES)
     emit(f"{given.shards} shards need about {memory} of memory on all nodes together.")
     if not any(not each.is_warning for each in findings):
         emit(f"Topics and brokers have the settings that the crawl {given.name} needs.")
+
+
+def _with_path(fix: str, given: ClusterFile) -> str:
+    """A correction with the path of the file in our own commands."""
+    for name in ("init", "rescue"):
+        fix = fix.replace(f"cluster {name} FILE", f"cluster {name} {given.path}")
+    return fix
 
 
 def _crawl_lines(given: ClusterFile, crawl: CreationReport) -> list[str]:

@@ -26,6 +26,7 @@ from lycosa.cli.output import (
 
 if TYPE_CHECKING:
     from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
+    from lycosa.cluster.progress import Progress
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.politeness.address_pool import PoolUse
 
@@ -123,6 +124,16 @@ def pool_line(use: PoolUse | None) -> str:
     return f"{meaning[use.state.value]}, since {since}{why}"
 
 
+def damage_line(progress: Progress) -> str:
+    """How many segments are damaged, and where to read more; empty if none is."""
+    if not progress.damaged_segments:
+        return ""
+    return (
+        f"{counted(progress.damaged_segments, 'segment')} damaged when sealed; damaged/ in the"
+        " object storage names their parts, which are kept"
+    )
+
+
 def print_status(found: ClusterStatus) -> None:
     """Print the status for a person."""
     emit_pairs(
@@ -137,6 +148,7 @@ def print_status(found: ClusterStatus) -> None:
                 "requests",
                 f"{found.open_requests} of callers are not answered" if found.open_requests else "",
             ),
+            ("damage", damage_line(found.progress)),
             ("redis", pool_line(found.progress.pool)),
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
         ]

@@ -139,6 +139,7 @@ def _lines(
     given: ClusterFile, outcome: SeedsOutcome, crawl: CrawlOutcome, code: ExitCode
 ) -> list[str]:
     """The summary as text."""
+    from lycosa.cli.cluster_status import damage_line
     from lycosa.cli.crawl_summary import count_lines, reason_lines
 
     seeds = [f"{counted(outcome.given, 'seed')} given"] if outcome.given else []
@@ -154,6 +155,8 @@ def _lines(
             f"  lycosa cluster stop {given.path}   ends it",
         ]
     lines = [*seeds, *count_lines(crawl), *reason_lines(crawl.progress.reasons)]
+    if damaged := damage_line(crawl.progress):
+        lines.append(damaged)
     if code is ExitCode.NOTHING_FETCHED:
         return [*lines, "nothing could be fetched; the same command tries again"]
     if crawl.end != "finished":

@@ -58,9 +58,11 @@ def exit_code(
     """The exit code of the run.
 
     ``left`` are the seed sources that were not read completely, ``feeds`` the feeds that are not
-    complete. Files that were not uploaded are an equal reason to give a command again. A damaged
-    file needs a person.
+    complete. Files that were not uploaded are an equal reason to give a command again. Damaged
+    segments and files need a person, and count before everything else.
     """
+    if outcome.progress.damaged_segments:
+        return ExitCode.INTERNAL
     end = end_of(outcome)
     uploads = outcome.progress.uploads
     if uploads is not None and uploads.doubtful_files:

@@ -217,6 +217,11 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
         return self.meter.whole("lycosa_commits_total")
 
     @property
+    def damaged_segments(self) -> int:
+        """Segments in object storage that were damaged when they were sealed."""
+        return self.meter.whole("lycosa_damaged_segments")
+
+    @property
     def unparsed(self) -> int:
         """Stored bodies that wait to be parsed again."""
         return self.meter.whole("lycosa_unparsed_bodies")

@@ -70,11 +70,14 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     partition of the worker the last commit before this one; from it a start detects that a log, or
     the beginning of one, is missing.
 
-    Records of earlier versions lack ``before`` and the next five fields. ``crawl`` is the UUID of
+    Records of earlier versions lack ``before`` and the following fields. ``crawl`` is the UUID of
     the crawl, and ``shard`` the number of the shard or worker that made the commit (-1: unknown).
     ``inbox`` is the position up to which the shard's inbox is taken (0 where parcels come over
     sockets), ``settings`` the version of the live settings under which the commit was made.
-    ``is_final`` says that the owner ended with this commit and had nothing in flight.
+    ``is_final`` says that the owner ended with this commit and had nothing in flight. ``sums`` are
+    the CRC-32 of the committed bytes of open output files in an object store, by the names in
+    ``lengths``. They are of a whole file, not of each part, because the log is trimmed while a
+    segment is open, and a sum is continued with each commit.
     """
 
     term: int
@@ -89,6 +92,7 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     inbox: int = 0
     settings: int = 0
     is_final: bool = False
+    sums: dict[str, int] = {}
 
     @property
     def mark(self) -> Mark:

@@ -18,7 +18,6 @@ completed by the next one. A crawl without ``settings.json`` is incomplete.
 from __future__ import annotations
 
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,9 +31,10 @@ from lycosa.folder import manifest as manifests
 from lycosa.folder.manifest import Change, Manifest, ManifestError
 from lycosa.folder.upload import PlaceTaken
 from lycosa.model.compatibility import FIRST_FORMATS, PROTOCOL, formats_objection
-from lycosa.objects.errors import ObjectExists, ObjectMissing
+from lycosa.objects.errors import ObjectMissing
 from lycosa.objects.opening import check_create_only
 from lycosa.objects.port import ObjectStore
+from lycosa.objects.sameness import create_or_read
 from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import BUNDLED_LIST, Sites
 
@@ -181,13 +181,13 @@ def store_crawl(
     frontier = msgspec.structs.replace(config.frontier, partitions=given.shards)
     config = msgspec.structs.replace(config, frontier=frontier)
     before = stored_config(store, given)
-    _create(store, CLUSTER_NAME, msgspec.json.encode(BucketOwner(given.name)))
+    create_or_read(store, CLUSTER_NAME, msgspec.json.encode(BucketOwner(given.name)))
     _check_place(store, given)
-    _create(store, SUFFIXES_NAME, BUNDLED_LIST.read_bytes())
+    create_or_read(store, SUFFIXES_NAME, BUNDLED_LIST.read_bytes())
     suffixes = store.get(SUFFIXES_NAME)
     identity = manifests.identity_of(config, stored_sites(suffixes))
     made = manifests.new_manifest(identity, software, wall)
-    _create(store, manifests.MANIFEST_NAME, manifests.encoded_manifest(made))
+    create_or_read(store, manifests.MANIFEST_NAME, manifests.encoded_manifest(made))
     manifest, _ = newest_manifest(store)
     _check_shards(manifest, given)
     _check_identity(manifest, identity)
@@ -217,21 +217,15 @@ def reserve_place(store: ObjectStore, given: ClusterFile, suffixes: bytes) -> No
     Raises ``PlaceTaken``, ``CreateOnlyIgnored`` or another ``ObjectError``.
     """
     _check_place(store, given)
-    _create(store, CLUSTER_NAME, msgspec.json.encode(BucketOwner(given.name)))
+    create_or_read(store, CLUSTER_NAME, msgspec.json.encode(BucketOwner(given.name)))
     _check_place(store, given)
     check_create_only(store, CLUSTER_NAME, given.objects)
-    _create(store, SUFFIXES_NAME, suffixes)
+    create_or_read(store, SUFFIXES_NAME, suffixes)
     if store.get(SUFFIXES_NAME) != suffixes:
         raise PlaceTaken(
             f"{given.objects} has the public suffix list of another crawl; give another prefix in"
             " objects.url"
         )
-
-
-def _create(store: ObjectStore, key: str, data: bytes) -> None:
-    """Create the object, or leave what an earlier or simultaneous program created."""
-    with suppress(ObjectExists):
-        store.create(key, data)
 
 
 def _check_place(store: ObjectStore, given: ClusterFile) -> None:
@@ -296,11 +290,7 @@ def create_manifest(store: ObjectStore, manifest: Manifest, number: int) -> bool
     """
     key = f"{_MANIFESTS}/{number:04d}.json" if number > 1 else manifests.MANIFEST_NAME
     content = manifests.encoded_manifest(manifest)
-    try:
-        store.create(key, content)
-    except ObjectExists:  # perhaps our own, whose answer was lost
-        return store.get(key) == content
-    return True
+    return create_or_read(store, key, content) == content
 
 
 def _config(data: bytes) -> Config:

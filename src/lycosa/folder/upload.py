@@ -30,7 +30,6 @@ from lycosa.config.sections import UploadSection
 from lycosa.folder import manifest as manifests
 from lycosa.model.uploads import UploadState
 from lycosa.objects.errors import (
-    ObjectExists,
     ObjectMissing,
     StoreFailed,
     StoreRefused,
@@ -38,7 +37,7 @@ from lycosa.objects.errors import (
 )
 from lycosa.objects.opening import check_create_only, store_folder
 from lycosa.objects.port import ObjectStore
-from lycosa.objects.sameness import FileContent, file_content, holds, pieces
+from lycosa.objects.sameness import FileContent, create_or_read, file_content, holds, pieces
 from lycosa.store import layout
 from lycosa.store.closing import missing_files
 from lycosa.store.derived import CDXJ, DERIVED_KINDS
@@ -106,10 +105,9 @@ def reserve(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
     refuse_own_folder(url, folder)
     owner = owner_of(store, url)
     if not owner:
-        try:
-            store.create(manifests.MANIFEST_NAME, (folder / manifests.MANIFEST_NAME).read_bytes())
-        except ObjectExists:
-            owner = owner_of(store, url)
+        own = (folder / manifests.MANIFEST_NAME).read_bytes()
+        create_or_read(store, manifests.MANIFEST_NAME, own)
+        owner = owner_of(store, url)  # another crawl may have been first
     refuse_others(owner, crawl, url)
     check_create_only(store, manifests.MANIFEST_NAME, url)
 

@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     from lycosa.kafka.control import ControlDamaged, ControlState, KafkaControl
     from lycosa.kafka.inbound import KafkaInbound
     from lycosa.kafka.log import KafkaLog
+    from lycosa.kafka.log_ends import LogEnd, log_end
     from lycosa.kafka.log_reader import KafkaInboxReader, KafkaLogReader
     from lycosa.kafka.new_log import FirstCommit, NewLogTaken, begin_log
     from lycosa.kafka.post import KafkaPost
     from lycosa.kafka.remains import what_remains
     from lycosa.kafka.topics import Topics, crawl_topics
-    from lycosa.kafka.upkeep import Finding, KafkaAway, check_topics, make_topics, missing_topics
+    from lycosa.kafka.upkeep import (
+        Finding,
+        KafkaAway,
+        check_topics,
+        count_partitions,
+        make_topics,
+        missing_topics,
+    )
 else:
     __getattr__ = late_names(
         __name__,
@@ -29,12 +37,13 @@ else:
             "control": "ControlDamaged ControlState KafkaControl",
             "inbound": "KafkaInbound",
             "log": "KafkaLog",
+            "log_ends": "LogEnd log_end",
             "log_reader": "KafkaInboxReader KafkaLogReader",
             "new_log": "FirstCommit NewLogTaken begin_log",
             "post": "KafkaPost",
             "remains": "what_remains",
             "topics": "Topics crawl_topics",
-            "upkeep": "Finding KafkaAway check_topics make_topics missing_topics",
+            "upkeep": "Finding KafkaAway check_topics count_partitions make_topics missing_topics",
         },
     )
 
@@ -54,11 +63,14 @@ __all__ = [
     "KafkaLogReader",
     "KafkaPost",
     "KafkaSettings",
+    "LogEnd",
     "NewLogTaken",
     "Topics",
     "begin_log",
     "check_topics",
+    "count_partitions",
     "crawl_topics",
+    "log_end",
     "make_topics",
     "missing_topics",
     "what_remains",

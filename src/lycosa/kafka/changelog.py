@@ -88,6 +88,14 @@ def encoded(record: ClaimRecord | SnapshotRecord) -> bytes:
     return _ENCODER.encode(record)
 
 
+def read_record(value: bytes | None) -> ClaimRecord | CommitRecord | SnapshotRecord | None:
+    """A record; ``None`` when this program cannot read it."""
+    try:
+        return _RECORDS.decode(value or b"")
+    except UNREADABLE:
+        return None
+
+
 def frames(commit: Commit) -> list[bytes]:
     """The records of a commit, each below ``FRAME_BYTES``."""
     payload = memoryview(_ENCODER.encode(commit))

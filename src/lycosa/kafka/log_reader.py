@@ -32,6 +32,8 @@ class KafkaLogReader:
         """The term of the newest claim, as the last complete ``read`` found it."""
         self.owner_term = 0
         """The term of the newest owner: a claim that only closes the log is not of an owner."""
+        self.assignment = 0
+        """The greatest number of an assignment by which a node claimed the log; 0 if none did."""
 
     def read(self) -> Iterator[Commit]:
         """All commits that are kept, in order. Raises ``ChangelogDamaged`` and ``ReadingEnded``."""
@@ -45,6 +47,7 @@ class KafkaLogReader:
         if first and latest is None:  # a trim leaves the last commit
             raise ChangelogDamaged(self._topic, self._shard, first, "all commits were deleted")
         self.newest_term, self.owner_term = fold.term, fold.owner_term
+        self.assignment = fold.assignment
 
     def end(self) -> None:
         """End a wait in another thread, with ``ReadingEnded``."""

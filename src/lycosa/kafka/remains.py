@@ -49,8 +49,10 @@ def _commits(
             found = next(log.read(), None)
         except LogDamaged as error:
             return [f"{where}: it cannot be read ({error})"]
-    if found is None:
-        return [f"{where}: its commits were deleted"] if first else []  # or only claims
+    if found is None and log.assignment:
+        return [f"{where}: a node has claimed it"]
+    if found is None:  # or only the claims of a rescue that was killed
+        return [f"{where}: its commits were deleted"] if first else []
     if begun is not None and found.before == {shard: begun}:
         return []
     return [f"{where}: commits from {found.sequence} of term {found.term} on"]

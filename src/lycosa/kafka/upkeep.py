@@ -73,6 +73,12 @@ def missing_topics(client: KafkaClient, topics: Topics) -> list[str]:
     return [plan.name for plan in topics.plans() if plan.name not in there]
 
 
+def count_partitions(client: KafkaClient, topic: str) -> int:
+    """How many partitions a topic has; 0 when it is missing. Raises ``KafkaAway``."""
+    found = _metadata(client, client.admin()).topics.get(topic)
+    return len(found.partitions) if found is not None else 0
+
+
 def check_topics(client: KafkaClient, topics: Topics) -> list[Finding]:
     """What is not as the crawl needs it, in topics and brokers. Raises ``KafkaAway``."""
     admin = client.admin()

@@ -13,6 +13,7 @@ class Recovered(msgspec.Struct, frozen=True):
     seconds, 0 = never), ``captures`` the number by partition, ``places`` the URLs whose places
     belong to the scope. ``latest`` is the latest crawl time of a commit, with the wall time of that
     commit. ``settings`` is the greatest version of live settings that a last commit names.
+    ``damaged`` are closed segments in object storage that are known to be damaged.
     """
 
     replayed: int = 0
@@ -23,3 +24,4 @@ class Recovered(msgspec.Struct, frozen=True):
     places: list[str] = []
     latest: tuple[float, float] = (0.0, 0.0)
     settings: int = 0
+    damaged: list[str] = []

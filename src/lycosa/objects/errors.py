@@ -31,6 +31,9 @@ _BAD_CREDENTIALS = {
 }
 _NO_BUCKET = {"ContainerNotFound", "NoSuchBucket"}
 _FULL = {"QuotaExceeded", "StorageFull", "XMinioStorageFull", "XMinioStorageQuotaExceeded"}
+# The codes of 409 for a request that came while another one for the key was in flight. Nothing was
+# stored, and the client repeats it: S3, "Error responses". Azure's 409 BlobAlreadyExists is final.
+_CONFLICTS = {"ConditionalRequestConflict", "OperationAborted"}
 _METADATA = ("169.254.169.254", "metadata.google", "169.254.170.2")
 
 
@@ -81,7 +84,7 @@ class StoreFull(ObjectError):
 
 
 class StoreFailed(ObjectError):
-    """The store answered that it cannot now (5xx, 429)."""
+    """The store answered that it cannot now (5xx, 429, a conflict of two requests)."""
 
     is_passing = True
 
@@ -125,6 +128,11 @@ def store_error(url: str, what: str, kind: str, text: str) -> ObjectError:
     if code in _FULL or status == 507:
         return StoreFull(
             f"{url}: the store has no room left ({said}); make room or raise its quota"
+        )
+    if code in _CONFLICTS:
+        return StoreFailed(
+            f"{url}: another request for the same object was in flight ({said}): {what}; nothing"
+            " was stored, it is tried again"
         )
     if kind in ("AlreadyExistsError", "PreconditionError"):
         return ObjectExists(f"{url}: there is an object already: {what}")

@@ -62,10 +62,10 @@ class FolderStore:
     def find(self, key: str) -> StoredObject | None:
         """See ``ObjectStore``."""
         try:
-            size = self._called(f"looking at {key}", lambda: self._path(key).stat().st_size)
+            found = self._called(f"looking at {key}", lambda: self._path(key).stat())
         except ObjectMissing:
             return None
-        return StoredObject(key, size)
+        return StoredObject(key, found.st_size, modified=found.st_mtime)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """See ``ObjectStore``."""
@@ -76,7 +76,8 @@ class FolderStore:
                 if not name.startswith(_TEMPORARY):
                     with suppress(FileNotFoundError):  # deleted meanwhile
                         key = path.relative_to(self._root).as_posix()
-                        yield StoredObject(key, path.stat().st_size)
+                        found = path.stat()
+                        yield StoredObject(key, found.st_size, modified=found.st_mtime)
 
     def delete(self, keys: Iterable[str]) -> None:
         """See ``ObjectStore``."""

@@ -15,7 +15,7 @@ import msgspec
 from lycosa.objects.port import ObjectStore, StoredObject
 
 GENERATIONS = "generations"
-OF_SHARDS = ("attempts", "files", "parts", "snapshots")
+OF_SHARDS = ("attempts", "damaged", "files", "parts", "snapshots")
 """The first parts of keys that belong to the shards of one generation."""
 
 

@@ -6,7 +6,8 @@ A key is a relative path, ``warc/NAME.warc.gz``. An object appears whole or not 
 
 ``create`` decides between two programs which one was first. A store may have stored the object
 although its answer was lost. The retry then finds an object, so a caller that gets
-``ObjectExists`` must read the object to know which program created it.
+``ObjectExists`` must read the object to know which program created it, and whether there is one:
+``sameness.create_or_read`` does.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ import msgspec
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """What a store says of an object. ``etag`` is opaque, and empty where there is none."""
+    """What a store says of an object.
+
+    ``etag`` is opaque, and empty where there is none. ``modified`` is when it was stored, in
+    seconds since 1970 by the store's clock, which may differ from that of this machine.
+    """
 
     key: str
     size: int
     etag: str = ""
+    modified: float = 0.0
 
 
 class ObjectStore(Protocol):

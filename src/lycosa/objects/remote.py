@@ -105,7 +105,7 @@ class RemoteStore:
             found = self._called(f"looking at {key}", lambda: obstore.head(self._store, key))
         except ObjectMissing:
             return None
-        return StoredObject(key, found["size"], found["e_tag"] or "")
+        return _described(key, found)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """See ``ObjectStore``."""
@@ -116,7 +116,7 @@ class RemoteStore:
         )
         while (page := self._called(what, lambda: next(pages, None))) is not None:
             for each in page:
-                yield StoredObject(each["path"], each["size"], each["e_tag"] or "")
+                yield _described(each["path"], each)
 
     def delete(self, keys: Iterable[str]) -> None:
         """See ``ObjectStore``."""
@@ -134,3 +134,9 @@ class RemoteStore:
 
     def __repr__(self) -> str:
         return f"RemoteStore({self._url!r})"
+
+
+def _described(key: str, found: Any) -> StoredObject:
+    return StoredObject(
+        key, found["size"], found["e_tag"] or "", found["last_modified"].timestamp()
+    )

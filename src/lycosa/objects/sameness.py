@@ -1,23 +1,28 @@
-"""Whether an object in a store is the file that was sent there.
+"""Whether an object in a store is what was sent there.
 
 Size first. Then the ETag, where it is an MD5: of the whole for an object that was sent in one
 piece, of the MD5s of its parts, ``-`` and their number, for one that was sent in parts. S3 and most
 that speak its protocol give these; encryption by other keys, Google's and Azure's ETags are no MD5.
 Then the object is read back, which is what is left that proves anything.
+
+A small object that was to be created is read back at once when the store has one already.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreFailed
 from lycosa.objects.port import ObjectStore
 
 PART_BYTES = 8 << 20
 """Of what is sent in parts. ETags depend on it."""
+_TRIES = 3  # to create an object that the store says exists, and does not have
 
 
 class FileContent(msgspec.Struct, frozen=True):
@@ -67,6 +72,23 @@ def pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
     while at < size and (piece := store.get(key, at, PART_BYTES)):
         yield piece
         at += len(piece)
+
+
+def create_or_read(store: ObjectStore, key: str, data: bytes) -> bytes:
+    """Create an object unless there is one; returns the content that is there then.
+
+    That is other than ``data`` if another program was first. ``ObjectExists`` alone does not prove
+    that there is an object: a store may give this answer to a request that only came at the same
+    time as another one. Raises ``StoreFailed`` when the store says so and has none, or another
+    ``ObjectError``.
+    """
+    for _ in range(_TRIES):
+        with suppress(ObjectExists):
+            store.create(key, data)
+            return data
+        with suppress(ObjectMissing):
+            return store.get(key)
+    raise StoreFailed(f"{key}: the store says that there is an object, and has none; try again")
 
 
 def _md5(data: bytes) -> bytes:

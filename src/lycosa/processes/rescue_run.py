@@ -33,8 +33,9 @@ from lycosa.kafka import (
     make_topics,
     what_remains,
 )
-from lycosa.objects.errors import ObjectExists, ObjectMissing
+from lycosa.objects.errors import ObjectMissing
 from lycosa.objects.port import ObjectStore
+from lycosa.objects.sameness import create_or_read
 from lycosa.processes.rescue_survey import (
     LeftShard,
     RescuePlace,
@@ -250,8 +251,5 @@ def read_rescue(store: ObjectStore) -> RescueState | None:
 
 def _created(store: ObjectStore, state: RescueState) -> RescueState:
     """The state, or that of a rescue that was begun in the same moment."""
-    try:
-        store.create(RESCUE_NAME, msgspec.json.encode(state))
-    except ObjectExists:
-        return read_rescue(store) or state
-    return state
+    create_or_read(store, RESCUE_NAME, msgspec.json.encode(state))
+    return read_rescue(store) or state

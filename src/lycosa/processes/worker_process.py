@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count
 
@@ -78,6 +78,7 @@ class WorkerProcess:
         self._stream = stream
         self._telling: set[asyncio.Task[None]] = set()
         self._log = EventLog(None, "worker")
+        self._damaged = set[str]()  # segments of which the log says that they are damaged
         self._at_end = ExitStack()  # log and traces, which block for a moment
 
     async def run(self) -> None:
@@ -157,6 +158,7 @@ class WorkerProcess:
         try:
             end = await self._run_to_end(assembled, duties, report, place.early)
             ended = Ended(end.value, report.make_report())  # needs open tables
+            self._log_damage(report.damaged)
             await self._end(assembled, ports, place)
             await self._stream.send(encode_worker_message(ended))
         finally:
@@ -227,6 +229,7 @@ class WorkerProcess:
             )
             waited_for = self._log_waits(waited_for, progress.waits_for)
             deaths = self._log_parser(deaths, progress.parser)
+            self._log_damage(report.damaged)
             if self._stream.unread_bytes <= _MOST_UNREAD_BYTES:  # the next report says the same
                 for each in (*status, progress):
                     await self._stream.send(encode_worker_message(each))
@@ -243,6 +246,13 @@ class WorkerProcess:
                 now or before,
             )
         return now
+
+    def _log_damage(self, damaged: Mapping[str, str]) -> None:
+        """Log each segment that is damaged once."""
+        for name in damaged.keys() - self._damaged:
+            text = damaged[name] or f"segment {name} was damaged when an earlier owner sealed it"
+            self._log.note(LogLevel.ERROR, "segment_damaged", text)
+        self._damaged |= damaged.keys()
 
     def _log_parser(self, before: int, health: ParserHealth) -> int:
         """Log deaths of parse children; returns how many there were."""

@@ -7,8 +7,8 @@ older one is used; otherwise the takeover stops. Tables and URL-seen are local t
 created again by each owner: URL-seen from the rows of the table.
 
 A snapshot names its files, whose names contain a hash of their content. A file that no snapshot
-names is deleted a day after an owner first saw it. It is not deleted at once, because it may belong
-to a snapshot that is being saved: the list of files is written last.
+names is deleted a day after an owner first saw it: these objects have no date. It is not deleted at
+once, because it may belong to a snapshot that is being saved: the list of files is written last.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ Table files never change, so a snapshot sends only those that are new since this
 
 Two snapshots are kept. The newest is the one with the greatest (term, sequence), and it is used
 only if the log continues with the next commit; otherwise the older one is used; otherwise the
-takeover stops. A file that no list names is deleted a day after an owner first saw it: it may
-belong to a snapshot that is being saved.
+takeover stops. A file that no list names is deleted when it is a day old, because it may belong to
+a snapshot that is being saved, and when this owner saw it without a list for an hour, because a
+reader may be restoring an older snapshot. The store's own dates say how old it is, so it does not
+matter how long owners live.
 
 Each owner works in a separate, empty local folder.
 """
@@ -45,6 +47,7 @@ from lycosa.system.wire import UNREADABLE
 _FORMAT = 1
 _KEPT = 2
 _CHUNK = 8 << 20
+_READ_S = 3600.0  # for which a reader may need the files of a snapshot that is no longer kept
 _TABLE = "table"
 CONSTANT_SUFFIX = ".sst"
 """Of files that never change."""
@@ -197,11 +200,19 @@ class ObjectSnapshots:
         # what no kept list names may be deleted by another owner at any time
         self._held &= listed
         now, known = self._now(), self._unlisted
-        stored = [each.key for each in self._store.list(f"{self._files()}/")]
-        unlisted = [key for key in stored if key.rpartition("/")[2] not in listed]
-        self._unlisted = {key: known.get(key, now) for key in unlisted}
+        dates = {
+            each.key: each.modified
+            for each in self._store.list(f"{self._files()}/")
+            if each.key.rpartition("/")[2] not in listed
+        }
+        self._unlisted = {key: known.get(key, now) for key in dates}
+        # The list that was written a moment ago gives the time by the store's clock.
+        newest = self._store.find(keys[-1])
+        present = newest.modified if newest else 0.0
         self._store.delete(
-            [key for key, since in self._unlisted.items() if now - since >= UNLISTED_S]
+            key
+            for key, since in self._unlisted.items()
+            if present - dates[key] >= UNLISTED_S and now - since >= _READ_S
         )
 
     # -- restoring

@@ -4,10 +4,10 @@
     the tables and URL-seen are the result of the commits
 
 The state is the result of applying all commits in the log. A snapshot avoids reading all of them.
-``bring_up`` claims the log, drops output that no commit names, restores each table from the newest
-snapshot and applies the commits that it lacks, exactly as they were written. No decision is made
-again. The same code serves the files of a crawl folder and a shard of a cluster. Every step may be
-repeated, so the next start repairs a crash in this module.
+``bring_up`` claims the log, restores each table from the newest snapshot, drops output that no
+commit names and applies the commits that the tables lack, exactly as they were written. No decision
+is made again. The same code serves the files of a crawl folder and a shard of a cluster. Every step
+may be repeated, so the next start repairs a crash in this module.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class Shard(msgspec.Struct, frozen=True):
 
     ``number`` is the number of the shard, or of the worker on one machine. ``term`` counts its
     owners; ``last`` is the last commit in its log. ``found`` are the segments that are not closed,
-    if they were looked up when it was opened: that may wait for a store.
+    if they were looked up when it was opened: that may wait for a store. ``damaged`` are closed
+    segments that are known to be damaged.
     """
 
     number: int
@@ -116,6 +117,7 @@ class Shard(msgspec.Struct, frozen=True):
     data: Mapping[int, PartitionData]
     last: Commit | None = None
     found: FoundSegments | None = None
+    damaged: Collection[str] = ()
 
     @property
     def tables(self) -> dict[int, KeyValue]:
@@ -155,7 +157,8 @@ def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tupl
             opened[partition] = ground.snapshots.restore_partition(partition)
         found = ground.segments.find_segments(claim.term)
         data = dict(sorted(opened.items()))
-        return Shard(number, claim.term, ground, data, claim.latest, found), recovered
+        shard = Shard(number, claim.term, ground, data, claim.latest, found, recovered.damaged)
+        return shard, recovered
 
 
 def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:
@@ -180,13 +183,16 @@ def _brought_up(
     try:
         claim = log.claim()
         ground.on_claim(claim)
-        report = ground.segments.recover_segments(
-            {name: length for last in claim.last for name, length in last.lengths.items()}
-        )
+        # The snapshots come first, because they show whether the log has lost commits. What such a
+        # log does not name may be all that is left of these commits.
         existing = [
             number for number in snapshots.saved_partitions() if owned is None or number in owned
         ]
         opened.update((number, snapshots.restore_partition(number)) for number in existing)
+        report = ground.segments.recover_segments(
+            {name: length for last in claim.last for name, length in last.lengths.items()},
+            {name: value for last in claim.last for name, value in last.sums.items()},
+        )
         replayed, rebuilt = _catch_up(ground, claim, opened, owned)
         log.trim(max((last.sequence for last in claim.last), default=0))
         yield claim, opened, _told(claim, report, opened, replayed, rebuilt)
@@ -263,5 +269,13 @@ def _told(
     ]
     settings = max((commit.settings for commit in claim.last), default=0)
     return Recovered(
-        replayed, rebuilt, report.unbuildable, last, captures, places, latest, settings
+        replayed,
+        rebuilt,
+        report.unbuildable,
+        last,
+        captures,
+        places,
+        latest,
+        settings,
+        report.damaged,
     )

@@ -27,6 +27,10 @@ else:
     from backports import zstd
 
 _LEVEL = 3  # level 1 saves 0.03 ms a page and costs a fifth more bytes
+_OPTIONS: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: _LEVEL,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
 _FRAME_ROWS = 500  # of a frame of a journal that is copied
 _SIMHASH = b'"simhash":'
 _encoder = msgspec.json.Encoder()
@@ -55,8 +59,8 @@ def encode_header(header: SegmentHeader) -> bytes:
 
 
 def encode_journal_frame(lines: Sequence[bytes]) -> bytes:
-    """The lines of one commit as one zstd frame."""
-    return zstd.compress(b"".join(lines), level=_LEVEL)
+    """The lines of one commit as one zstd frame, with a checksum of their content."""
+    return zstd.compress(b"".join(lines), options=_OPTIONS)
 
 
 def read_header(path: Path) -> SegmentHeader:

@@ -11,6 +11,7 @@ to be skipped can have any size of at least eight bytes.
 
 from __future__ import annotations
 
+import re
 import struct
 import uuid
 import zlib
@@ -19,8 +20,8 @@ from contextlib import suppress
 
 import msgspec
 
-from lycosa.objects.errors import ObjectExists
 from lycosa.objects.port import ObjectStore
+from lycosa.objects.sameness import create_or_read
 from lycosa.store import journal, layout
 from lycosa.store.rows import SegmentHeader
 from lycosa.store.stored_parts import StoredPart, parts_in
@@ -28,6 +29,7 @@ from lycosa.store.stored_parts import StoredPart, parts_in
 _BLOCK = 65_535  # most bytes of a block that is not compressed
 _GZIP, _BLOCK_HEAD = 18, 5  # bytes around the blocks, and before each
 _SKIPPED, _SKIPPED_HEAD = 0x184D2A50, 8
+_RECORD_ID = re.compile(rb"WARC-Record-ID: <([^>]{1,200})>")
 _DATE = "1970-01-01T00:00:00Z"
 
 
@@ -70,12 +72,15 @@ def fill_lost_parts(store: ObjectStore, shard: int, lost: Sequence[LostPart]) ->
     A place that is too small stays, and its segment then ends there. Raises ``ObjectError``.
     """
     for each in lost:
-        like = _any_header(store) if each.start == 0 else None
-        with suppress(ObjectExists, ValueError):
-            store.create(f"parts/{shard:05d}/{each.name}", filling(each, like))
+        like = any_header(store) if each.start == 0 else None
+        with suppress(ValueError):
+            key, content = f"parts/{shard:05d}/{each.name}", filling(each, like)
+            # an earlier filling has the same size, and other record IDs
+            if len(create_or_read(store, key, content)) != len(content):
+                store.put(key, content)
 
 
-def _any_header(store: ObjectStore) -> SegmentHeader | None:
+def any_header(store: ObjectStore) -> SegmentHeader | None:
     """The header of any sealed segment; all segments of a crawl have nearly the same."""
     for each in store.list(f"{layout.JOURNAL}/"):
         with suppress(journal.JournalError):
@@ -102,19 +107,42 @@ def filling(lost: LostPart, like: SegmentHeader | None = None) -> bytes:
     another segment of the crawl. Raises ``ValueError`` if the place is too small, or the header of
     another segment is needed and not given.
     """
+    warc = warc_filling(lost)
+    return warc + rows_filling(lost, warc, like)
+
+
+def rows_filling(lost: LostPart, warc: bytes, like: SegmentHeader | None = None) -> bytes:
+    """What fills the place in the journal, where the place in the WARC has the bytes ``warc``.
+
+    Raises like ``filling``.
+    """
     line = b""
     if lost.start == 0:
         if like is None:
             raise ValueError(f"{lost.segment} has lost its beginning")
-        record_id = f"urn:uuid:{uuid.uuid4()}"
-        made = msgspec.structs.replace(
-            like, segment=lost.segment, warcinfo_id=record_id, warcinfo_length=lost.end, info=""
-        )
-        line = journal.encode_header(made)
-    return _warc_filling(lost) + _rows_filling(lost.rows_end - lost.rows, line)
+        line = journal.encode_header(_header_for(lost.segment, warc, like))
+    return _rows_filling(lost.rows_end - lost.rows, line)
 
 
-def _warc_filling(lost: LostPart) -> bytes:
+def _header_for(segment: str, warc: bytes, like: SegmentHeader) -> SegmentHeader:
+    """A header that names the warcinfo record with which a WARC begins."""
+    member = zlib.decompressobj(wbits=31)
+    try:
+        text = member.decompress(warc)
+    except zlib.error as error:
+        raise ValueError(f"{segment} begins with no record: {error}") from error
+    found = _RECORD_ID.search(text)
+    return msgspec.structs.replace(
+        like,
+        segment=segment,
+        warcinfo_id=found[1].decode() if found else "",
+        warcinfo_length=len(warc) - len(member.unused_data),
+        info="",
+    )
+
+
+def warc_filling(lost: LostPart) -> bytes:
+    """What fills the place in the WARC: one record. Raises ``ValueError`` if it has no room."""
     size = lost.end - lost.start
     blocks = -(-(size - _GZIP) // (_BLOCK + _BLOCK_HEAD))
     length = size - _GZIP - _BLOCK_HEAD * blocks

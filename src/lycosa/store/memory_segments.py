@@ -10,11 +10,12 @@ closed segment is the concatenation of its parts. Only WARC and journal are kept
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from lycosa.store import journal, layout
-from lycosa.store.damage import StoreDamaged
+from lycosa.store.damage import CommitsMissing, StoreDamaged
 from lycosa.store.pending import PendingWrite, pieces
 from lycosa.store.port import FoundSegments, OpenSegment, StoredSegment
 from lycosa.store.reading import StoredRecord, record_at
@@ -32,21 +33,24 @@ class MemorySegments:
         self._objects, self._shard = objects, shard
         self._lengths: dict[str, int] = {}  # of the open files that the last commits name
 
-    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
-        """See ``Segments``. Raises ``StoreDamaged``."""
+    def recover_segments(
+        self, lengths: Mapping[str, int], sums: Mapping[str, int] | None = None
+    ) -> Recovery:
+        """See ``Segments``. These objects have no date, so nothing is old enough to be deleted."""
         for name, committed in lengths.items():
             kind, segment = name.partition("/")[0], layout.stem_of(name)
             length = len(self._content(kind, segment, committed))
             if length != committed and not self._is_complete(kind, segment):
                 raise StoreDamaged(Path(name), length, committed)
-        self._lengths = dict(lengths)
-        report = Recovery()
+        behind = Counter[str]()
         for key in [key for key in self._objects if key.startswith(self._prefix())]:
             kind, segment, offset = _parts_of(key)
-            if offset >= self._committed_length(kind, segment, lengths):
-                del self._objects[key]
-                report.removed.append(key)
-        return report
+            committed = self._committed_length(kind, segment, lengths)
+            behind[segment] += kind == layout.WARC and offset >= committed
+            if behind[segment] > 1:
+                raise CommitsMissing(self._shard, segment, behind[segment], committed)
+        self._lengths = dict(lengths)
+        return Recovery()
 
     def find_segments(self, term: int) -> FoundSegments:
         """See ``Segments``."""
@@ -81,7 +85,7 @@ class MemorySegments:
         self._lengths.update(lengths)
         pending.written(lengths, journal_lengths)
 
-    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
+    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> str:
         """See ``Segments``."""
         for kind in (layout.JOURNAL, layout.WARC):
             closed = layout.file_name(kind, name)
@@ -92,6 +96,7 @@ class MemorySegments:
                     journal.complete_journal(io.BytesIO(content), complete, closed, find_similar)
                     content = complete.getvalue()
                 self._objects[closed] = content
+        return ""
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""

@@ -15,7 +15,13 @@ adds to the rows of the journal the near-duplicates that were found meanwhile. T
 segment are deleted ``kept_s`` after a commit that no longer names it as open, so that readers that
 listed them can still read them.
 
-Parts that no commit names are deleted by the next recovery.
+A commit has the CRC-32 of each open file, which sealing compares with the parts. What is wrong is
+noted in ``damaged/<shard>/<segment>.json`` before the segment counts as sealed, and the parts of
+such a segment are kept (``composing``).
+
+A part that no commit names is of a commit that was never made, or of one that the log has lost.
+Recoveries stop when it must be the second, and otherwise delete the part when it is a week old: a
+rescue reads what the log has lost from the parts.
 """
 
 from __future__ import annotations
@@ -25,13 +31,18 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
+from zlib import crc32
 
-from lycosa.objects.errors import ObjectError, ObjectExists, ObjectMissing
+import msgspec
+
+from lycosa.objects.errors import ObjectError, ObjectMissing
 from lycosa.objects.port import ObjectStore
+from lycosa.objects.sameness import create_or_read
 from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, wanted_or_certain
-from lycosa.store.damage import StoreDamaged
+from lycosa.store.composing import ComposedFiles, DamagedPart, DamageNote, compose
+from lycosa.store.damage import CommitsMissing, StoreDamaged
 from lycosa.store.derived import CDXJ
 from lycosa.store.pending import PendingWrite, SegmentPart, pieces
 from lycosa.store.port import FoundSegments, NotStored, OpenSegment, StoredSegment
@@ -41,6 +52,7 @@ from lycosa.store.rows import JournalRow
 from lycosa.store.stored_parts import (
     PieceFile,
     StoredPart,
+    committed_parts,
     contiguous_parts,
     end_of_parts,
     parts_in,
@@ -48,6 +60,10 @@ from lycosa.store.stored_parts import (
 
 KEPT_S = 3600.0
 """Seconds for which parts of a sealed segment are kept."""
+MISSING_S = 60.0
+"""Seconds for which a part must be missing before its segment is sealed without it."""
+UNNAMED_S = 7 * 86_400.0
+"""Age at which a part is deleted that no commit names."""
 _IN_MEMORY = 8 << 20  # a larger part is assembled in a file
 _FIRST, _MOST = 64 << 10, 4 << 20  # bytes of one request when a record is read
 
@@ -56,7 +72,7 @@ class ObjectSegments:
     """The segments of one shard. Implements ``Segments`` and ``SegmentReader``.
 
     ``work`` is a local folder that belongs to this owner; its content may be lost. ``now`` is a
-    monotonic clock in seconds.
+    monotonic clock in seconds, ``wall`` gives seconds since 1970.
     """
 
     def __init__(
@@ -66,16 +82,23 @@ class ObjectSegments:
         work: Path,
         now: Callable[[], float] = monotonic,
         kept_s: float = KEPT_S,
+        wall: Callable[[], float] = time,
     ) -> None:
         self._store, self._shard, self._work = store, shard, work
-        self._now, self._kept_s = now, kept_s
+        self._now, self._kept_s, self._wall = now, kept_s, wall
         self._lengths: dict[str, int] = {}  # of the open files that the last commit names
+        self._sums: dict[str, int] = {}  # of the same files, as far as they are known
         self._parts: dict[str, list[StoredPart]] = {}  # of open segments
         self._sealed: dict[str, float] = {}  # segments whose parts still exist, and since when
+        self._damaged: dict[str, str] = {}  # segments whose parts are kept, and what is wrong
+        self._missing: dict[str, float] = {}  # segments that lack a part, and since when
 
-    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
-        """See ``Segments``. Raises ``StoreDamaged`` before anything is deleted."""
-        self._parts = self._listed_parts()
+    def recover_segments(
+        self, lengths: Mapping[str, int], sums: Mapping[str, int] | None = None
+    ) -> Recovery:
+        """See ``Segments``. Raises before anything is deleted."""
+        listed = [*self._store.list(self._prefix())]
+        self._parts = parts_in(listed, self._prefix())
         sealed = set()
         for name, committed in lengths.items():
             segment, kind = layout.stem_of(name), name.partition("/")[0]
@@ -91,22 +114,35 @@ class ObjectSegments:
                 )
             if length != committed:
                 raise StoreDamaged(Path(name), length, committed)
-        self._lengths = dict(lengths)
-        return self._drop_unnamed(sealed)
+        self._lengths, self._sums = dict(lengths), dict(sums or {})
+        unnamed = self._take_unnamed(sealed)
+        since = self._wall() - UNNAMED_S
+        notes = (each.key.rpartition("/")[2] for each in self._store.list(f"{self._notes()}/"))
+        self._damaged = {name.removesuffix(".json"): "" for name in notes}
+        report = Recovery(damaged=[*self._damaged])
+        report.removed.extend(
+            each.key for each in listed if each.key in unnamed and each.modified <= since
+        )
+        self._store.delete(report.removed)
+        return report
 
-    def _drop_unnamed(self, sealed: set[str]) -> Recovery:
-        """Delete parts beyond what commits name; note the parts of sealed segments."""
-        report = Recovery()
-        for segment, parts in list(self._parts.items()):
+    def _take_unnamed(self, sealed: set[str]) -> set[str]:
+        """The keys of parts behind what commits name; notes the parts of sealed segments.
+
+        Raises ``CommitsMissing``.
+        """
+        unnamed = set[str]()
+        for segment, parts in self._parts.items():
             if segment in sealed or (not self._is_named(segment) and self._is_sealed(segment)):
                 self._sealed.setdefault(segment, self._now())
                 continue
             committed = self._lengths.get(_open_name(layout.WARC, segment), 0)
-            unnamed = [part.key for part in parts if part.start >= committed]
-            self._store.delete(unnamed)
-            report.removed.extend(unnamed)
+            behind = [part.key for part in parts if part.start >= committed]
+            if len(behind) > 1:
+                raise CommitsMissing(self._shard, segment, len(behind), committed)
+            unnamed.update(behind)
             self._parts[segment] = [part for part in parts if part.start < committed]
-        return report
+        return unnamed
 
     def left_lengths(self) -> dict[str, int]:
         """The lengths of the open files by their parts, when no commit names them any more.
@@ -154,22 +190,27 @@ class ObjectSegments:
         self._delete_sealed()
         lengths: dict[str, int] = {}
         journal_lengths: dict[str, int] = {}
+        sums = dict(self._sums)  # a put that fails is repeated, and counts once
         for part, rows_start in pending.parts:
             frame = journal.encode_journal_frame(part.lines) if part.lines else b""
+            warc, rows = (_open_name(kind, part.name) for kind in (layout.WARC, layout.JOURNAL))
             try:
-                stored = self._put(part, rows_start, frame)
+                stored, sums[warc] = self._put(part, rows_start, frame, sums.get(warc, 0))
             except ObjectError as error:
                 raise NotStored(str(error)) from error
             known = self._parts.setdefault(part.name, [])
             if stored not in known:
                 known.append(stored)
             journal_lengths[part.name] = stored.rows_end
-            lengths[_open_name(layout.WARC, part.name)] = part.end
-            lengths[_open_name(layout.JOURNAL, part.name)] = stored.rows_end
-        pending.written(lengths, journal_lengths)
-        self._lengths = pending.lengths
+            lengths[warc], lengths[rows] = part.end, stored.rows_end
+            sums[rows] = crc32(frame, sums.get(rows, 0))
+        pending.written(lengths, journal_lengths, sums)
+        self._lengths, self._sums = pending.lengths, pending.sums
 
-    def _put(self, part: SegmentPart, rows_start: int, frame: bytes) -> StoredPart:
+    def _put(
+        self, part: SegmentPart, rows_start: int, frame: bytes, warc_sum: int
+    ) -> tuple[StoredPart, int]:
+        """Store a part; returns it with ``warc_sum``, the sum of the WARC, continued by it."""
         size = part.end - part.start
         key = f"{self._prefix(part.name)}{part.start:012d}-{size:012d}-{rows_start:012d}"
         stored = StoredPart(key, part.start, part.end, rows_start, rows_start + len(frame))
@@ -177,34 +218,47 @@ class ObjectSegments:
             self._work.mkdir(parents=True, exist_ok=True)
             path = self._work / "part"
             with path.open("wb") as file:
-                file.writelines(pieces(part))
+                for piece in pieces(part):
+                    file.write(piece)
+                    warc_sum = crc32(piece, warc_sum)
                 file.write(frame)
             # A large object cannot be put only if it is new. No other owner has this key.
             self._store.put(key, path)
             path.unlink()
-            return stored
-        with suppress(ObjectExists):  # an earlier put of this owner, whose answer was lost
-            self._store.create(key, b"".join((*pieces(part), frame)))
-        return stored
+            return stored, warc_sum
+        warc = b"".join(pieces(part))
+        data = warc + frame
+        # An object that exists is an earlier put of this owner, whose answer was lost. No other
+        # owner has this key, so other content is replaced.
+        if create_or_read(self._store, key, data) != data:
+            self._store.put(key, data)
+        return stored, crc32(warc, warc_sum)
 
-    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
-        """See ``Segments``. Raises ``NotStored``, ``StoreDamaged`` or ``OSError``."""
+    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> str:
+        """See ``Segments``. A part that is missing is waited for, for ``MISSING_S``."""
         try:
             if not self._is_sealed(name):
                 self._seal(name, find_similar)
         except ObjectError as error:
+            if isinstance(error, ObjectMissing):
+                self._missing.setdefault(name, self._now())
             raise NotStored(str(error)) from error
+        self._missing.pop(name, None)
         self._sealed.setdefault(name, self._now())
+        return self._damaged.get(name, "")
 
     def _seal(self, name: str, find_similar: journal.FindSimilar | None) -> None:
         folder = self._work / name
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            self._write_files(name, folder)
-            with suppress(journal.JournalError, ValueError, OverflowError):
+            damaged, why = self._compose(name, folder), ""
+            try:
                 if find_similar is not None:
                     _complete(folder / layout.file_name(layout.JOURNAL, name), find_similar)
                 build_derived(folder, name)  # see ``SegmentFiles.close_segment``
+            except (journal.JournalError, ValueError, OverflowError) as error:
+                why = str(error)
+            self._note_damage(DamageNote(name, damaged, why))
             kinds, _ = wanted_or_certain(folder, name)
             order = [layout.WARC, *(kind for kind in kinds if kind != CDXJ), CDXJ, layout.JOURNAL]
             for kind in order:
@@ -214,23 +268,31 @@ class ObjectSegments:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _write_files(self, name: str, folder: Path) -> None:
-        """Write the closed WARC and journal of a segment as files. Raises ``StoreDamaged``."""
-        parts = contiguous_parts(self._parts.get(name) or self._listed_parts(name).get(name, []))
-        for kind in (layout.WARC, layout.JOURNAL):
-            committed = self._lengths[_open_name(kind, name)]
-            if (length := end_of_parts(parts, kind, committed)) != committed:
-                raise StoreDamaged(Path(layout.file_name(kind, name)), length, committed)
-            (folder / kind).mkdir(parents=True)
-        with (
-            (folder / layout.file_name(layout.WARC, name)).open("wb") as warc,
-            (folder / layout.file_name(layout.JOURNAL, name)).open("wb") as rows,
-        ):
-            for part in parts:
-                if part.start < self._lengths[_open_name(layout.WARC, name)]:
-                    data = memoryview(self._store.get(part.key))
-                    warc.write(data[: part.end - part.start])
-                    rows.write(data[part.end - part.start :])
+    def _compose(self, name: str, folder: Path) -> list[DamagedPart]:
+        """Write the closed WARC and journal of a segment as files; returns what is damaged."""
+        names = [_open_name(kind, name) for kind in (layout.WARC, layout.JOURNAL)]
+        paths = [folder / each.removesuffix(layout.OPEN) for each in names]
+        for path in paths:
+            path.parent.mkdir(parents=True)
+        warc, rows = paths
+        target = ComposedFiles(warc, rows, *(self._sums.get(each) for each in names))
+        listed = self._parts.get(name) or self._listed_parts(name).get(name, [])
+        parts = committed_parts(
+            self._prefix(name), listed, *(self._lengths[each] for each in names)
+        )
+        since = self._missing.get(name)
+        may_lack = since is not None and self._now() - since >= MISSING_S
+        return compose(self._store, name, parts, target, may_lack)
+
+    def _note_damage(self, damage: DamageNote) -> None:
+        """Note what is wrong with a segment, before it counts as sealed."""
+        name = damage.segment
+        key = f"{self._notes()}/{name}.json"
+        if damage.parts or damage.underived:
+            self._store.put(key, msgspec.json.format(msgspec.json.encode(damage), indent=2))
+            self._damaged[name] = damage.text
+        elif self._damaged.pop(name, None) is not None:  # it is whole again
+            self._store.delete([key])
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
@@ -341,7 +403,9 @@ class ObjectSegments:
         """
         now = self._now()
         for segment, since in list(self._sealed.items()):
-            if not self._is_named(segment) and now - since >= self._kept_s:
+            if segment in self._damaged:  # its parts may be all that is left of it
+                del self._sealed[segment]
+            elif not self._is_named(segment) and now - since >= self._kept_s:
                 with suppress(ObjectError):  # the next put retries
                     keys = [each.key for each in self._store.list(self._prefix(segment))]
                     self._store.delete(keys)
@@ -359,6 +423,9 @@ class ObjectSegments:
     def _listed_parts(self, segment: str = "") -> dict[str, list[StoredPart]]:
         """The parts of one segment, or of all, in the order of their offsets."""
         return parts_in(self._store.list(self._prefix(segment)), self._prefix())
+
+    def _notes(self) -> str:
+        return f"damaged/{self._shard:05d}"
 
     def _prefix(self, segment: str = "") -> str:
         return f"parts/{self._shard:05d}/{f'{segment}/' if segment else ''}"

@@ -44,6 +44,8 @@ class PendingWrite:
         self.parts = tuple(parts)
         self._lengths = dict(steady)
         self.journal_lengths: dict[str, int] = {}
+        self.sums: dict[str, int] = {}
+        """The CRC-32 of the open files, by name, where the store has parts; for the commit."""
         self.is_written = False
 
     @property
@@ -62,12 +64,19 @@ class PendingWrite:
             raise RuntimeError("lengths are known after the write")
         return dict(self._lengths)
 
-    def written(self, lengths: Mapping[str, int], journal_lengths: Mapping[str, int]) -> None:
+    def written(
+        self,
+        lengths: Mapping[str, int],
+        journal_lengths: Mapping[str, int],
+        sums: Mapping[str, int] | None = None,
+    ) -> None:
         """Note that everything is durable under these names and lengths.
 
-        ``journal_lengths`` are by segment. Spooled bodies are deleted.
+        ``journal_lengths`` are by segment; ``sums`` are of all open files. Spooled bodies are
+        deleted.
         """
         self._lengths.update(lengths)
+        self.sums = {name: (sums or {})[name] for name in self._lengths if name in (sums or {})}
         self.journal_lengths.update(journal_lengths)
         self.is_written = True
         for part, _ in self.parts:

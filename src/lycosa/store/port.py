@@ -1,8 +1,8 @@
 """The port of segments: makes the records of a shard's commits durable and reads them back.
 
 The calls block and must run in another thread. The records of a commit are put first and the commit
-names them second. So records that no commit names were never committed, and the next recovery
-deletes them.
+names them second. So records that no commit names were never committed, unless the log has lost
+commits. The next recovery drops them; in an object store they are kept for some days.
 """
 
 from __future__ import annotations
@@ -47,10 +47,14 @@ class FoundSegments(msgspec.Struct, frozen=True):
 class Segments(Protocol):
     """The segments of one shard."""
 
-    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
-        """Drop what no commit names; ``lengths`` are those of the last commits.
+    def recover_segments(
+        self, lengths: Mapping[str, int], sums: Mapping[str, int] | None = None
+    ) -> Recovery:
+        """Drop what no commit names; ``lengths`` and ``sums`` are those of the last commits.
 
-        Raises ``StoreDamaged`` when something is missing that a commit names.
+        Raises ``StoreDamaged`` when something is missing that a commit names, and
+        ``CommitsMissing`` when there is so much that no commit names that the log has lost commits.
+        Nothing is changed then.
         """
         ...
 
@@ -65,11 +69,12 @@ class Segments(Protocol):
         """
         ...
 
-    def close_segment(self, name: str, find_similar: FindSimilar | None = None) -> None:
+    def close_segment(self, name: str, find_similar: FindSimilar | None = None) -> str:
         """Give a segment its final form, with all derived files. May be repeated.
 
         Everything in it must be committed. ``find_similar`` adds the near-duplicates that were
         found since to the rows of the journal; files of a crawl folder keep the rows as they are.
+        Returns what is damaged in it, in one line for people; empty if nothing is known to be.
         Raises ``NotStored`` or ``OSError``.
         """
         ...

@@ -41,7 +41,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cut`` maps files to the number of bytes cut off. ``unbuildable`` maps missing derived files
     that cannot be built to the reason (their journal is missing or damaged). All captures are in
-    the WARC, so the crawl can continue.
+    the WARC, so the crawl can continue. ``damaged`` are segments in an object store that were
+    damaged when they were sealed.
     """
 
     cut: dict[str, int] = {}
@@ -49,6 +50,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     closed: list[str] = []
     built: list[str] = []
     unbuildable: dict[str, str] = {}
+    damaged: list[str] = []
 
     @property
     def is_clean(self) -> bool:

@@ -35,7 +35,9 @@ class SegmentFiles:
     def __init__(self, folder: Path, worker: int = -1, workers: int | None = None) -> None:
         self._folder, self._worker, self._workers = folder, worker, workers
 
-    def recover_segments(self, lengths: Mapping[str, int]) -> Recovery:
+    def recover_segments(
+        self, lengths: Mapping[str, int], sums: Mapping[str, int] | None = None
+    ) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged`` before anything is changed."""
         return recover(
             self._folder, lengths, self._workers, None if self._worker < 0 else self._worker
@@ -83,7 +85,7 @@ class SegmentFiles:
             )
         pending.written(lengths, journal_lengths)
 
-    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> None:
+    def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> str:
         """See ``Segments``. Takes about a minute per gigabyte, for the derived files.
 
         Commits name the segment's open files until the final names are on disk, so a crash at any
@@ -97,6 +99,7 @@ class SegmentFiles:
             # ``lacking_files`` reports what is missing, and ``rebuild`` retries at the next start
             # and reports the reason of a failure.
             build_derived(self._folder, name)
+        return ""
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""

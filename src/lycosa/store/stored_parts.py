@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -22,6 +23,16 @@ class StoredPart(msgspec.Struct, frozen=True):
     end: int
     rows: int
     rows_end: int
+
+    @property
+    def warc_size(self) -> int:
+        """Bytes of WARC members, with which the part begins."""
+        return self.end - self.start
+
+    @property
+    def size(self) -> int:
+        """All its bytes."""
+        return self.warc_size + self.rows_end - self.rows
 
 
 def parts_in(listing: Iterable[StoredObject], prefix: str) -> dict[str, list[StoredPart]]:
@@ -46,6 +57,36 @@ def contiguous_parts(parts: list[StoredPart]) -> list[StoredPart]:
             break
         found.append(part)
     return found
+
+
+def committed_parts(
+    prefix: str, parts: Sequence[StoredPart], length: int, rows_length: int
+) -> list[StoredPart]:
+    """What makes up the committed bytes of a segment, without a gap, whatever a listing lacks.
+
+    ``prefix`` is the segment's. ``length`` and ``rows_length`` are the committed bytes of WARC and
+    journal. A missing part gets a key as if it were there; several in a row get one. The end of a
+    part in the journal is the beginning of the next one, because a listing gives its actual size.
+    """
+    known = [part for part in parts if part.start < length]
+    found: list[StoredPart] = []
+    behind = StoredPart("", length, length, rows_length, rows_length)
+    for part, after in pairwise([*known, behind]):
+        end, rows_end = (found[-1].end, found[-1].rows_end) if found else (0, 0)
+        if part.start > end:
+            found.append(_missing(prefix, end, part.start, rows_end, part.rows))
+        is_followed = part.end == after.start
+        rows_end = after.rows if is_followed else max(part.rows_end, part.rows)
+        found.append(StoredPart(part.key, part.start, part.end, part.rows, rows_end))
+    end, rows_end = (found[-1].end, found[-1].rows_end) if found else (0, 0)
+    if end < length:
+        found.append(_missing(prefix, end, length, rows_end, rows_length))
+    return found
+
+
+def _missing(prefix: str, start: int, end: int, rows: int, rows_end: int) -> StoredPart:
+    key = f"{prefix}{start:012d}-{end - start:012d}-{rows:012d}"
+    return StoredPart(key, start, end, rows, rows_end)
 
 
 def end_of_parts(parts: list[StoredPart], kind: str, committed: int) -> int:

@@ -117,6 +117,12 @@ _CRAWL = (
     Metric(
         "lycosa_commit_seconds", _H, "Time from the cut of a commit to its end.", bounds=SECONDS
     ),
+    Metric(
+        "lycosa_damaged_segments",
+        _G,
+        "Segments in object storage that were sealed although parts were missing or damaged, or"
+        " derived files could not be built.",
+    ),
     Metric("lycosa_workers", _G, "Workers by whether they have work.", "state", ("busy", "idle")),
     Metric(
         "lycosa_worker_starts_total",

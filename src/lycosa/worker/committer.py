@@ -117,6 +117,8 @@ class Committer:
         """Futures that are resolved when the next commit to be cut is on disk."""
         self.is_awaited = False
         """Whether a caller waits for the next commit."""
+        self.damaged = dict.fromkeys(books.shard.damaged, "")
+        """Closed segments that are damaged, and what this owner found wrong with them."""
         self.mail: ParcelDelivery = NoParcels()
         self.last: Commit | None = books.shard.last
         """The last commit, without its writes."""
@@ -291,7 +293,9 @@ class Committer:
             else:
                 self._books.lease.renew(began)
                 self._next, self._inbox, self._waits_for = commit.sequence + 1, commit.inbox, ""
-                self.last = msgspec.structs.replace(commit, batches=[], lengths=pending.lengths)
+                self.last = msgspec.structs.replace(
+                    commit, batches=[], lengths=pending.lengths, sums=pending.sums
+                )
                 return
 
     def _write_once(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> float:
@@ -302,7 +306,9 @@ class Committer:
         self._reach("commit:stored")
         began = self._clock.monotonic()
         # The lengths are read after the write, because some are known only then.
-        ground.log.append(msgspec.structs.replace(commit, lengths=pending.lengths), feed)
+        ground.log.append(
+            msgspec.structs.replace(commit, lengths=pending.lengths, sums=pending.sums), feed
+        )
         self._reach("commit:logged")
         for batch in commit.batches:
             self._books.shard.data[batch.partition].table.write(
@@ -347,7 +353,7 @@ class Committer:
     async def _close_one(self, closed: ClosedSegment) -> None:
         while True:
             try:
-                await self._offload.run(
+                damage = await self._offload.run(
                     lambda: self._books.shard.ground.segments.close_segment(
                         closed.name, self._books.find_similar
                     )
@@ -357,6 +363,8 @@ class Committer:
                 await self._clock.sleep(_AGAIN_S)
             else:
                 break
+        if damage:
+            self.damaged[closed.name] = damage
         self._books.store.note_closed(closed)
 
     def _segment_closed(self, task: asyncio.Task[None]) -> None:

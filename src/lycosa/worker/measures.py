@@ -50,6 +50,7 @@ def measured_worker(
         if worker.free_bytes:
             meter.set("lycosa_disk_free_bytes", worker.free_bytes)
         meter.set("lycosa_commits_total", worker.committer.commits)
+        meter.set("lycosa_damaged_segments", len(worker.committer.damaged))
         meter.set("lycosa_fetches_in_progress", worker.running)
         is_idle = worker.is_idle
         meter.set_table("lycosa_workers", {"busy": int(not is_idle), "idle": int(is_idle)})

@@ -50,6 +50,11 @@ class ProgressReport:
         self._next_look = 0.0
         self._reported_at, self._waited_s = assembled.clock.monotonic(), 0.0
 
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Closed segments that are damaged, and what is wrong with them."""
+        return self._worker.committer.damaged
+
     def make_report(self) -> Progress:
         memory = memory_of(self._children())
         now = self._clock.monotonic()

@@ -1,0 +1,65 @@
+"""The newest commit in a shard's log, and the crawl that it is of, without reading the whole log.
+
+It is for comparisons with what is stored elsewhere: topics may be deleted and made again, or a file
+may name the topics of another crawl. Nothing is claimed or written.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import msgspec
+
+from lycosa.commit import NOTHING, Mark
+from lycosa.kafka.changelog import CommitRecord, read_record
+from lycosa.kafka.client import KafkaClient, Tell
+from lycosa.kafka.reading import PartitionReader, PositionGone
+from lycosa.kafka.topics import Topics
+
+_FIRST = 64  # records that are read from the end; then eight times as many
+
+
+class LogEnd(msgspec.Struct, frozen=True):
+    """The newest commit of a log, ``NOTHING`` when it has none.
+
+    ``crawl`` is the UUID of the crawl that its records name, empty when there is no record.
+    """
+
+    mark: Mark = NOTHING
+    crawl: str = ""
+
+
+def log_end(
+    client: KafkaClient, topics: Topics, shard: int, at_least: Mark, tell: Tell = lambda text: None
+) -> LogEnd:
+    """The end of a shard's log, which must exist. Waits while Kafka is away.
+
+    The log is read backwards until a commit is found that is not before ``at_least``: a lower mark
+    in the answer means that the whole log was read. Records that this program cannot read are
+    passed over, because owners report these.
+    """
+    with closing(PartitionReader(client, topics.changelog, shard, tell)) as reader:
+        number, found = _FIRST, LogEnd()
+        while True:
+            first, behind = reader.limits()
+            if behind <= first:
+                return LogEnd()
+            start = max(behind - number, first)
+            try:
+                found = _end_of(reader, start)
+            except PositionGone:
+                continue  # the owner trimmed the log between the two questions
+            if start == first or (found.mark != NOTHING and found.mark >= at_least):
+                return found
+            number *= 8
+
+
+def _end_of(reader: PartitionReader, start: int) -> LogEnd:
+    mark, crawl = NOTHING, ""
+    for _, value in reader.read(start, None):
+        record = read_record(value)
+        if record is not None:
+            crawl = record.crawl
+        if isinstance(record, CommitRecord):
+            mark = max(mark, Mark(record.term, record.sequence))
+    return LogEnd(mark, crawl)

@@ -1,0 +1,211 @@
+"""A segment is sealed whatever became of its parts: what is damaged is told and kept, everything
+else gets into the indexes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from test_object_segments import Owner, failing_at, parts
+
+from lycosa.objects.memory import MemoryStore
+from lycosa.store import NotStored
+from lycosa.store.object_segments import KEPT_S, MISSING_S, ObjectSegments
+from lycosa.store.stored_parts import StoredPart, committed_parts
+from store_samples import START, numbered
+
+URL = "https://www.example.org/page/"
+
+
+def numbers(key: str) -> tuple[int, int, int]:
+    start, size, rows = map(int, key.rpartition("/")[2].split("-"))
+    return start, size, rows
+
+
+def flip(store: MemoryStore, key: str, at: int) -> None:
+    data = bytearray(store.objects[key])
+    data[at] ^= 1
+    store.objects[key] = bytes(data)
+
+
+def flip_record(store: MemoryStore, key: str) -> None:
+    flip(store, key, numbers(key)[1] // 2)
+
+
+def flip_rows(store: MemoryStore, key: str) -> None:
+    size = numbers(key)[1]
+    flip(store, key, (size + len(store.objects[key])) // 2)
+
+
+def cut_rows(store: MemoryStore, key: str) -> None:
+    store.objects[key] = store.objects[key][:-10]
+
+
+def cut_record(store: MemoryStore, key: str) -> None:
+    store.objects[key] = store.objects[key][: numbers(key)[1] - 10]
+
+
+def lose(store: MemoryStore, key: str) -> None:
+    del store.objects[key]
+
+
+DAMAGES: dict[str, tuple[Callable[[MemoryStore, str], None], str, bool]] = {
+    "a byte of a record": (flip_record, "has a damaged record", True),
+    "a byte of the rows": (flip_rows, "has damaged rows", False),
+    "the end of the rows": (cut_rows, "were committed", False),
+    "the end of a record": (cut_record, "were committed", False),
+    "all": (lose, "is missing", False),
+}
+
+
+def crawled(store: MemoryStore, folder: Path) -> Owner:
+    """A sealed segment, from which others may take a header, and four commits of another."""
+    before = Owner(store, folder, 1)
+    before.commit(9)
+    before.close()
+    owner = Owner(store, folder, 2)
+    for number in range(4):
+        owner.commit(number)
+    return owner
+
+
+def own_parts(store: MemoryStore) -> list[str]:
+    return [key for key in parts(store) if "-t0002-" in key]
+
+
+def close(owner: Owner) -> str:
+    """Seals the segment; returns what is damaged."""
+    closed = owner.store.roll_segment(START, force=True)
+    assert closed is not None
+    try:
+        return owner.segments.close_segment(closed.name)
+    except NotStored:
+        owner.now += MISSING_S
+        return owner.segments.close_segment(closed.name)
+    finally:
+        owner.store.note_closed(closed)
+
+
+def indexed(store: MemoryStore) -> list[str]:
+    """The URLs in the Parquet file of the second owner's segment."""
+    (key,) = (key for key in store.objects if key.startswith("pages/") and "-t0002-" in key)
+    found: list[str] = pq.read_table(io.BytesIO(store.objects[key]))["url"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_damaged_part_is_told_and_everything_else_is_indexed(
+    tmp_path: Path, kind: str, number: int
+) -> None:
+    damage, told, is_indexed = DAMAGES[kind]
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    key = own_parts(store)[number]
+    damage(store, key)
+    found = close(owner)
+    assert key in found and told in found
+    assert indexed(store) == [f"{URL}{n}" for n in range(4) if n != number or is_indexed]
+    (note,) = (each for each in store.objects if each.startswith("damaged/00003/"))
+    (noted,) = json.loads(store.objects[note])["parts"]
+    assert noted["key"] == key and told in noted["what"]
+    (segment,) = (each for each in owner.segments.list_segments({}) if "-t0002-" in each.name)
+    for row in owner.segments.read_rows(segment):
+        if row.url != f"{URL}{number}":
+            assert owner.segments.read_record(row.segment, row.offset).body
+
+
+def test_the_parts_of_a_damaged_segment_are_kept_by_all_owners(tmp_path: Path) -> None:
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    flip_record(store, own_parts(store)[1])
+    kept = own_parts(store)
+    assert close(owner)
+    owner.commit(5)
+    owner.now += 2 * KEPT_S
+    owner.commit(6)
+    assert set(kept) <= set(parts(store))
+    after = Owner(store, tmp_path, 3, owner.named)
+    assert after.report.damaged == [kept[0].split("/")[2]]
+    after.commit(7)
+    after.now += 2 * KEPT_S
+    after.commit(8)
+    assert set(kept) <= set(parts(store))
+
+
+def test_the_sums_of_an_earlier_owner_are_compared(tmp_path: Path) -> None:
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    flip_record(store, own_parts(store)[2])
+    after = Owner(store, tmp_path, 3, owner.named, owner.sums)
+    assert "has a damaged record" in close(after)
+
+
+def test_commits_without_sums_are_accepted(tmp_path: Path) -> None:
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    after = Owner(store, tmp_path, 3, owner.named)
+    assert close(after) == ""
+    assert indexed(store) == [f"{URL}{n}" for n in range(4)]
+
+
+def test_a_part_that_comes_back_is_waited_for(tmp_path: Path) -> None:
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    key = own_parts(store)[1]
+    data = store.objects.pop(key)
+    closed = owner.store.roll_segment(START, force=True)
+    assert closed is not None
+    for _ in range(3):
+        with pytest.raises(NotStored, match="no such object"):
+            owner.segments.close_segment(closed.name)
+        owner.now += MISSING_S / 4
+    store.objects[key] = data
+    assert owner.segments.close_segment(closed.name) == ""
+    assert not [each for each in store.objects if each.startswith("damaged/")]
+
+
+def test_a_put_that_is_repeated_counts_once_in_the_sum(tmp_path: Path) -> None:
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    place = owner.store.append_capture(numbered(7))
+    pending = owner.store.freeze()
+    store.fail = failing_at(1)
+    with pytest.raises(NotStored):
+        owner.segments.put_records(pending)
+    owner.segments.put_records(pending)
+    assert owner.segments.read_record(place.segment, place.offset).body
+    assert close(owner) == ""
+
+
+def test_parts_without_a_gap_cover_what_was_committed() -> None:
+    def part(start: int, end: int, rows: int, rows_end: int) -> StoredPart:
+        return StoredPart(
+            f"p/{start:012d}-{end - start:012d}-{rows:012d}", start, end, rows, rows_end
+        )
+
+    whole = [part(0, 10, 0, 5), part(10, 20, 5, 9), part(20, 30, 9, 14)]
+    assert committed_parts("p/", whole, 30, 14) == whole
+    assert committed_parts("p/", [*whole, part(30, 40, 14, 15)], 30, 14) == whole
+    for lost in range(3):
+        left = [each for number, each in enumerate(whole) if number != lost]
+        assert committed_parts("p/", left, 30, 14) == whole
+    assert committed_parts("p/", [], 30, 14) == [part(0, 30, 0, 14)]
+    assert committed_parts("p/", whole[2:], 30, 14) == [part(0, 20, 0, 9), whole[2]]
+    cut = [part(0, 10, 0, 1), part(10, 20, 5, 2), part(20, 30, 9, 10)]
+    assert committed_parts("p/", cut, 30, 14) == whole
+
+
+def test_a_reader_sees_the_filled_segment_as_any_other(tmp_path: Path) -> None:
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    lose(store, own_parts(store)[0])
+    close(owner)
+    reader = ObjectSegments(store, 3, tmp_path / "reader")
+    (segment,) = (each for each in reader.list_segments({}) if "-t0002-" in each.name)
+    assert [row.url for row in reader.read_rows(segment)] == [f"{URL}{n}" for n in (1, 2, 3)]
