@@ -150,13 +150,19 @@ class KafkaControl:
 
         Raises ``Fenced`` if it is not, and ``error`` after ``close``.
         """
-        if self._transactions.is_closed or (
-            isinstance(error, Fenced) and not self._transactions.was_long
-        ):
-            raise error
-        self._check_newest(None)
-        self._transactions.begin()
-        self._check_newest(self._write([self._record(_PROBE, b"")]))
+        while True:
+            is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
+            if is_fenced or self._transactions.is_closed:
+                raise error
+            self._check_newest(None)
+            self._transactions.begin()
+            try:
+                last = self._write([self._record(_PROBE, b"")])
+            except (Fenced, OutcomeUnknown) as again:
+                error = again
+            else:
+                self._check_newest(last)
+                return
 
     def _check_newest(self, until: int | None) -> None:
         newest = self._read(self._end + 1, until).number

@@ -8,9 +8,10 @@ are rows for them. A log that was not claimed can be read up to what is committe
 
 If Kafka is unavailable for longer than a transaction may last, the client gives the producer up,
 but the owner keeps the shard: it **regains** its log. It looks for a newer claim, and ends as
-fenced if there is one. Otherwise it makes a new producer, appends a record, and reads up to it. A
+fenced if there is one. Otherwise it makes a new producer, appends a marker, and reads up to it. A
 claim that was made meanwhile is found there; every later claim fences this owner as usual. The
-records that were read show whether the last commit is in the log, so its outcome is known again.
+records that were read show whether the last commit is in the log, so its outcome is known again. A
+marker that is rolled back says nothing about the commit: it is appended again.
 """
 
 from __future__ import annotations
@@ -125,10 +126,11 @@ class KafkaLog:
             for each in feed()
         ]
         records = [*frame_records, *feed_records]
+        feeds = {each.topic for each in feed_records}
         try:
             offsets = self._transactions.run(records)
         except (Fenced, OutcomeUnknown) as error:
-            first = self._regain(commit.sequence, error)
+            first = self._regain(commit.sequence, error, feeds)
         else:
             last = {
                 (record.topic, record.partition): offset
@@ -137,7 +139,7 @@ class KafkaLog:
             if self._visibility.is_reached(last, _PATIENCE_S):
                 first, self._end = offsets[0], offsets[len(frame_records) - 1]
             else:
-                first = self._decide(commit.sequence, {each.topic for each in feed_records})
+                first = self._decide(commit.sequence, feeds)
         self._kept.append((commit.sequence, first))
         if self._complains:
             self._complains = False
@@ -192,8 +194,8 @@ class KafkaLog:
                 (self._end,) = self._transactions.run([self._changelog(record)])
             except RolledBack as error:
                 self._tell(str(error))
-            except OutcomeUnknown:
-                if self._transactions.is_closed:
+            except (Fenced, OutcomeUnknown) as error:
+                if self._is_over(error):
                     raise
                 self._transactions.begin()  # a claim that is in the log twice begins two terms
             else:
@@ -204,32 +206,50 @@ class KafkaLog:
         decides it. ``feeds`` are the topics that have rows of it; they get a record without a
         value. Raises as ``_regain`` does.
         """
-        marker = self._saved_record(self._saved)
-        records = [self._changelog(marker)]
+        try:
+            behind = self._append_marker(feeds)
+        except (Fenced, OutcomeUnknown) as error:
+            return self._regain(sequence, error, feeds)
+        return self._found_commit(sequence, behind, Fenced(f"shard {self.shard} has a later owner"))
+
+    def _regain(
+        self, sequence: int, error: Fenced | OutcomeUnknown, feeds: Collection[str] = ()
+    ) -> int:
+        """After an append that failed for good: the offset of the commit if it is in the log.
+        Raises ``RolledBack`` if it is not, and the last error if the log is another owner's.
+        """
+        while True:
+            if self._is_over(error):
+                raise error
+            self._own_commits(None, error)  # a newer claim is not disturbed
+            self._transactions.begin()
+            # The marker is needed even if the commit was found: a claim made since then, which the
+            # new producer has shut out, is found only in front of a record of this owner.
+            try:
+                behind = self._append_marker(feeds)
+            except (Fenced, OutcomeUnknown) as again:
+                error = again
+            else:
+                return self._found_commit(sequence, behind, error)
+
+    def _is_over(self, error: Fenced | OutcomeUnknown) -> bool:
+        """Whether another owner has the log or it was closed; else the producer is replaced."""
+        is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
+        return is_fenced or self._transactions.is_closed
+
+    def _append_marker(self, feeds: Collection[str]) -> int:
+        """Append a record that means nothing, until it is in the log; gives its offset.
+
+        ``RolledBack`` of a marker must not reach the caller of ``append``, to whom it says that the
+        commit is not in the log. Raises ``Fenced`` and ``OutcomeUnknown``.
+        """
+        records = [self._changelog(self._saved_record(self._saved))]
         records += [OutgoingRecord(topic, self.shard, b"") for topic in sorted(feeds)]
         while True:
             try:
-                behind = self._transactions.run(records)[0]
+                return self._transactions.run(records)[0]
             except RolledBack as error:
                 self._tell(str(error))
-            except (Fenced, OutcomeUnknown) as error:
-                return self._regain(sequence, error)
-            else:
-                break
-        return self._found_commit(sequence, behind, Fenced(f"shard {self.shard} has a later owner"))
-
-    def _regain(self, sequence: int, error: Fenced | OutcomeUnknown) -> int:
-        """After an append that failed for good: the offset of the commit if it is in the log.
-        Raises ``RolledBack`` if it is not, and ``error`` if the log is another owner's.
-        """
-        is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
-        if is_fenced or self._transactions.is_closed:
-            raise error
-        self._own_commits(None, error)  # a newer claim is not disturbed
-        self._transactions.begin()
-        record = self._saved_record(self._saved)
-        (behind,) = self._transactions.run([self._changelog(record)])
-        return self._found_commit(sequence, behind, error)
 
     def _found_commit(self, sequence: int, behind: int, error: Exception) -> int:
         """The offset of a commit in front of the record ``behind``; ``RolledBack`` if it is not
