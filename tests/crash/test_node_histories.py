@@ -76,11 +76,12 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
         "early end",
         "mixed files",
         "old coordinator",
+        "marker",
     ],
 )
 def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     assert plant in PLANTS
-    for seed in range(6):
+    for seed in range(14):
         (tmp_path / str(seed)).mkdir()
         try:
             live_and_judge(seed, tmp_path / str(seed), plant=plant)

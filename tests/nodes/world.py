@@ -20,7 +20,6 @@ from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, CONTROL, Answered, Ask, NoMoreAsks
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import Seeds
-from lycosa.commit import MemoryChangelog
 from lycosa.config.sections import Config
 from lycosa.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
 from lycosa.folder import manifest as manifests
@@ -33,6 +32,7 @@ from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Assembled
+from nodes.logs import ShardLogs
 from nodes.machine import CURRENT, Machine, Process
 from nodes.ports import Dead, WorldLog
 
@@ -101,7 +101,7 @@ class World:
         self.faults: Counter[str] = Counter()
         self.told: list[str] = []
         self.log = WorldLog()
-        self.changelogs = {shard: MemoryChangelog(CRAWL, shard) for shard in range(shards)}
+        self.logs = ShardLogs(CRAWL, shards)
         self.objects: dict[str, bytes] = {}
         self.topics = MemoryTopics()
         self.control: list[Record] = []

@@ -1,8 +1,8 @@
 """Histories of a crawl on many nodes, two thousand with 4 to 8 shards and a hundred with 40,
-without a breach; ten planted bugs, all found.
+without a breach; twelve planted bugs, all found.
 
 ``tests/nodes`` says what happens in a history: the crawler's own coordinator, node logic, workers,
-commits and exchange in virtual time, over a log, an object store and inbox topics in memory.
+commits and exchange in virtual time, over a Kafka, an object store and inbox topics in memory.
 Histories run on as many processes as there are cores. A seed that fails is printed and replays
 exactly: ``script/prove nodes --first SEED --seeds 1``.
 """
