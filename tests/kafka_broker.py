@@ -78,6 +78,14 @@ class Broker:
             producer.produce(topic, value, partition=partition)
         assert producer.flush(PATIENCE_S) == 0
 
+    def remake(self, topics: Topics, name: str) -> None:
+        """Deletes a topic and makes it again, empty, as a careless operator does."""
+        admin = self.client.admin()
+        admin.delete_topics([name], operation_timeout=PATIENCE_S)[name].result(PATIENCE_S)
+        while name in admin.list_topics(timeout=PATIENCE_S).topics:
+            admin.poll(0.1)
+        assert make_topics(self.client, topics) == [name]
+
     def topics(self, shards: int = 2) -> Topics:
         """The topics of a crawl that nothing else uses."""
         topics = Topics(f"t-{uuid.uuid4().hex[:12]}", shards, self._count, max(self._count - 1, 1))

@@ -382,6 +382,10 @@ class MemoryBroker:
     def new_client(self, faults: Faults = lambda step: "") -> MemoryKafkaClient:
         return MemoryKafkaClient(self.cluster, faults)
 
+    def remake(self, topics: Topics, name: str) -> None:
+        """Deletes a topic and makes it again, empty."""
+        self.cluster.remake(name)
+
     def topics(self, shards: int = 2) -> Topics:
         return Topics(f"t-{uuid.uuid4().hex[:12]}", shards)
 

@@ -8,14 +8,25 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.commit import Commit, FeedRow, Fenced, LogDamaged, Mark, PartitionBatch, RolledBack
+from lycosa.commit import (
+    Commit,
+    FeedRow,
+    Fenced,
+    LogDamaged,
+    Mark,
+    OutcomeUnknown,
+    PartitionBatch,
+    RolledBack,
+)
 from lycosa.kafka import KafkaLog, Topics
+from lycosa.kafka.changelog import TopicRemade
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
 from memory_kafka import MemoryBroker
 
@@ -218,6 +229,29 @@ def test_a_front_that_somebody_cut_is_damage(broker: Brokers, topics: Topics, ow
         marks(log)
     with pytest.raises(LogDamaged):
         owner().claim()
+
+
+def test_an_owner_stops_at_its_first_commit_to_a_topic_that_was_deleted_and_made_again(
+    broker: Brokers, topics: Topics, owner: Owner
+) -> None:
+    log = owner()
+    log.claim()
+    for sequence in (1, 2, 3):
+        log.append(commit(1, sequence))
+    broker.remake(topics, topics.changelog)
+    with pytest.raises(TopicRemade, match=r"deleted and made again.*cluster rescue"):
+        append_until_safe(log, commit(1, 4))
+    with pytest.raises((Fenced, OutcomeUnknown)):
+        log.append(commit(1, 4))
+
+
+def append_until_safe(log: KafkaLog, made: Commit) -> None:
+    """As the committer does."""
+    for _ in range(20):
+        with suppress(RolledBack):
+            log.append(made)
+            return
+    raise AssertionError("rolled back endlessly")
 
 
 def test_a_topic_of_another_crawl_is_damage_and_that_crawl_continues(

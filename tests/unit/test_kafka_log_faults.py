@@ -6,12 +6,14 @@ next owner can always claim it.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from lycosa.commit import Claim, Commit, Fenced, OutcomeUnknown, PartitionBatch, RolledBack
-from lycosa.kafka import KafkaControl, KafkaLog, Topics
+from lycosa.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
+from lycosa.kafka.changelog import TopicRemade
+from lycosa.kafka.topics import CONTROL
 from memory_kafka import COMMIT, DELIVER, FAULTS, Faults, MemoryKafka, MemoryKafkaClient
 
 CRAWL, SHARD = "2f0cf3d2", 0
@@ -136,6 +138,62 @@ def test_an_owner_that_regains_its_log_finds_a_claim_that_was_made_meanwhile(
     with pytest.raises(OutcomeUnknown):
         log.append(commit(1, 2))
     assert sequences(cluster) == [1]
+
+
+def remade(cluster: MemoryKafka) -> None:
+    cluster.remake(TOPICS.changelog)
+
+
+def truncated(cluster: MemoryKafka) -> None:
+    """The first commit is lost, and the claim is kept."""
+    cluster.truncate(TOPICS.changelog, SHARD, 2)
+
+
+@pytest.mark.parametrize("lose", [remade, truncated])
+@pytest.mark.parametrize("fault", ["", "lost", "unanswered", "expired", "unmarked", "refused"])
+def test_an_owner_stops_at_its_first_commit_to_a_topic_that_was_made_again_or_truncated(
+    cluster: MemoryKafka,
+    script: Script,
+    log: KafkaLog,
+    lose: Callable[[MemoryKafka], None],
+    fault: str,
+) -> None:
+    lose(cluster)
+    script.lines = [fault] if fault else []
+    with pytest.raises(TopicRemade, match="cluster rescue"):
+        until_safe(log, commit(1, 2))
+    with pytest.raises((Fenced, OutcomeUnknown)):  # nothing is acknowledged any more
+        until_safe(log, commit(1, 2))
+
+
+@pytest.mark.parametrize("sequence", [1, 7])
+def test_a_trim_notices_a_topic_that_was_made_again(
+    cluster: MemoryKafka, log: KafkaLog, sequence: int
+) -> None:
+    remade(cluster)
+    with pytest.raises(TopicRemade, match="deleted and made again"):
+        log.trim(sequence)
+
+
+def test_a_claim_of_a_topic_that_was_made_again_names_the_way_out(
+    cluster: MemoryKafka, log: KafkaLog
+) -> None:
+    remade(cluster)
+    with pytest.raises(TopicRemade):
+        log.append(commit(1, 2))
+    with pytest.raises(ChangelogDamaged, match=r"no claim began.*cluster rescue"):
+        owner(cluster).claim()
+
+
+def test_a_coordinator_stops_at_its_first_record_in_a_topic_that_was_made_again(
+    cluster: MemoryKafka,
+) -> None:
+    control = KafkaControl(MemoryKafkaClient(cluster), TOPICS, CRAWL)
+    control.claim()
+    control.append([("end", b"1")])
+    cluster.remake(TOPICS.named(CONTROL))
+    with pytest.raises(ControlDamaged, match=r"deleted and made again.*cluster rescue"):
+        control.append([("end", b"2")])
 
 
 @pytest.mark.parametrize("lost", ["lost", "unanswered", "expired", "answered late", "unmarked"])

@@ -61,7 +61,9 @@ class PositionLost(ExchangeError):
     def __init__(self, destination: int, after: int, first: int, last: int) -> None:
         super().__init__(
             f"partition {destination} has read its inbox up to position {after}, and the topic"
-            f" holds positions {first} to {last}: records are lost"
+            f" holds positions {first} to {last}: records are lost, as after the topic was deleted"
+            " and made again. End all nodes and the coordinator, delete what is left of the topics,"
+            " and continue by `lycosa cluster rescue`"
         )
 
 

@@ -71,6 +71,13 @@ _RECORDS: msgspec.msgpack.Decoder[ClaimRecord | CommitRecord | SnapshotRecord] =
 _COMMITS = msgspec.msgpack.Decoder(Commit)
 
 
+WAY_OUT = (
+    "End all nodes and the coordinator, delete what is left of the topics, and continue by `lycosa"
+    " cluster rescue`"
+)
+"""What an operator does when topics have lost records."""
+
+
 class ChangelogDamaged(LogDamaged):
     """A changelog lacks what was committed, or holds what does not belong there."""
 
@@ -81,6 +88,22 @@ class ChangelogDamaged(LogDamaged):
             " applied without it",
         )
         self.path, self.offset = Path(f"{topic}-{shard}"), offset
+
+
+class TopicRemade(ChangelogDamaged):
+    """A topic was deleted and made again while an owner wrote to it, or its end was lost.
+
+    ``last`` is the offset of the owner's last record, and ``what`` shows that it is not there.
+    """
+
+    def __init__(self, topic: str, shard: int, last: int, what: str) -> None:
+        Exception.__init__(
+            self,
+            f"{topic}, partition {shard}: this owner's last record has the offset {last}, and"
+            f" {what}: the topic was deleted and made again, or its end was lost. The commits in it"
+            f" are lost. {WAY_OUT}",
+        )
+        self.path, self.offset = Path(f"{topic}-{shard}"), last
 
 
 def encoded(record: ClaimRecord | SnapshotRecord) -> bytes:
@@ -132,10 +155,13 @@ class Fold:
         """The greatest number of an assignment."""
         self.claim = b""
         """What tells the last claim from every other one."""
+        self.last: tuple[int, bytes] | None = None
+        """Offset and value of the last record."""
 
     def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
         """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
         record = self._decoded(offset, value)
+        self.last = offset, value or b""
         if self._is_front:
             if not isinstance(record, CommitRecord) or record.part:
                 raise self._damage(offset, "the front of the log was cut")
@@ -183,7 +209,9 @@ class Fold:
             return None  # its owner had lost the shard
         if frame.term > self.term:
             raise self._damage(
-                offset, f"commit {frame.sequence} is of term {frame.term}, which no claim began"
+                offset,
+                f"commit {frame.sequence} is of term {frame.term}, which no claim began, as after"
+                f" the topic was deleted and made again. {WAY_OUT}",
             )
         if self._expected and frame.sequence != self._expected:
             raise self._damage(offset, f"commit {self._expected} is missing")

@@ -26,6 +26,7 @@ from contextlib import suppress
 import msgspec
 
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
+from lycosa.kafka.changelog import WAY_OUT
 from lycosa.kafka.client import KafkaClient, Tell
 from lycosa.kafka.reading import (
     PartitionReader,
@@ -141,6 +142,12 @@ class KafkaControl:
             except RolledBack as error:
                 self._tell(str(error))
             else:
+                if last <= self._end:
+                    raise ControlDamaged(
+                        f"{self._topic}: this coordinator's last record has the offset {self._end},"
+                        f" and the next one was given {last}: the topic was deleted and made again,"
+                        f" or its end was lost. {WAY_OUT}"
+                    )
                 # An acknowledged transaction that stays invisible is decided by the next one.
                 if self._visibility.is_reached({(self._topic, 0): last}, _PATIENCE_S):
                     return last

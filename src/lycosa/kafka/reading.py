@@ -8,7 +8,7 @@ that could disagree with the commits. A position that does not exist is an error
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 
 from confluent_kafka import (
@@ -71,7 +71,7 @@ class PartitionReader:
 
     def read(
         self, start: int | None, until: int | None, patience_s: float = float("inf")
-    ) -> Iterator[tuple[int, bytes | None]]:
+    ) -> Generator[tuple[int, bytes | None], None, None]:
         """Offset and value of the records from ``start`` (``None``: the first there is) to the
         offset ``until``, that one included; with ``None`` to the present end of what is committed.
 
