@@ -2,7 +2,8 @@
 
 Machines are lost, hang and wake, are cut off from the cluster while they still reach the web;
 processes are killed; coordinators are replaced while they still speak; shards move; logs are fenced
-by claims that never come, and by those of processes that end at once; transactions of logs are
+by claims that never come, and by those of processes that end at once; other programs write into
+topics; transactions of logs are
 rolled back, expire and lose their answers, those of markers too; messages, parcels and puts are
 lost, repeated and late; clocks differ. In the end every URL must be in the state that the web's own survey gives, every committed
 capture must be readable, and the web's own log must show no host that was asked too early.
@@ -239,6 +240,7 @@ class NodesHistory:
             self._move,
             self._drain,
             self._step,
+            self._foreign,
         ]
         await asyncio.sleep(chance.uniform(20.0, 40.0))
         while loop.time() < TROUBLE_S:
@@ -328,6 +330,13 @@ class NodesHistory:
         shard = self.chance.randrange(self._shards)
         self._tell(f"fence of shard {shard} without a claim")
         self.world.logs.fence(shard)
+
+    def _foreign(self) -> None:
+        """Another program writes into the topics of a shard."""
+        shard = self.chance.randrange(self._shards)
+        self._tell(f"foreign records in the topics of shard {shard}")
+        self.world.topics.append_foreign(shard)
+        self.world.logs.write_foreign(shard)
 
     def _move(self) -> None:
         machine = self._any()

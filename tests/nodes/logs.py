@@ -45,6 +45,10 @@ class ShardLogs:
         with closing(self.log(shard, assignment=0)) as log, suppress(Fenced):
             log.claim()
 
+    def write_foreign(self, shard: int) -> None:
+        """Another program writes into the log."""
+        self.kafka.partition(self.topics.changelog, shard).append(b"junk", None)
+
     def commits(self, shard: int) -> list[Commit]:
         with closing(self._reader(shard)) as reader:
             return list(reader.read())

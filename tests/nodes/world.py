@@ -338,7 +338,7 @@ class NodeInbound:
     def __init__(self, process: Process, topics: MemoryTopics) -> None:
         self._process, self._topics = process, topics
 
-    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel | None]]:
         while True:
             await self._process.gate()
             found = await self._topics.read_parcels(self._process.shard, after)

@@ -123,6 +123,15 @@ def pool_line(use: PoolUse | None) -> str:
     return f"{meaning[use.state.value]}, since {since}{why}"
 
 
+def foreign_line(found: ClusterStatus) -> str:
+    """How many records in topics were stepped over; empty when there was none."""
+    counts = found.progress.meter.table("lycosa_foreign_records_total")
+    parts = ", ".join(f"{number} in {topic}" for topic, number in sorted(counts.items()) if number)
+    if not parts:
+        return ""
+    return f"{parts}: another program writes to the topics of this crawl; see the logs"
+
+
 def print_status(found: ClusterStatus) -> None:
     """Print the status for a person."""
     emit_pairs(
@@ -138,6 +147,7 @@ def print_status(found: ClusterStatus) -> None:
                 f"{found.open_requests} of callers are not answered" if found.open_requests else "",
             ),
             ("redis", pool_line(found.progress.pool)),
+            ("foreign records", foreign_line(found)),
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
         ]
     )

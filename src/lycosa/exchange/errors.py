@@ -32,6 +32,7 @@ class ParcelsLost(ParcelRefused):
     """
 
     def __init__(self, source: int, destination: int, taken: int, acknowledged: int) -> None:
+        self.source, self.taken, self.acknowledged = source, taken, acknowledged
         super().__init__(
             f"partition {destination} has taken {taken} parcels from partition {source}, of which"
             f" {acknowledged} were acknowledged: commits of the receiving worker are lost. The"
@@ -68,9 +69,7 @@ class PositionLost(ExchangeError):
 
 
 class InboxDamaged(ExchangeError):
-    """An inbox topic holds a record that is of another crawl or cannot be read; it is never
-    stepped over.
-    """
+    """An inbox topic lacks a parcel, or holds a record of this crawl that cannot be read."""
 
 
 class NoAnswer(ExchangeError):

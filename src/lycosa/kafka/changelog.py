@@ -5,7 +5,9 @@ commit, or one part of it, all parts in one transaction) and ``SnapshotRecord`` 
 commits up to this one). The n-th claim begins term n. Commits of an older term behind a newer claim
 are ignored, because their owner had lost the shard. Everything else that does not fit is damage: a
 gap between sequences, another crawl's UUID, a term that no claim began, a front that was cut
-elsewhere than ``trim`` cuts it. Damage is reported and never stepped over.
+elsewhere than ``trim`` cuts it. Damage is reported and never stepped over. A foreign record
+(``model.foreign_record``) is no damage: it is reported, and the numbers around it show whether a
+commit is missing.
 
 The log is trimmed in front of the first frame of a commit. So the first record of a trimmed log
 says in which term it was made, and claims are counted on from there.
@@ -22,6 +24,7 @@ import msgspec
 
 from lycosa.commit import Commit, LogDamaged, Mark
 from lycosa.kafka.topics import FRAME_BYTES
+from lycosa.model.foreign_record import ForeignRecord, OnForeign, is_foreign, not_noted
 from lycosa.system.wire import UNREADABLE
 
 CLOSING = 1 << 62
@@ -139,8 +142,16 @@ class Fold:
     that the partition still has; a log that was never trimmed begins at 0.
     """
 
-    def __init__(self, topic: str, shard: int, crawl: str, begins_at: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        shard: int,
+        crawl: str,
+        begins_at: int,
+        on_foreign: OnForeign = not_noted,
+    ) -> None:
         self._topic, self._shard, self._crawl = topic, shard, crawl
+        self._on_foreign = on_foreign
         self._is_front = begins_at > 0
         self._expected = 0
         self._parts: list[CommitRecord] = []
@@ -161,6 +172,8 @@ class Fold:
     def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
         """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
         record = self._decoded(offset, value)
+        if record is None:
+            return None
         self.last = offset, value or b""
         if self._is_front:
             if not isinstance(record, CommitRecord) or record.part:
@@ -191,12 +204,19 @@ class Fold:
 
     def _decoded(
         self, offset: int, value: bytes | None
-    ) -> ClaimRecord | CommitRecord | SnapshotRecord:
+    ) -> ClaimRecord | CommitRecord | SnapshotRecord | None:
+        """The record; nothing if it is foreign."""
+        data = value or b""
         try:
-            record = _RECORDS.decode(value or b"")
+            record = _RECORDS.decode(data)
         except UNREADABLE as error:
+            if is_foreign(data, self._crawl):
+                why = f"not readable ({error})"
+                self._on_foreign(ForeignRecord(self._topic, self._shard, offset, why, data))
+                return None
             raise self._damage(
-                offset, f"the record is not of a changelog that this program reads ({error})"
+                offset,
+                f"the record is of this crawl and not of a form that this program reads ({error})",
             ) from error
         if record.crawl != self._crawl:
             raise self._damage(

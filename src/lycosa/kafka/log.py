@@ -56,6 +56,7 @@ from lycosa.kafka.reading import (
 from lycosa.kafka.topics import Topics
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
 from lycosa.kafka.visibility import Visibility
+from lycosa.model.foreign_record import OnForeign, not_noted
 
 _TRIM_S = 30.0
 _PATIENCE_S = 3.0
@@ -65,7 +66,8 @@ _HEAD_BYTES = 100  # of a record: crawl, term, sequence and part, or what tells 
 
 class KafkaLog:
     """One owner's hold on a shard's log. ``assignment`` is the number by which the coordinator
-    chose this owner; ``tell`` hears what a call waits for.
+    chose this owner; ``tell`` hears what a call waits for, ``on_foreign`` of the foreign records
+    that the claim finds.
     """
 
     def __init__(
@@ -76,9 +78,10 @@ class KafkaLog:
         shard: int,
         assignment: int = 0,
         tell: Tell = lambda text: None,
+        on_foreign: OnForeign = not_noted,
     ) -> None:
         self._client, self._topics, self._crawl, self.shard = client, topics, crawl, shard
-        self._assignment, self._tell = assignment, tell
+        self._assignment, self._tell, self._on_foreign = assignment, tell, on_foreign
         self._transactions = Transactions(
             client, topics.transactional_id(shard), topics.changelog, tell
         )
@@ -101,7 +104,7 @@ class KafkaLog:
             claim, offset = self._append_claim()
             self._kept.clear()
             first = last = None
-            fold = self._fold()
+            fold = self._fold(self._on_foreign)
             for found in self._found(fold, offset):
                 first, last = first or found, found
                 self._kept.append((found.mark.sequence, found.offset))
@@ -364,12 +367,12 @@ class KafkaLog:
     def _saved_record(self, sequence: int) -> bytes:
         return encoded(SnapshotRecord(self._crawl, self.term, sequence, self._assignment))
 
-    def _fold(self) -> Fold:
+    def _fold(self, on_foreign: OnForeign = not_noted) -> Fold:
         try:
             first, _ = self._reader.limits()
         except ReadingEnded as error:
             raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
-        return Fold(self._topics.changelog, self.shard, self._crawl, first)
+        return Fold(self._topics.changelog, self.shard, self._crawl, first, on_foreign)
 
     def _found(
         self, fold: Fold, until: int | None, start: int | None = None
