@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lycosa.cli.cluster_status import foreign_line
+from lycosa.cluster.progress import Progress
 from lycosa.commit import Commit, PartitionBatch
 from lycosa.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
 from lycosa.kafka.changelog import frames
@@ -131,12 +133,12 @@ def test_foreign_records_are_counted_kept_and_told(tmp_path: Path) -> None:
     records.note(foreign(35))
     records.note(foreign(2, "control"))
     assert records.counts == {"inbox": 1, "control": 1}
-    kept = tmp_path / "foreign" / "news.inbox" / "003" / "00000000000000000035"
+    kept = tmp_path / "foreign" / "news.inbox" / "00003" / "00000000000000000035"
     assert kept.read_bytes() == b"junk 35"
     assert lines[0] == (
         "stepped over a record that no program of this crawl wrote: news.inbox, partition 3, offset"
         " 35: not readable; its 7 bytes are in object storage:"
-        " foreign/news.inbox/003/00000000000000000035"
+        " foreign/news.inbox/00003/00000000000000000035"
     )
 
 
@@ -157,3 +159,12 @@ def test_a_store_that_is_away_does_not_stop_the_reader(tmp_path: Path) -> None:
     records.note(foreign(35))
     assert records.counts == {"inbox": 1}
     assert "could not be kept" in lines[0]
+
+
+def test_the_status_names_the_topics_with_foreign_records() -> None:
+    counts = {"inbox": 2, "control": 1}
+    found = Progress().with_numbers({}, {"lycosa_foreign_records_total": counts})
+    assert foreign_line(found) == (
+        "1 in control, 2 in inbox: another program writes to the topics of this crawl; see the logs"
+    )
+    assert foreign_line(Progress()) == ""

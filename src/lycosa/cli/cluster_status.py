@@ -26,6 +26,7 @@ from lycosa.cli.output import (
 
 if TYPE_CHECKING:
     from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
+    from lycosa.cluster.progress import Progress
     from lycosa.config.cluster_file import ClusterFile
     from lycosa.politeness.address_pool import PoolUse
 
@@ -123,9 +124,9 @@ def pool_line(use: PoolUse | None) -> str:
     return f"{meaning[use.state.value]}, since {since}{why}"
 
 
-def foreign_line(found: ClusterStatus) -> str:
+def foreign_line(progress: Progress) -> str:
     """How many records in topics were stepped over; empty when there was none."""
-    counts = found.progress.meter.table("lycosa_foreign_records_total")
+    counts = progress.meter.table("lycosa_foreign_records_total")
     parts = ", ".join(f"{number} in {topic}" for topic, number in sorted(counts.items()) if number)
     if not parts:
         return ""
@@ -147,7 +148,7 @@ def print_status(found: ClusterStatus) -> None:
                 f"{found.open_requests} of callers are not answered" if found.open_requests else "",
             ),
             ("redis", pool_line(found.progress.pool)),
-            ("foreign records", foreign_line(found)),
+            ("foreign records", foreign_line(found.progress)),
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
         ]
     )

@@ -21,7 +21,7 @@ _MOST_BYTES = 1_000_000
 
 def foreign_key(record: ForeignRecord) -> str:
     """The key of the object with the record's bytes."""
-    return f"{FOREIGN}/{record.topic}/{record.partition:03d}/{record.offset:020d}"
+    return f"{FOREIGN}/{record.topic}/{record.partition:05d}/{record.offset:020d}"
 
 
 class ForeignRecords:
