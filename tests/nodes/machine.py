@@ -37,7 +37,6 @@ from lycosa.exchange import ExchangeEnds, Lateness, TopicPost
 from lycosa.frontier.crawl_clock import time_after_takeover
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.model.end import End, PreviousEnd
-from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.politeness.node_addresses import NodeAddresses
 from lycosa.seen.urls_sorted import SortedSeenUrls
@@ -452,8 +451,11 @@ class Process:
             offload,
             NodeFetcher(self, inner),
             NodeResolver(self, world.resolver, self._chance),
-            InlineParser(
-                ParserConfig(world.config.parse, world.config.canonical, world.config.agent.product)
+            world.parser(
+                self,
+                ParserConfig(
+                    world.config.parse, world.config.canonical, world.config.agent.product
+                ),
             ),
             lambda folder: MemoryKeyValue(),
             lambda point: None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -142,9 +142,8 @@ def _early_end() -> Sequence[Change]:
 
 
 def _marker() -> Sequence[Change]:
-    def append(self: KafkaLog, feeds: Collection[str]) -> int:
-        marker = self._saved_record(self._saved)
-        return self._transactions.run([self._changelog(marker)])[0]
+    def append(self: KafkaLog) -> int:
+        return self._transactions.run(self._with_feeds(self._saved_record(self._saved)))[0]
 
     return [(KafkaLog, "_append_marker", append)]
 

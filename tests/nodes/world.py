@@ -25,7 +25,9 @@ from lycosa.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import suffix_list
 from lycosa.model.partition_key import PartitionKey
-from lycosa.ports import Addresses, Clock
+from lycosa.parse.inline import InlineParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.ports import Addresses, Clock, Parser
 from lycosa.shard.opening import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock
@@ -140,6 +142,10 @@ class World:
             address_delay_s=section.address_delay_s * self._nodes,
             address_slots=max(section.address_slots // self._nodes, 1),
         )
+
+    def parser(self, process: Process, config: ParserConfig) -> Parser:
+        """The parser of a process."""
+        return InlineParser(config)
 
     def addresses_of(self, process: Process, clock: Clock) -> Addresses:
         """The slots of addresses of a process: those of its machine."""

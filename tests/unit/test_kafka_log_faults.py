@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lycosa.commit import Claim, Commit, Fenced, OutcomeUnknown, PartitionBatch, RolledBack
+from lycosa.commit import (
+    Claim,
+    Commit,
+    FeedRow,
+    Fenced,
+    OutcomeUnknown,
+    PartitionBatch,
+    RolledBack,
+)
 from lycosa.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
 from lycosa.kafka.changelog import TopicRemade
 from lycosa.kafka.topics import CONTROL
@@ -44,11 +52,16 @@ def owner(cluster: MemoryKafka, faults: Faults = lambda step: "") -> KafkaLog:
     return KafkaLog(MemoryKafkaClient(cluster, faults), TOPICS, CRAWL, SHARD)
 
 
+def rows_of(made: Commit) -> list[FeedRow]:
+    """Every other commit has rows for readers outside."""
+    return [FeedRow("pages", b"key", b"%d" % made.sequence)] if made.sequence % 2 else []
+
+
 def until_safe(log: KafkaLog, made: Commit) -> int:
     """Appends as the committer does; gives how often it was rolled back."""
     for times in range(100):
         try:
-            log.append(made)
+            log.append(made, lambda: rows_of(made))
         except RolledBack:
             continue
         return times
@@ -257,4 +270,8 @@ def test_whatever_goes_wrong_each_commit_is_in_the_log_once_and_in_order(seed: i
     last, claim = next_owner(cluster)
     found = list(last.read())
     assert claim.latest == told[-1]
+    fed = cluster.partition(TOPICS.named("pages"), SHARD).visible(0)
+    assert [entry.value for _, entry in fed if entry.value] == [
+        row.value for each in told for row in rows_of(each)
+    ]
     assert found == told[len(told) - len(found) :]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -90,6 +90,7 @@ class KafkaLog:
         self._kept: deque[tuple[int, int]] = deque()  # sequence, offset of the first frame
         self._end = -1  # offset of the last record that this owner knows to be in the log
         self._last = b""  # the beginning of that record, which has its numbers
+        self._undecided: set[str] = set()  # feeds that may have records without a marker
         self._saved = 0
         self._complains = False
         self._closed = threading.Event()
@@ -110,7 +111,8 @@ class KafkaLog:
                 self._kept.append((found.mark.sequence, found.offset))
             if fold.claim == claim.claim:  # else it was rolled back, see the module ``visibility``
                 break
-        self._note_last(offset, encoded(claim))
+        assert fold.last is not None, "the claim was read"
+        self._note_last(*fold.last)
         if fold.assignment > self._assignment:
             raise Fenced(
                 f"shard {self.shard} was given to another node: assignment {fold.assignment} is"
@@ -137,10 +139,11 @@ class KafkaLog:
         ]
         records = [*frame_records, *feed_records]
         feeds = {each.topic for each in feed_records}
+        self._undecided |= feeds
         try:
             offsets = self._write(records)
         except (Fenced, OutcomeUnknown) as error:
-            first = self._regain(commit.sequence, error, feeds)
+            first = self._regain(commit.sequence, error)
         else:
             last = {
                 (record.topic, record.partition): offset
@@ -148,9 +151,10 @@ class KafkaLog:
             }
             if self._visibility.is_reached(last, _PATIENCE_S):
                 first = offsets[0]
+                self._undecided -= feeds
                 self._note_last(offsets[len(frame_records) - 1], frame_records[-1].value)
             else:
-                first = self._decide(commit.sequence, feeds)
+                first = self._decide(commit.sequence)
         self._kept.append((commit.sequence, first))
         if self._complains:
             self._complains = False
@@ -265,20 +269,17 @@ class KafkaLog:
         self._transactions.close()  # nothing is acknowledged any more
         return TopicRemade(self._topics.changelog, self.shard, self._end, what)
 
-    def _decide(self, sequence: int, feeds: Collection[str]) -> int:
+    def _decide(self, sequence: int) -> int:
         """The offset of a commit that was acknowledged and is not visible: another transaction
-        decides it. ``feeds`` are the topics that have rows of it; they get a record without a
-        value. Raises as ``_regain`` does.
+        decides it. Raises as ``_regain`` does.
         """
         try:
-            behind = self._append_marker(feeds)
+            behind = self._append_marker()
         except (Fenced, OutcomeUnknown) as error:
-            return self._regain(sequence, error, feeds)
+            return self._regain(sequence, error)
         return self._found_commit(sequence, behind, Fenced(f"shard {self.shard} has a later owner"))
 
-    def _regain(
-        self, sequence: int, error: Fenced | OutcomeUnknown, feeds: Collection[str] = ()
-    ) -> int:
+    def _regain(self, sequence: int, error: Fenced | OutcomeUnknown) -> int:
         """After an append that failed for good: the offset of the commit if it is in the log.
         Raises ``RolledBack`` if it is not, and the last error if the log is another owner's.
         """
@@ -292,7 +293,7 @@ class KafkaLog:
             # The marker is needed even if the commit was found: a claim made since then, which the
             # new producer has shut out, is found only in front of a record of this owner.
             try:
-                behind = self._append_marker(feeds)
+                behind = self._append_marker()
             except (Fenced, OutcomeUnknown) as again:
                 error = again
             else:
@@ -303,19 +304,26 @@ class KafkaLog:
         is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
         return is_fenced or self._transactions.is_closed
 
-    def _append_marker(self, feeds: Collection[str]) -> int:
+    def _append_marker(self) -> int:
         """Append a record that means nothing, until it is in the log; gives its offset.
 
         ``RolledBack`` of a marker must not reach the caller of ``append``, to whom it says that the
         commit is not in the log. Raises ``Fenced`` and ``OutcomeUnknown``.
         """
-        records = [self._changelog(self._saved_record(self._saved))]
-        records += [OutgoingRecord(topic, self.shard, b"") for topic in sorted(feeds)]
+        records = self._with_feeds(self._saved_record(self._saved))
         while True:
             try:
                 return self._write(records)[0]
             except RolledBack as error:
                 self._tell(str(error))
+
+    def _with_feeds(self, value: bytes) -> list[OutgoingRecord]:
+        """A record, with one without a value for each feed that may have undecided records.
+
+        Otherwise a roll-back that takes a commit would leave its rows, for the next one to commit.
+        """
+        feeds = [OutgoingRecord(topic, self.shard, b"") for topic in sorted(self._undecided)]
+        return [self._changelog(value), *feeds]
 
     def _found_commit(
         self, sequence: int, behind: int, error: Exception, before: Mapping[int, int] | None = None
@@ -406,7 +414,7 @@ class KafkaLog:
                     return
                 with suppress(RolledBack):
                     self._transactions.run(
-                        [self._changelog(encoded(SnapshotRecord(self._crawl, 0, 0)))]
+                        self._with_feeds(encoded(SnapshotRecord(self._crawl, 0, 0)))
                     )
             else:
                 return
