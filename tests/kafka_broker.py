@@ -71,12 +71,20 @@ class Broker:
         finally:
             reader.close()
 
-    def write(self, topic: str, partition: int, values: Iterable[bytes]) -> None:
-        """Appends records."""
-        producer = self.client.idempotent()
+    def write(
+        self, topic: str, partition: int, values: Iterable[bytes], key: bytes | None = None
+    ) -> None:
+        """Appends records; a compacted topic takes only those with a key."""
+        producer, failures = self.client.idempotent(), list[object]()
         for value in values:
-            producer.produce(topic, value, partition=partition)
-        assert producer.flush(PATIENCE_S) == 0
+            producer.produce(
+                topic,
+                value,
+                key,
+                partition=partition,
+                on_delivery=lambda error, message: failures.append(error) if error else None,
+            )
+        assert producer.flush(PATIENCE_S) == 0 and failures == []
 
     def remake(self, topics: Topics, name: str) -> None:
         """Deletes a topic and makes it again, empty, as a careless operator does."""
