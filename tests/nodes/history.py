@@ -389,6 +389,8 @@ class NodesHistory:
         self.near_copies = near_copies_are_told(opened.values())
         no_disallowed(self.web, world.log)
         self._hosts_rested()
+        twice = [(shard, each.term, each.sequence) for shard, each in world.logs.written_twice()]
+        assert not twice, ("commits that are in a log twice", twice)
         self._captures_are_there(opened, truth.pages | truth.others)
         report = audit_view(self._view())
         assert report.is_clean, report.first_breaches()

@@ -6,18 +6,23 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from lycosa.commit import Claim, Commit, FeedSource, Fenced, OutcomeUnknown, RolledBack, no_rows
 from lycosa.kafka import KafkaLog, KafkaLogReader, Topics
+from lycosa.kafka.changelog import CommitRecord
 from memory_kafka import COMMIT, DELIVER, FAULTS, Faults, MemoryKafka, MemoryKafkaClient
 
 if TYPE_CHECKING:
     from nodes.machine import Process
 
 T = TypeVar("T")
+_COMMIT = msgspec.msgpack.Decoder(CommitRecord)
 _NEWEST = 1 << 40  # an assignment after all that coordinators give
 
 
@@ -53,6 +58,16 @@ class ShardLogs:
         with closing(self._reader(shard)) as reader:
             return list(reader.read())
 
+    def written_twice(self) -> list[tuple[int, CommitRecord]]:
+        """Shards and parts of commits that are in a log more than once, trimmed or not."""
+        found = list[tuple[int, CommitRecord]]()
+        for shard in range(self.topics.shards):
+            entries = self.kafka.partition(self.topics.changelog, shard).visible(0)
+            values = [entry.value or b"" for _, entry in entries]
+            parts = [each for each in map(_commit_part, values) if each is not None]
+            found += [(shard, each) for each, count in Counter(parts).items() if count > 1]
+        return found
+
     def terms(self, shard: int) -> int:
         """How many claims there were."""
         with closing(self._reader(shard)) as reader:
@@ -70,6 +85,13 @@ class ShardLogs:
 
     def _reader(self, shard: int) -> KafkaLogReader:
         return KafkaLogReader(self.client(), self.topics, self._crawl, shard, lambda text: None)
+
+
+def _commit_part(value: bytes) -> CommitRecord | None:
+    try:
+        return _COMMIT.decode(value)
+    except msgspec.DecodeError:
+        return None  # a claim, a marker, or foreign
 
 
 class NodeLog:
