@@ -179,6 +179,25 @@ def test_an_owner_stops_at_its_first_commit_to_a_topic_that_was_made_again_or_tr
         until_safe(log, commit(1, 2))
 
 
+def test_an_owner_that_slept_until_a_later_one_had_trimmed_the_log_is_fenced(
+    cluster: MemoryKafka,
+) -> None:
+    slept = owner(cluster)
+    slept.claim()
+    slept.append(commit(1, 1))
+    slept._transactions.long_s = -1.0  # it does not know for how long its transaction was open
+    later = owner(cluster)
+    later.claim()
+    for sequence in range(2, 12):
+        later.append(commit(2, sequence))
+    later.trim(5)
+    later.trim(10)
+    with pytest.raises(Fenced, match="a later owner"):
+        slept.append(commit(1, 2))
+    later.append(commit(2, 12))
+    assert sequences(cluster)[-1] == 12
+
+
 @pytest.mark.parametrize("sequence", [1, 7])
 def test_a_trim_notices_a_topic_that_was_made_again(
     cluster: MemoryKafka, log: KafkaLog, sequence: int

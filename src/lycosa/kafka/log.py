@@ -256,7 +256,7 @@ class KafkaLog:
                 for offset, value in records:
                     return offset, (value or b"")[:_HEAD_BYTES]
         except PositionGone as error:
-            raise self._remade(f"the log cannot be read there ({error})") from error
+            raise self._gone(error) from error
         except RecordBroken as error:
             raise ChangelogDamaged(
                 self._topics.changelog, self.shard, self._end, str(error)
@@ -264,6 +264,12 @@ class KafkaLog:
         except ReadingEnded as error:
             raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
         return None
+
+    def _gone(self, error: PositionGone) -> Fenced | TopicRemade:
+        """Why the log cannot be read from the last known record on."""
+        if self._first() > self._end >= 0:
+            return Fenced(f"shard {self.shard} has a later owner, which has trimmed the log")
+        return self._remade(f"the log cannot be read there ({error})")
 
     def _remade(self, what: str) -> TopicRemade:
         self._transactions.close()  # nothing is acknowledged any more
@@ -376,11 +382,14 @@ class KafkaLog:
         return encoded(SnapshotRecord(self._crawl, self.term, sequence, self._assignment))
 
     def _fold(self, on_foreign: OnForeign = not_noted) -> Fold:
+        return Fold(self._topics.changelog, self.shard, self._crawl, self._first(), on_foreign)
+
+    def _first(self) -> int:
+        """The first offset that the log still has."""
         try:
-            first, _ = self._reader.limits()
+            return self._reader.limits()[0]
         except ReadingEnded as error:
             raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
-        return Fold(self._topics.changelog, self.shard, self._crawl, first, on_foreign)
 
     def _found(
         self, fold: Fold, until: int | None, start: int | None = None
@@ -388,7 +397,7 @@ class KafkaLog:
         try:
             yield from folded_commits(fold, self._records(until, start))
         except PositionGone as error:
-            raise self._remade(f"the log cannot be read behind it ({error})") from error
+            raise self._gone(error) from error
         except RecordBroken as error:
             raise ChangelogDamaged(self._topics.changelog, self.shard, -1, str(error)) from error
         except ReadingEnded as error:
