@@ -28,7 +28,14 @@ while True:
         for message in messages:
             if message.error():
                 sys.exit(str(message.error()))
-            row = json.loads(message.value())
-            db.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?)", [row[name] for name in names])
             position = message.partition(), message.offset() + 1
             db.execute("REPLACE INTO positions VALUES (?, ?)", position)
+            if not message.value():
+                continue  # such a record means nothing
+            try:
+                row = json.loads(message.value())
+                values = [row[name] for name in names]
+            except (ValueError, LookupError, TypeError):
+                print(f"not a row of a crawl: {position}", file=sys.stderr)  # of another program
+                continue
+            db.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?)", values)

@@ -71,12 +71,28 @@ class Broker:
         finally:
             reader.close()
 
-    def write(self, topic: str, partition: int, values: Iterable[bytes]) -> None:
-        """Appends records."""
-        producer = self.client.idempotent()
+    def write(
+        self, topic: str, partition: int, values: Iterable[bytes], key: bytes | None = None
+    ) -> None:
+        """Appends records; a compacted topic takes only those with a key."""
+        producer, failures = self.client.idempotent(), list[object]()
         for value in values:
-            producer.produce(topic, value, partition=partition)
-        assert producer.flush(PATIENCE_S) == 0
+            producer.produce(
+                topic,
+                value,
+                key,
+                partition=partition,
+                on_delivery=lambda error, message: failures.append(error) if error else None,
+            )
+        assert producer.flush(PATIENCE_S) == 0 and failures == []
+
+    def remake(self, topics: Topics, name: str) -> None:
+        """Deletes a topic and makes it again, empty, as a careless operator does."""
+        admin = self.client.admin()
+        admin.delete_topics([name], operation_timeout=PATIENCE_S)[name].result(PATIENCE_S)
+        while name in admin.list_topics(timeout=PATIENCE_S).topics:
+            admin.poll(0.1)
+        assert make_topics(self.client, topics) == [name]
 
     def topics(self, shards: int = 2) -> Topics:
         """The topics of a crawl that nothing else uses."""

@@ -283,6 +283,13 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Records of other programs in topics",
+            "short",
+            [
+                ("sum by (topic) (lycosa_foreign_records_total{$in})", "{{topic}}"),
+            ],
+        ),
+        (
             "Uploads a second",
             "Bps",
             [

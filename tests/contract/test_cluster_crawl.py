@@ -5,6 +5,7 @@ objects, processes, a web on a socket. It is the crawl of one machine, and as po
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import Broker
+from lycosa.kafka import Topics
+from lycosa.kafka.changelog import ClaimRecord, encoded
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
@@ -73,13 +76,67 @@ def test_two_nodes_crawl_what_one_machine_crawls_and_can_continue(
         assert serving.wait() == 0
 
 
+def test_a_crawl_continues_although_another_program_wrote_into_all_its_topics(
+    tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
+) -> None:
+    port, log = web
+    with real_cluster(tmp_path, kafka, SETTINGS) as cluster:
+        junk = [b"junk", b"{}", b""]
+        kafka.write(f"{cluster.name}.control", 0, junk, b"settings")
+        for kind in ("changelog", "inbox", "pages", "dlq"):
+            for shard in range(3):
+                kafka.write(f"{cluster.name}.{kind}", shard, junk)
+        serving = cluster.run("serve", "--cluster", "cluster.toml")
+        serving.await_line("stepped over a record .*control, partition 0, offset 0: not readable")
+        serving.await_line("coordinator 1 of the crawl")
+        node = cluster.node("a")
+        crawling = cluster.crawl(seed_at(port))
+        node.await_line(
+            "shard [0-9] has stepped over [0-9]+ records in .* no program of this crawl"
+        )
+        assert crawling.wait() == 0
+        expected = crawled_by_one_machine(PLAN, tmp_path / "one")
+        assert pages_of(log) == expected.pages
+        assert states_of(cluster) == expected.states
+        kept = [path.parent.parent.name for path in tmp_path.glob("objects/foreign/*/*/*")]
+        name = cluster.name
+        numbers = {f"{name}.changelog": 9, f"{name}.inbox": 9, f"{name}.control": 3}
+        assert Counter(kept) == numbers
+        shown = cluster.run("cluster", "status", "cluster.toml")
+        shown.await_line(
+            "foreign records +9 in changelog, 3 in control, 9 in inbox: another program"
+        )
+        serving.process.send_signal(signal.SIGTERM)
+        assert serving.wait() == 0
+        kafka.write(f"{cluster.name}.control", 0, junk, b"settings")
+        cluster.serve()
+        audit = cluster.run("audit", "--cluster", "cluster.toml", "--feed")
+        assert audit.wait() == 0, str(audit)
+
+
+def test_owners_stop_when_their_topic_is_deleted_and_made_again(
+    tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
+) -> None:
+    port, log = web
+    with real_cluster(tmp_path, kafka, {**SETTINGS, "politeness.delay_s": "3"}) as cluster:
+        cluster.serve()
+        node = cluster.node("a")
+        cluster.crawl(*(f"http://h{n:06}.site{n:06}.example:{port}/" for n in range(12)))
+        log.await_more(20)
+        topics = Topics(cluster.name, 3, 1, 1)
+        kafka.remake(topics, topics.changelog)
+        for _ in range(3):
+            node.await_line("shard [0-2] has failed: .*deleted and made again.*cluster rescue")
+
+
 @pytest.mark.long
 def test_a_shard_that_cannot_continue_fails_alone_and_a_stop_ends_the_crawl(
     tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
 ) -> None:
     port, log = web
     with real_cluster(tmp_path, kafka, SETTINGS) as cluster:
-        kafka.write(f"{cluster.name}.changelog", 1, [b"no record of a crawl"])
+        another = encoded(ClaimRecord("another crawl", b"0" * 16))
+        kafka.write(f"{cluster.name}.changelog", 1, [another])
         cluster.serve()
         node = cluster.node("a")
         crawling = cluster.crawl(*(f"http://h{n:06}.site{n:06}.example:{port}/" for n in range(12)))

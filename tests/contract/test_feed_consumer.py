@@ -60,6 +60,7 @@ def test_a_consumer_that_is_killed_twenty_times_stores_each_capture_once(
     term = log.claim().term
     brokers, topic = ",".join(kafka.addresses), topics.named("pages")
     command = [sys.executable, str(EXAMPLE), brokers, topic, str(path)]
+    kafka.write(topic, 1, [b"junk", b"", b"[]"])  # of another program, and a record without a value
     given = 0
     for kill in range(KILLS + 1):
         consumer = subprocess.Popen(command)

@@ -1,5 +1,6 @@
 """What the log over Kafka does beyond what every log must: owners that overtake each other, a
-transaction over several topics, and damage that only a topic can have.
+transaction over several topics, and damage that only a topic can have. Each test runs on a Kafka in
+memory, which the histories of many nodes use, and on a real broker where there is one.
 """
 
 from __future__ import annotations
@@ -7,19 +8,31 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.commit import Commit, FeedRow, Fenced, LogDamaged, Mark, PartitionBatch, RolledBack
+from lycosa.commit import (
+    Commit,
+    FeedRow,
+    Fenced,
+    LogDamaged,
+    Mark,
+    OutcomeUnknown,
+    PartitionBatch,
+    RolledBack,
+)
 from lycosa.kafka import KafkaLog, Topics
+from lycosa.kafka.changelog import TopicRemade
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
+from memory_kafka import MemoryBroker
 
-pytestmark = pytest.mark.service
 CRAWL = "2f0cf3d2"
 Owner = Callable[..., KafkaLog]
+Brokers = Broker | MemoryBroker
 
 
 def commit(term: int, sequence: int, size: int = 3) -> Commit:
@@ -27,17 +40,25 @@ def commit(term: int, sequence: int, size: int = 3) -> Commit:
     return Commit(term=term, sequence=sequence, wall=1.0, batches=[batch], crawl=CRAWL, shard=1)
 
 
-@pytest.fixture
-def topics(kafka: Broker) -> Topics:
-    return kafka.topics()
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.service)])
+def broker(request: pytest.FixtureRequest) -> Brokers:
+    if request.param == "memory":
+        return MemoryBroker()
+    real: Broker = request.getfixturevalue("kafka")
+    return real
 
 
 @pytest.fixture
-def owner(kafka: Broker, topics: Topics) -> Iterator[Owner]:
+def topics(broker: Brokers) -> Topics:
+    return broker.topics()
+
+
+@pytest.fixture
+def owner(broker: Brokers, topics: Topics) -> Iterator[Owner]:
     logs: list[KafkaLog] = []
 
     def made(assignment: int = 0) -> KafkaLog:
-        logs.append(KafkaLog(kafka.client, topics, CRAWL, 1, assignment))
+        logs.append(KafkaLog(broker.client, topics, CRAWL, 1, assignment))
         return logs[-1]
 
     yield made
@@ -50,12 +71,12 @@ def marks(log: KafkaLog) -> list[Mark]:
 
 
 def test_a_fence_without_a_claim_shuts_the_owner_out_too(
-    kafka: Broker, topics: Topics, owner: Owner
+    broker: Brokers, topics: Topics, owner: Owner
 ) -> None:
     log = owner()
     log.claim()
     log.append(commit(1, 1))
-    Transactions(kafka.client, topics.transactional_id(1), topics.changelog, print).begin()
+    Transactions(broker.client, topics.transactional_id(1), topics.changelog, print).begin()
     with pytest.raises(Fenced, match="later owner"):
         log.append(commit(1, 2))
     assert marks(owner()) == [Mark(1, 1)]
@@ -78,11 +99,11 @@ def descriptors() -> int:
 
 
 def test_owners_that_were_shut_out_and_closed_keep_no_descriptors(
-    kafka: Broker, topics: Topics, uncollected: None
+    broker: Brokers, topics: Topics, uncollected: None
 ) -> None:
     before, kept = descriptors(), list[object]()
     for turn in range(6):
-        log, after = (KafkaLog(kafka.client, topics, CRAWL, 1) for _ in range(2))
+        log, after = (KafkaLog(broker.client, topics, CRAWL, 1) for _ in range(2))
         log.claim()
         after.claim()
         with pytest.raises(Fenced) as raised:
@@ -93,19 +114,19 @@ def test_owners_that_were_shut_out_and_closed_keep_no_descriptors(
 
 
 def test_a_log_that_is_regained_keeps_the_descriptors_of_one_producer(
-    kafka: Broker,
+    broker: Brokers,
     topics: Topics,
     owner: Owner,
     uncollected: None,
 ) -> None:
     log = owner()
     # any transaction counts as one that the broker ended because it was open for too long
-    log._transactions.long_s = 0.0
+    log._transactions.long_s = -1.0
     log.claim()
     log.append(commit(1, 1))
     before, errors = descriptors(), list[RolledBack]()
     for sequence in range(2, 8):
-        Transactions(kafka.client, topics.transactional_id(1), topics.changelog, print).begin()
+        Transactions(broker.client, topics.transactional_id(1), topics.changelog, print).begin()
         with pytest.raises(RolledBack) as raised:
             log.append(commit(1, sequence))
         log.append(commit(1, sequence))
@@ -115,9 +136,9 @@ def test_a_log_that_is_regained_keeps_the_descriptors_of_one_producer(
 
 
 def test_a_claim_that_another_one_overtook_is_fenced(
-    kafka: Broker, topics: Topics, owner: Owner
+    broker: Brokers, topics: Topics, owner: Owner
 ) -> None:
-    early = Transactions(kafka.client, topics.transactional_id(1), topics.changelog, print)
+    early = Transactions(broker.client, topics.transactional_id(1), topics.changelog, print)
     early.begin()
     assert owner().claim().term == 1
     with pytest.raises(Fenced):
@@ -126,7 +147,7 @@ def test_a_claim_that_another_one_overtook_is_fenced(
 
 
 def test_what_an_owner_had_open_is_rolled_back_by_the_next_claim(
-    kafka: Broker, topics: Topics, owner: Owner
+    broker: Brokers, topics: Topics, owner: Owner
 ) -> None:
     log = owner()
     log.claim()
@@ -157,7 +178,7 @@ def test_a_commit_larger_than_a_record_is_split_and_read_as_one(owner: Owner) ->
 
 
 def test_rows_for_readers_outside_are_visible_with_their_commit_and_not_without(
-    kafka: Broker, topics: Topics, owner: Owner
+    broker: Brokers, topics: Topics, owner: Owner
 ) -> None:
     log = owner()
     log.claim()
@@ -168,8 +189,8 @@ def test_rows_for_readers_outside_are_visible_with_their_commit_and_not_without(
     owner().claim()
     with pytest.raises(Fenced):
         log.append(commit(1, 3), lambda: [*rows, dead])
-    assert kafka.values(topics.named("pages"), 1) == [row.value for row in rows] * 2
-    assert kafka.values(topics.named("dlq"), 1) == [b"{}"]
+    assert broker.values(topics.named("pages"), 1) == [row.value for row in rows] * 2
+    assert broker.values(topics.named("dlq"), 1) == [b"{}"]
 
 
 def test_a_trim_keeps_the_numbers_of_terms(owner: Owner) -> None:
@@ -196,12 +217,12 @@ def test_a_trim_keeps_the_greatest_assignment(owner: Owner) -> None:
         owner(assignment=6).claim()
 
 
-def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owner: Owner) -> None:
+def test_a_front_that_somebody_cut_is_damage(broker: Brokers, topics: Topics, owner: Owner) -> None:
     log = owner()
     log.claim()
     log.append(commit(1, 1, size=2_000_000))
     log.append(commit(1, 2))
-    admin = kafka.client.admin()
+    admin = broker.client.admin()
     place = TopicPartition(topics.changelog, 1, 3)  # within the first commit
     admin.delete_records([place])[place].result(PATIENCE_S)
     with pytest.raises(LogDamaged, match="the front of the log was cut"):
@@ -210,12 +231,35 @@ def test_a_front_that_somebody_cut_is_damage(kafka: Broker, topics: Topics, owne
         owner().claim()
 
 
-def test_a_topic_of_another_crawl_is_damage_and_that_crawl_continues(
-    kafka: Broker, topics: Topics, owner: Owner
+def test_an_owner_stops_at_its_first_commit_to_a_topic_that_was_deleted_and_made_again(
+    broker: Brokers, topics: Topics, owner: Owner
 ) -> None:
     log = owner()
     log.claim()
-    foreign = KafkaLog(kafka.client, topics, "another", 1)
+    for sequence in (1, 2, 3):
+        log.append(commit(1, sequence))
+    broker.remake(topics, topics.changelog)
+    with pytest.raises(TopicRemade, match=r"deleted and made again.*cluster rescue"):
+        append_until_safe(log, commit(1, 4))
+    with pytest.raises((Fenced, OutcomeUnknown)):
+        log.append(commit(1, 4))
+
+
+def append_until_safe(log: KafkaLog, made: Commit) -> None:
+    """As the committer does."""
+    for _ in range(20):
+        with suppress(RolledBack):
+            log.append(made)
+            return
+    raise AssertionError("rolled back endlessly")
+
+
+def test_a_topic_of_another_crawl_is_damage_and_that_crawl_continues(
+    broker: Brokers, topics: Topics, owner: Owner
+) -> None:
+    log = owner()
+    log.claim()
+    foreign = KafkaLog(broker.client, topics, "another", 1)
     with pytest.raises(LogDamaged, match="of the crawl 2f0cf3d2, not of another"):
         foreign.claim()
     foreign.close()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
@@ -14,6 +15,7 @@ from lycosa.exchange import Handover, InboxDamaged, Parcel, PositionLost
 from lycosa.kafka import KafkaInbound, KafkaPost, Topics
 from lycosa.kafka.parcels import GATHERED_BYTES
 from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.foreign_record import ForeignRecord
 
 pytestmark = pytest.mark.service
 CRAWL, DESTINATION = "2f0cf3d2", 1
@@ -40,8 +42,8 @@ def posting(kafka: Broker, topics: Topics) -> KafkaPost:
     return KafkaPost(kafka.client, topics, CRAWL, deadline_s=PATIENCE_S)
 
 
-async def read(inbound: KafkaInbound, after: int, count: int) -> list[tuple[int, Parcel]]:
-    found: list[tuple[int, Parcel]] = []
+async def read(inbound: KafkaInbound, after: int, count: int) -> list[tuple[int, Parcel | None]]:
+    found: list[tuple[int, Parcel | None]] = []
     async with asyncio.timeout(PATIENCE_S):
         while len(found) < count:
             found += await inbound.read_parcels(found[-1][0] if found else after)
@@ -135,20 +137,46 @@ async def test_trimmed_and_never_written_positions_are_lost(kafka: Broker, topic
     await inbound.close()
 
 
-async def test_a_record_of_another_crawl_or_of_no_known_form_is_damage(
+async def test_a_foreign_record_is_stepped_over_and_reported_once(
     kafka: Broker, topics: Topics
 ) -> None:
-    post, inbound = (
+    noted: list[ForeignRecord] = []
+    post, another, inbound = (
+        posting(kafka, topics),
         KafkaPost(kafka.client, topics, "another"),
-        KafkaInbound(kafka.client, topics, CRAWL, DESTINATION),
+        KafkaInbound(kafka.client, topics, CRAWL, DESTINATION, on_foreign=noted.append),
     )
     await post.post_parcels(parcels(1, 1))
-    with pytest.raises(InboxDamaged, match="of the crawl another at offset 0"):
+    await another.post_parcels(parcels(1, 1))
+    kafka.write(topics.inbox, DESTINATION, [b"\xc1junk", b""])
+    await post.post_parcels(parcels(2, 2))
+    for _ in range(2):
+        found = await read(inbound, 0, 5)
+        assert found == [
+            (1, parcels(1, 1)[0]),
+            (2, None),
+            (3, None),
+            (4, None),
+            (5, parcels(2, 2)[0]),
+        ]
+    assert [(each.kind, each.partition, each.offset) for each in noted] == [
+        ("inbox", DESTINATION, offset) for offset in (1, 2, 3)
+    ]
+    assert noted[0].why == "of the crawl another" and noted[1].data == b"\xc1junk"
+    kafka.write(topics.inbox, DESTINATION, [b"\xc1junk"])  # at the end, with no parcel behind it
+    assert await inbound.read_parcels(5) == [(6, None)]
+    assert await inbound.last_position() == 6
+    for each in (post, another, inbound):
+        await each.close()
+
+
+async def test_a_record_of_this_crawl_that_cannot_be_read_is_damage(
+    kafka: Broker, topics: Topics
+) -> None:
+    inbound = KafkaInbound(kafka.client, topics, CRAWL, DESTINATION)
+    kafka.write(topics.inbox, DESTINATION, [msgspec.msgpack.encode(["newer", CRAWL, 1, []])])
+    with pytest.raises(InboxDamaged, match=r"offset 0 .* a newer program wrote it"):
         await inbound.read_parcels(0)
-    kafka.write(topics.inbox, DESTINATION, [b"\xc1"])
-    with pytest.raises(InboxDamaged, match="offset 1 that this program cannot read"):
-        await inbound.read_parcels(1)
-    await post.close()
     await inbound.close()
 
 

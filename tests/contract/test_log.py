@@ -1,5 +1,5 @@
 """What every commit log must do; each test runs on the files of a folder, on the changelog in
-memory, and on a real Kafka broker where there is one.
+memory, on a Kafka in memory, and on a real Kafka broker where there is one.
 
 What only a log with several owners has (fencing, snapshots of several owners) is tested on the
 last two, with a machine of owners in memory at the end: what was acknowledged to an owner is read
@@ -32,6 +32,7 @@ from lycosa.commit import (
     PartitionBatch,
 )
 from lycosa.kafka import KafkaLog
+from memory_kafka import MemoryBroker
 
 if TYPE_CHECKING:
     from kafka_broker import Broker
@@ -103,7 +104,7 @@ class Topic:
 class Kafka:
     """A changelog on a broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker | MemoryBroker) -> None:
         self.broker, self.topics = broker, broker.topics()
         self.owners: list[KafkaLog] = []
 
@@ -122,18 +123,19 @@ class Kafka:
 
 
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param != "kafka":
+    if request.param in ("files", "memory"):
         yield Topic() if request.param == "memory" else Files(tmp_path / "log")
         return
-    place = Kafka(request.getfixturevalue("kafka"))
+    is_real = request.param == "kafka"
+    place = Kafka(request.getfixturevalue("kafka") if is_real else MemoryBroker())
     yield place
     for log in place.owners:
         log.close()
 
 
 SERVICE = pytest.param("kafka", marks=pytest.mark.service)
-place = pytest.fixture(params=["files", "memory", SERVICE])(made)
-shared = pytest.fixture(params=["memory", SERVICE])(made)
+place = pytest.fixture(params=["files", "memory", "kafka in memory", SERVICE])(made)
+shared = pytest.fixture(params=["memory", "kafka in memory", SERVICE])(made)
 """A log with several owners."""
 
 

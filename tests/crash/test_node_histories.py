@@ -13,6 +13,7 @@ from nodes.outside import OutsideHistory
 from nodes.plants import PLANTS
 from nodes.pools import PoolHistory
 from nodes.stops import StopsHistory
+from nodes.unparsed import UnparsedHistory
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -41,6 +42,16 @@ def test_changed_settings_reach_every_owner_and_are_never_forgotten(
 def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, kind=StopsHistory)
     assert lived.takeovers > 0
+
+
+def test_every_body_is_parsed_in_the_end_although_machines_had_no_parser(tmp_path: Path) -> None:
+    unparsed = 0
+    for seed in range(4):
+        (tmp_path / str(seed)).mkdir()
+        history = UnparsedHistory(seed, tmp_path / str(seed))
+        assert history.live().takeovers > 0
+        unparsed += history.world.faults["unparsed"]
+    assert unparsed > 40
 
 
 @pytest.mark.long
@@ -76,11 +87,12 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
         "early end",
         "mixed files",
         "old coordinator",
+        "marker",
     ],
 )
 def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     assert plant in PLANTS
-    for seed in range(6):
+    for seed in range(14):
         (tmp_path / str(seed)).mkdir()
         try:
             live_and_judge(seed, tmp_path / str(seed), plant=plant)

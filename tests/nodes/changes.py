@@ -38,8 +38,8 @@ class ChangesHistory(NodesHistory):
         """Raises ``AssertionError`` for the first promise that does not hold."""
         super().judge()
         assert self.world.newest.coordinator.settings.version == len(_DELAYS)
-        for shard, changelog in self.world.changelogs.items():
-            versions = [commit.settings for commit in changelog.commits()]
+        for shard in range(self._shards):
+            versions = [commit.settings for commit in self.world.logs.commits(shard)]
             assert versions == sorted(versions), (shard, versions)
             assert versions[-1] == len(_DELAYS), (shard, versions)
         quiet = max(self._changed_at, TROUBLE_S) + _TOLD_S

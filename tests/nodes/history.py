@@ -2,15 +2,16 @@
 
 Machines are lost, hang and wake, are cut off from the cluster while they still reach the web;
 processes are killed; coordinators are replaced while they still speak; shards move; logs are fenced
-by claims that never come; messages, parcels, puts and appends are lost, repeated and late; clocks
-differ. In the end every URL must be in the state that the web's own survey gives, every committed
+by claims that never come, and by those of processes that end at once; other programs write into
+topics; transactions of logs are
+rolled back, expire and lose their answers, those of markers too; messages, parcels and puts are
+lost, repeated and late; clocks differ. In the end every URL must be in the state that the web's own survey gives, every committed
 capture must be readable, and the web's own log must show no host that was asked too early.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import shutil
 import tempfile
@@ -31,7 +32,6 @@ from judging import (
     urls_of,
 )
 from lycosa.cluster.messages import CALLER, Drain, Move
-from lycosa.commit import MemoryLog
 from lycosa.config.sections import (
     Config,
     FetchSection,
@@ -205,7 +205,7 @@ class NodesHistory:
             self.world.wind_up()
         assert self.world.newest.coordinator.crawl_end is not None
         self.judge()
-        takeovers = sum(log.terms for log in self.world.changelogs.values())
+        takeovers = sum(map(self.world.logs.terms, range(self._shards)))
         return Lived(len(self.world.log), sum(self.world.faults.values()), takeovers, ended)
 
     async def _seed(self) -> None:
@@ -240,6 +240,7 @@ class NodesHistory:
             self._move,
             self._drain,
             self._step,
+            self._foreign,
         ]
         await asyncio.sleep(chance.uniform(20.0, 40.0))
         while loop.time() < TROUBLE_S:
@@ -328,7 +329,14 @@ class NodesHistory:
     def _fence(self) -> None:
         shard = self.chance.randrange(self._shards)
         self._tell(f"fence of shard {shard} without a claim")
-        self.world.changelogs[shard].fence()
+        self.world.logs.fence(shard)
+
+    def _foreign(self) -> None:
+        """Another program writes into the topics of a shard."""
+        shard = self.chance.randrange(self._shards)
+        self._tell(f"foreign records in the topics of shard {shard}")
+        self.world.topics.append_foreign(shard)
+        self.world.logs.write_foreign(shard)
 
     def _move(self) -> None:
         machine = self._any()
@@ -381,6 +389,8 @@ class NodesHistory:
         self.near_copies = near_copies_are_told(opened.values())
         no_disallowed(self.web, world.log)
         self._hosts_rested()
+        twice = [(shard, each.term, each.sequence) for shard, each in world.logs.written_twice()]
+        assert not twice, ("commits that are in a log twice", twice)
         self._captures_are_there(opened, truth.pages | truth.others)
         report = audit_view(self._view())
         assert report.is_clean, report.first_breaches()
@@ -396,8 +406,8 @@ class NodesHistory:
         """Every shard as its next owner would find it."""
         tables: dict[int, KeyValue] = {}
         place = Path(tempfile.mkdtemp(dir=self._folder))
-        for shard, changelog in self.world.changelogs.items():
-            log = MemoryLog(changelog)
+        for shard in range(self._shards):
+            log = self.world.logs.log(shard)
 
             def make(shard: int = shard) -> PartitionData:
                 return PartitionData(MemoryKeyValue(), SortedSeenUrls(place / f"seen-{shard}"))
@@ -425,8 +435,8 @@ class NodesHistory:
 
         origin = CrawlOrigin("cluster", world.manifest, lambda: world.sites, lambda: world.config)
         views: list[CrawlView] = []
-        for shard, changelog in world.changelogs.items():
-            log, segments = MemoryLog(changelog), MemorySegments(world.objects, shard)
+        for shard in range(self._shards):
+            log, segments = world.logs.log(shard), MemorySegments(world.objects, shard)
             views.append(
                 SnapshotView(
                     origin, log, segments, MemorySnapshots(world.objects, shard, log, make), [shard]
@@ -471,13 +481,11 @@ class NodesHistory:
 
     def _feed(self) -> Counter[tuple[str, int]]:
         """The pages that readers outside got, by URL and fetch number."""
-        rows = [
-            json.loads(row.value)
-            for changelog in self.world.changelogs.values()
-            for row in changelog.feed
-            if row.kind == PAGES
-        ]
-        return Counter((row["url"], row["fetch_number"]) for row in rows if not row.get("kind"))
+        return Counter(
+            (row["url"], row["fetch_number"])
+            for row in self.world.logs.feed(PAGES)
+            if not row.get("kind")
+        )
 
 
 def live_and_judge(

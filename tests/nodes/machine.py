@@ -37,7 +37,6 @@ from lycosa.exchange import ExchangeEnds, Lateness, TopicPost
 from lycosa.frontier.crawl_clock import time_after_takeover
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.model.end import End, PreviousEnd
-from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.politeness.node_addresses import NodeAddresses
 from lycosa.seen.urls_sorted import SortedSeenUrls
@@ -47,11 +46,11 @@ from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.job import WorkerJob
+from nodes.logs import NodeLog
 from nodes.ports import (
     Dead,
     NodeClock,
     NodeFetcher,
-    NodeLog,
     NodeObjects,
     NodeOffload,
     NodeResolver,
@@ -204,7 +203,7 @@ class Machine:
     def _start(self, act: StartWorker) -> None:
         assert act.shard not in self.processes, "the process before has ended"
         process = self.processes[act.shard] = Process(
-            self, act.shard, next(self._numbers), act.is_careful
+            self, act.shard, act.assignment, next(self._numbers), act.is_careful
         )
         process.start(self._ended)
         if (greeting := self._plan.greeting(act.shard)) is not None:
@@ -214,8 +213,11 @@ class Machine:
 class Process:
     """One worker process of a shard."""
 
-    def __init__(self, machine: Machine, shard: int, number: int, is_careful: bool) -> None:
+    def __init__(
+        self, machine: Machine, shard: int, assignment: int, number: int, is_careful: bool
+    ) -> None:
         self.machine, self.shard, self._is_careful = machine, shard, is_careful
+        self._assignment = assignment
         self.is_dead = False
         self._chance = random.Random(f"{machine.world.seed} {machine.name} {shard} {number}")
         self._number = number
@@ -227,6 +229,7 @@ class Process:
         self.term = 0
         self.assembled: Assembled | None = None
         self.appended = 0  # commits, by its log
+        self.waited_s = 0.0  # in calls of the log that this clock has not counted yet
 
     def __repr__(self) -> str:
         return (
@@ -261,6 +264,13 @@ class Process:
         await self.machine.gate()
         if self.is_dead:
             await asyncio.Event().wait()
+
+    async def wait_out(self) -> None:
+        """Lets the time pass that the log has waited."""
+        seconds, self.waited_s = self.waited_s, 0.0
+        if seconds:
+            await asyncio.sleep(seconds)
+            await self.gate()
 
     def handle_message(self, message: Any) -> None:
         self._heard.put_nowait(message)
@@ -363,7 +373,7 @@ class Process:
 
         moments: list[float] = []
         while True:
-            log = NodeLog(self, world.changelogs[self.shard], self._chance)
+            log = NodeLog(self, self._assignment, self._chance)
             ground = Ground(
                 log,
                 NodeSegments(self, world.objects, self.shard, self._chance),
@@ -441,8 +451,11 @@ class Process:
             offload,
             NodeFetcher(self, inner),
             NodeResolver(self, world.resolver, self._chance),
-            InlineParser(
-                ParserConfig(world.config.parse, world.config.canonical, world.config.agent.product)
+            world.parser(
+                self,
+                ParserConfig(
+                    world.config.parse, world.config.canonical, world.config.agent.product
+                ),
             ),
             lambda folder: MemoryKeyValue(),
             lambda point: None,

@@ -15,14 +15,17 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from lycosa.cluster.node_plan import NodePlan
-from lycosa.commit import Commit, MemoryChangelog
+from lycosa.commit import Commit
 from lycosa.exchange import Handover, Parcel, TopicPost
 from lycosa.frontier.frontier import Frontier
+from lycosa.kafka.log import KafkaLog
+from lycosa.kafka.visibility import Visibility
 from lycosa.shard.memory_snapshots import MemorySnapshots
 from lycosa.shard.opening import PartitionData
 from lycosa.store import FoundSegments
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.worker.committer import Committer
+from memory_kafka import MemoryProducer, Partition
 from planting import code_named
 
 PLANTS = {
@@ -37,6 +40,8 @@ PLANTS = {
     "early end": "the log is read to an end that was asked for before all appends were decided",
     "mixed files": "files of snapshots are named by their number and not by their content",
     "old coordinator": "nodes obey a coordinator that another has followed",
+    "marker": "a marker that is rolled back is taken for a commit that was rolled back",
+    "acknowledged": "a commit is safe when the broker acknowledges it",
     "shared key": "a new owner continues the segment of the one before, under the same keys",
 }
 _LAG_S = 8.0
@@ -57,7 +62,7 @@ Change = tuple[Any, str, Any]
 
 
 def _no_fence() -> Sequence[Change]:
-    return [(MemoryChangelog, "check", lambda self, producer: None)]
+    return [(MemoryProducer, "_is_fenced", False)]
 
 
 def _no_hold() -> Sequence[Change]:
@@ -117,21 +122,34 @@ def _stale_snapshot() -> Sequence[Change]:
 
 
 def _early_end() -> Sequence[Change]:
-    right_append, right_commits = MemoryChangelog.append, MemoryChangelog.commits
-    times: WeakKeyDictionary[MemoryChangelog, dict[tuple[int, int], float]] = WeakKeyDictionary()
+    right_append, right_records = Partition.append, KafkaLog._records
+    times: WeakKeyDictionary[Partition, dict[int, float]] = WeakKeyDictionary()
 
-    def append(self: MemoryChangelog, producer: int, commit: Commit, *others: Any) -> None:
-        right_append(self, producer, commit, *others)
-        times.setdefault(self, {})[commit.mark] = asyncio.get_running_loop().time()
+    def append(self: Partition, *record: Any) -> int:
+        offset = right_append(self, *record)
+        times.setdefault(self, {})[offset] = asyncio.get_running_loop().time()
+        return offset
 
-    def commits(self: MemoryChangelog) -> Iterator[Commit]:
-        now, seen = asyncio.get_running_loop().time(), times.get(self, {})
-        for commit in right_commits(self):
-            if now - seen.get(commit.mark, 0.0) < _LAG_S:
-                return
-            yield commit
+    def records(self: KafkaLog, until: Any, start: Any) -> Iterator[tuple[int, bytes | None]]:
+        partition = self._client.cluster.partition(self._topics.changelog, self.shard)  # type: ignore[attr-defined]
+        now, seen = asyncio.get_running_loop().time(), times.get(partition, {})
+        for offset, value in right_records(self, until, start):
+            is_new = start is None and now - seen.get(offset, 0.0) < _LAG_S
+            if not (is_new and msgspec.msgpack.decode(value or b"")[0] == "commit"):
+                yield offset, value
 
-    return [(MemoryChangelog, "append", append), (MemoryChangelog, "commits", commits)]
+    return [(Partition, "append", append), (KafkaLog, "_records", records)]
+
+
+def _marker() -> Sequence[Change]:
+    def append(self: KafkaLog) -> int:
+        return self._transactions.run(self._with_feeds(self._saved_record(self._saved)))[0]
+
+    return [(KafkaLog, "_append_marker", append)]
+
+
+def _acknowledged() -> Sequence[Change]:
+    return [(Visibility, "is_reached", lambda self, last, patience_s: True)]
 
 
 def _mixed_files() -> Sequence[Change]:
@@ -175,6 +193,8 @@ _BUGS: dict[str, Callable[[], Sequence[Change]]] = {
     "early end": _early_end,
     "mixed files": _mixed_files,
     "old coordinator": _old_coordinator,
+    "marker": _marker,
+    "acknowledged": _acknowledged,
     "shared key": _shared_key,
 }
 assert _BUGS.keys() == PLANTS.keys()

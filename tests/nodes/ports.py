@@ -9,16 +9,7 @@ import random
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lycosa.commit import (
-    Claim,
-    Commit,
-    FeedSource,
-    MemoryChangelog,
-    MemoryLog,
-    OutcomeUnknown,
-    RolledBack,
-    no_rows,
-)
+from lycosa.commit import Log, RolledBack
 from lycosa.exchange import ExchangeError, Parcel
 from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.ports import ResolveError, Resolver
@@ -79,7 +70,10 @@ class NodeOffload:
     async def _run(self, work: Callable[[], T]) -> T:
         await self._pause()
         appended = self._process.appended
-        result = work()
+        try:
+            result = work()
+        finally:
+            await self._process.wait_out()
         await self._pause()
         if self._process.appended != appended:
             await self.acknowledgement()
@@ -176,57 +170,6 @@ class NodeResolver:
         await self._inner.close()
 
 
-class NodeLog:
-    """A shard's log as a process on some machine reaches it: away, rolled back, or with an
-    outcome that is not known.
-    """
-
-    def __init__(self, process: Process, changelog: MemoryChangelog, chance: random.Random) -> None:
-        self._process, self._inner, self._chance = process, MemoryLog(changelog), chance
-
-    @property
-    def term(self) -> int:
-        return self._inner.term
-
-    def claim(self) -> Claim:
-        self._reach()
-        return self._inner.claim()
-
-    def read(self) -> Iterator[Commit]:
-        self._reach()
-        return self._inner.read()
-
-    def append(self, commit: Commit, feed: FeedSource = no_rows) -> None:
-        self._reach()
-        world = self._process.machine.world
-        kind = (
-            self._chance.choices(("", "rolled back", "unknown", "lost"), (940, 30, 15, 15))[0]
-            if world.is_troubled
-            else ""
-        )
-        world.faults["append"] += bool(kind)
-        if kind == "rolled back":
-            raise RolledBack("injected")
-        if kind == "lost":
-            raise OutcomeUnknown("injected, not appended")
-        self._inner.append(commit, feed)
-        self._process.appended += 1
-        if kind == "unknown":
-            raise OutcomeUnknown("injected, appended")
-
-    def trim(self, sequence: int) -> None:
-        if not self._process.machine.is_cut_off:
-            self._inner.trim(sequence)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def _reach(self) -> None:
-        self._process.check()
-        if self._process.machine.is_cut_off:
-            raise RolledBack("the log cannot be reached")
-
-
 class NodeObjects(MutableMapping[str, bytes]):
     """The object store: a put may be repeated long after it was answered, as a request that a
     proxy held back.
@@ -295,7 +238,7 @@ class NodeSnapshots(MemorySnapshots):
         process: Process,
         objects: Objects,
         shard: int,
-        log: NodeLog,
+        log: Log,
         make: Callable[[], PartitionData],
     ) -> None:
         super().__init__(objects, shard, log, make, NodeClock(process).monotonic, _UNLISTED_S)

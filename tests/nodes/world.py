@@ -20,19 +20,21 @@ from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, CONTROL, Answered, Ask, NoMoreAsks
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import Seeds
-from lycosa.commit import MemoryChangelog
 from lycosa.config.sections import Config
 from lycosa.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import suffix_list
 from lycosa.model.partition_key import PartitionKey
-from lycosa.ports import Addresses, Clock
+from lycosa.parse.inline import InlineParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.ports import Addresses, Clock, Parser
 from lycosa.shard.opening import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Assembled
+from nodes.logs import ShardLogs
 from nodes.machine import CURRENT, Machine, Process
 from nodes.ports import Dead, WorldLog
 
@@ -101,7 +103,7 @@ class World:
         self.faults: Counter[str] = Counter()
         self.told: list[str] = []
         self.log = WorldLog()
-        self.changelogs = {shard: MemoryChangelog(CRAWL, shard) for shard in range(shards)}
+        self.logs = ShardLogs(CRAWL, shards)
         self.objects: dict[str, bytes] = {}
         self.topics = MemoryTopics()
         self.control: list[Record] = []
@@ -140,6 +142,10 @@ class World:
             address_delay_s=section.address_delay_s * self._nodes,
             address_slots=max(section.address_slots // self._nodes, 1),
         )
+
+    def parser(self, process: Process, config: ParserConfig) -> Parser:
+        """The parser of a process."""
+        return InlineParser(config)
 
     def addresses_of(self, process: Process, clock: Clock) -> Addresses:
         """The slots of addresses of a process: those of its machine."""
@@ -338,7 +344,7 @@ class NodeInbound:
     def __init__(self, process: Process, topics: MemoryTopics) -> None:
         self._process, self._topics = process, topics
 
-    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel | None]]:
         while True:
             await self._process.gate()
             found = await self._topics.read_parcels(self._process.shard, after)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from lycosa.exchange import PARCEL_URLS, MemoryTopics, Outbox, Parcel, ParcelsLost, PositionLost
+from lycosa.exchange import PARCEL_URLS, InboxDamaged, MemoryTopics, Outbox, Parcel, PositionLost
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.capture import Original
@@ -268,9 +268,40 @@ async def test_a_reader_that_is_far_ahead_of_its_commits_waits_for_them() -> Non
     await receiving.delivery.close()
 
 
+async def test_foreign_records_are_stepped_over_and_counted_as_read() -> None:
+    topics = MemoryTopics()
+    topics.append_foreign(1)
+    await topics.append_parcel(parcel(1))
+    topics.append_foreign(1)
+    await topics.append_parcel(parcel(2, 1))
+    topics.append_foreign(1)
+    receiving = Receiving(topics)
+    receiving.delivery.start()
+    await settled()
+    assert (receiving.taken, receiving.failures) == (["1", "2"], [])
+    assert (receiving.commit(), receiving.delivery.is_idle) == (5, True)
+    assert await receiving.arrivals.lag() == 0
+    await receiving.delivery.close()
+
+
+async def test_a_foreign_record_in_the_place_of_a_parcel_is_missed_at_the_next_one() -> None:
+    topics = MemoryTopics()
+    await topics.append_parcel(parcel(1))
+    topics.append_foreign(1)
+    await topics.append_parcel(parcel(3, 2))
+    receiving = Receiving(topics)
+    receiving.delivery.start()
+    await settled()
+    assert receiving.taken == ["1"]
+    assert str(receiving.failures[0]).startswith(
+        "the parcels of shard 0 from number 2 on are missing in the inbox topic"
+    )
+    await receiving.delivery.close()
+
+
 @pytest.mark.parametrize(
     ("records", "after", "error"),
-    [([parcel(1)], 3, PositionLost), ([parcel(4, 3)], 0, ParcelsLost)],
+    [([parcel(1)], 3, PositionLost), ([parcel(4, 3)], 0, InboxDamaged)],
 )
 async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(
     records: list[Parcel], after: int, error: type
@@ -282,6 +313,7 @@ async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(
     receiving.delivery.start()
     await settled()
     assert [type(each) for each in receiving.failures] == [error]
+    assert "cluster rescue" in str(receiving.failures[0])
     assert (receiving.commit(), receiving.taken) == (after, [])
     await receiving.delivery.close()
 

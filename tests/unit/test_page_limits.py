@@ -84,3 +84,14 @@ def test_a_pause_is_all_that_limits_a_crawl_with_all_its_nodes() -> None:
     slow = progress(slowest=[HostNote("h.example", 9, 5.0, 1.0)], waits_for="Kafka")
     paused = msgspec.structs.replace(slow, is_paused=True)
     assert limits(is_paused=True, progress=paused) == ["An operator has paused the crawl."]
+
+
+def test_records_of_other_programs_in_the_topics_are_named() -> None:
+    counts = {"inbox": 2, "control": 1}
+    found = progress().with_numbers({}, {"lycosa_foreign_records_total": counts})
+    assert limits(progress=found)[0] == (
+        "3 records were stepped over in the topics (control, inbox): another program wrote there."
+        " Nothing is missing, but find out which program it is."
+    )
+    one = progress().with_numbers({}, {"lycosa_foreign_records_total": {"inbox": 1}})
+    assert limits(progress=one)[0].startswith("One record was stepped over in the topics (inbox)")

@@ -134,6 +134,15 @@ def damage_line(progress: Progress) -> str:
     )
 
 
+def foreign_line(progress: Progress) -> str:
+    """How many records in topics were stepped over; empty when there was none."""
+    counts = progress.meter.table("lycosa_foreign_records_total")
+    parts = ", ".join(f"{number} in {topic}" for topic, number in sorted(counts.items()) if number)
+    if not parts:
+        return ""
+    return f"{parts}: another program writes to the topics of this crawl; see the logs"
+
+
 def print_status(found: ClusterStatus) -> None:
     """Print the status for a person."""
     emit_pairs(
@@ -150,6 +159,7 @@ def print_status(found: ClusterStatus) -> None:
             ),
             ("damage", damage_line(found.progress)),
             ("redis", pool_line(found.progress.pool)),
+            ("foreign records", foreign_line(found.progress)),
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
         ]
     )

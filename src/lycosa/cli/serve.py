@@ -159,6 +159,7 @@ async def _serve(
 ) -> ServeEnd:
     from lycosa.folder.bucket import read_crawl
     from lycosa.kafka import crawl_topics
+    from lycosa.objects.foreign_records import ForeignRecords
     from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
     from lycosa.serve.saved_records import SavedRecords
     from lycosa.serve.server import CoordinatorServer
@@ -170,7 +171,8 @@ async def _serve(
         runner.note_waiting(text)
 
     topics = crawl_topics(given, crawl.manifest.generation)
-    records = SavedRecords(client, topics, crawl.manifest.crawl, note_waiting)
+    foreign = ForeignRecords(store, tell_line)
+    records = SavedRecords(client, topics, crawl.manifest.crawl, note_waiting, foreign.note)
     try:
         runner = RunningCoordinator(given.name, records, tell_line)
         loop = asyncio.get_running_loop()

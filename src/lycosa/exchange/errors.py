@@ -32,6 +32,7 @@ class ParcelsLost(ParcelRefused):
     """
 
     def __init__(self, source: int, destination: int, taken: int, acknowledged: int) -> None:
+        self.source, self.taken, self.acknowledged = source, taken, acknowledged
         super().__init__(
             f"partition {destination} has taken {taken} parcels from partition {source}, of which"
             f" {acknowledged} were acknowledged: commits of the receiving worker are lost. The"
@@ -61,14 +62,14 @@ class PositionLost(ExchangeError):
     def __init__(self, destination: int, after: int, first: int, last: int) -> None:
         super().__init__(
             f"partition {destination} has read its inbox up to position {after}, and the topic"
-            f" holds positions {first} to {last}: records are lost"
+            f" holds positions {first} to {last}: records are lost, as after the topic was deleted"
+            " and made again. End all nodes and the coordinator, delete what is left of the topics,"
+            " and continue by `lycosa cluster rescue`"
         )
 
 
 class InboxDamaged(ExchangeError):
-    """An inbox topic holds a record that is of another crawl or cannot be read; it is never
-    stepped over.
-    """
+    """An inbox topic lacks a parcel, or holds a record of this crawl that cannot be read."""
 
 
 class NoAnswer(ExchangeError):

@@ -125,8 +125,9 @@ class Inquiry(Protocol):
 class Inbound(Protocol):
     """The topic with one partition's parcels, read by its owner."""
 
-    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
-        """The next parcels after a position, each with its position.
+    async def read_parcels(self, after: int) -> Sequence[tuple[int, Parcel | None]]:
+        """The next parcels after a position, each with its position; ``None`` stands for a foreign
+        record (``model.foreign_record``), which the reader steps over.
 
         Waits until there is one, also while the topic is unreachable. Positions begin at 1 and
         never decrease. A position says that all records in front of it are read, so the parcels of

@@ -80,7 +80,7 @@ class MemoryTopics:
     """The inbox topics of all destinations, in memory."""
 
     def __init__(self) -> None:
-        self._records: dict[int, list[Parcel]] = {}
+        self._records: dict[int, list[Parcel | None]] = {}
         self._trimmed: dict[int, int] = {}
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}  # readers waiting for a record
 
@@ -92,14 +92,21 @@ class MemoryTopics:
 
     def append_parcel(self, parcel: Parcel) -> asyncio.Future[int]:
         """Append a parcel, as ``Append``; it is in the topic when this returns."""
-        self._records.setdefault(parcel.destination, []).append(parcel)
+        return self._append(parcel.destination, parcel)
+
+    def append_foreign(self, destination: int) -> None:
+        """Append a record that is no parcel of the crawl."""
+        self._append(destination, None)
+
+    def _append(self, destination: int, record: Parcel | None) -> asyncio.Future[int]:
+        self._records.setdefault(destination, []).append(record)
         loop = asyncio.get_running_loop()
-        for waiting in self._waiting.pop(parcel.destination, ()):
+        for waiting in self._waiting.pop(destination, ()):
             # readers of an earlier event loop are gone, but the topics outlive it
             if waiting.get_loop() is loop and not waiting.done():
                 waiting.set_result(None)
         appended: asyncio.Future[int] = loop.create_future()
-        appended.set_result(self.last_position(parcel.destination))
+        appended.set_result(self.last_position(destination))
         return appended
 
     def last_position(self, destination: int) -> int:
@@ -107,8 +114,8 @@ class MemoryTopics:
         return self._trimmed.get(destination, 0) + len(self._records.get(destination, ()))
 
     def records(self, destination: int) -> list[Parcel]:
-        """The records in a topic, in order."""
-        return list(self._records.get(destination, ()))
+        """The parcels in a topic, in order."""
+        return [each for each in self._records.get(destination, ()) if each is not None]
 
     def trim(self, destination: int, until: int) -> None:
         """Drop the records up to a position."""
@@ -121,7 +128,7 @@ class MemoryTopics:
         """The reading end for one destination."""
         return MemoryInbound(self, destination)
 
-    async def read_parcels(self, destination: int, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, destination: int, after: int) -> list[tuple[int, Parcel | None]]:
         """The next parcels after a position, as ``Inbound.read_parcels``."""
         while True:
             trimmed, end = self._trimmed.get(destination, 0), self.last_position(destination)
@@ -143,7 +150,7 @@ class MemoryInbound:
     def __init__(self, topics: MemoryTopics, destination: int) -> None:
         self._topics, self._destination = topics, destination
 
-    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel | None]]:
         return await self._topics.read_parcels(self._destination, after)
 
     async def last_position(self) -> int:

@@ -5,7 +5,9 @@ commit, or one part of it, all parts in one transaction) and ``SnapshotRecord`` 
 commits up to this one). The n-th claim begins term n. Commits of an older term behind a newer claim
 are ignored, because their owner had lost the shard. Everything else that does not fit is damage: a
 gap between sequences, another crawl's UUID, a term that no claim began, a front that was cut
-elsewhere than ``trim`` cuts it. Damage is reported and never stepped over.
+elsewhere than ``trim`` cuts it. Damage is reported and never stepped over. A foreign record
+(``model.foreign_record``) is no damage: it is reported, and the numbers around it show whether a
+commit is missing.
 
 The log is trimmed in front of the first frame of a commit. So the first record of a trimmed log
 says in which term it was made, and claims are counted on from there.
@@ -22,6 +24,7 @@ import msgspec
 
 from lycosa.commit import Commit, LogDamaged, Mark
 from lycosa.kafka.topics import FRAME_BYTES
+from lycosa.model.foreign_record import ForeignRecord, OnForeign, is_foreign, not_noted
 from lycosa.system.wire import UNREADABLE
 
 CLOSING = 1 << 62
@@ -71,6 +74,13 @@ _RECORDS: msgspec.msgpack.Decoder[ClaimRecord | CommitRecord | SnapshotRecord] =
 _COMMITS = msgspec.msgpack.Decoder(Commit)
 
 
+WAY_OUT = (
+    "End all nodes and the coordinator, delete what is left of the topics, and continue by `lycosa"
+    " cluster rescue`"
+)
+"""What an operator does when topics have lost records."""
+
+
 class ChangelogDamaged(LogDamaged):
     """A changelog lacks what was committed, or holds what does not belong there."""
 
@@ -81,6 +91,22 @@ class ChangelogDamaged(LogDamaged):
             " applied without it",
         )
         self.path, self.offset = Path(f"{topic}-{shard}"), offset
+
+
+class TopicRemade(ChangelogDamaged):
+    """A topic was deleted and made again while an owner wrote to it, or its end was lost.
+
+    ``last`` is the offset of the owner's last record, and ``what`` shows that it is not there.
+    """
+
+    def __init__(self, topic: str, shard: int, last: int, what: str) -> None:
+        Exception.__init__(
+            self,
+            f"{topic}, partition {shard}: this owner's last record has the offset {last}, and"
+            f" {what}: the topic was deleted and made again, or its end was lost. The commits in it"
+            f" are lost. {WAY_OUT}",
+        )
+        self.path, self.offset = Path(f"{topic}-{shard}"), last
 
 
 def encoded(record: ClaimRecord | SnapshotRecord) -> bytes:
@@ -124,8 +150,16 @@ class Fold:
     that the partition still has; a log that was never trimmed begins at 0.
     """
 
-    def __init__(self, topic: str, shard: int, crawl: str, begins_at: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        shard: int,
+        crawl: str,
+        begins_at: int,
+        on_foreign: OnForeign = not_noted,
+    ) -> None:
         self._topic, self._shard, self._crawl = topic, shard, crawl
+        self._on_foreign = on_foreign
         self._is_front = begins_at > 0
         self._expected = 0
         self._parts: list[CommitRecord] = []
@@ -140,10 +174,15 @@ class Fold:
         """The greatest number of an assignment."""
         self.claim = b""
         """What tells the last claim from every other one."""
+        self.last: tuple[int, bytes] | None = None
+        """Offset and value of the last record."""
 
     def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
         """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
         record = self._decoded(offset, value)
+        if record is None:
+            return None
+        self.last = offset, value or b""
         if self._is_front:
             if not isinstance(record, CommitRecord) or record.part:
                 raise self._damage(offset, "the front of the log was cut")
@@ -173,12 +212,19 @@ class Fold:
 
     def _decoded(
         self, offset: int, value: bytes | None
-    ) -> ClaimRecord | CommitRecord | SnapshotRecord:
+    ) -> ClaimRecord | CommitRecord | SnapshotRecord | None:
+        """The record; nothing if it is foreign."""
+        data = value or b""
         try:
-            record = _RECORDS.decode(value or b"")
+            record = _RECORDS.decode(data)
         except UNREADABLE as error:
+            if is_foreign(data, self._crawl):
+                why = f"not readable ({error})"
+                self._on_foreign(ForeignRecord(self._topic, self._shard, offset, why, data))
+                return None
             raise self._damage(
-                offset, f"the record is not of a changelog that this program reads ({error})"
+                offset,
+                f"the record is of this crawl and not of a form that this program reads ({error})",
             ) from error
         if record.crawl != self._crawl:
             raise self._damage(
@@ -191,7 +237,9 @@ class Fold:
             return None  # its owner had lost the shard
         if frame.term > self.term:
             raise self._damage(
-                offset, f"commit {frame.sequence} is of term {frame.term}, which no claim began"
+                offset,
+                f"commit {frame.sequence} is of term {frame.term}, which no claim began, as after"
+                f" the topic was deleted and made again. {WAY_OUT}",
             )
         if self._expected and frame.sequence != self._expected:
             raise self._damage(offset, f"commit {self._expected} is missing")

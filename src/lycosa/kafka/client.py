@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
@@ -147,6 +149,14 @@ class KafkaClient:
         """The last error that a client of this cluster reported by itself, for example that no
         broker can be reached.
         """
+
+    def monotonic(self) -> float:
+        """The clock by which calls measure how long they wait, in seconds."""
+        return time.monotonic()
+
+    def wait(self, ended: threading.Event, seconds: float) -> bool:
+        """Wait until ``ended`` is set, for ``seconds`` at most; gives whether it is set."""
+        return ended.wait(seconds)
 
     @property
     def addresses(self) -> str:

@@ -14,6 +14,9 @@ A record is safe when it is visible, as in ``kafka.log``. As records contain com
 whose fate is not known is appended again. When the client gives up its producer, the coordinator
 looks for a later claim before it makes another producer, which would shut a later one out.
 
+A foreign record (``model.foreign_record``) is stepped over. A compaction would keep one with a key
+of the crawl in the place of the crawl's record, so a claim writes that one again.
+
 Nothing here knows what the records mean.
 """
 
@@ -26,6 +29,7 @@ from contextlib import suppress
 import msgspec
 
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
+from lycosa.kafka.changelog import WAY_OUT
 from lycosa.kafka.client import KafkaClient, Tell
 from lycosa.kafka.reading import (
     PartitionReader,
@@ -37,6 +41,7 @@ from lycosa.kafka.reading import (
 from lycosa.kafka.topics import CONTROL, Topics
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
 from lycosa.kafka.visibility import Visibility
+from lycosa.model.foreign_record import ForeignRecord, OnForeign, is_foreign, not_noted
 from lycosa.system.wire import UNREADABLE
 
 _PATIENCE_S = 3.0
@@ -70,13 +75,21 @@ class KafkaControl:
     """One coordinator's hold on the topic of the crawl ``crawl`` (its UUID).
 
     All calls block, and belong on one other thread; ``close`` may be called by any. ``tell`` hears
-    what a call waits for.
+    what a call waits for, ``on_foreign`` of foreign records.
     """
 
     def __init__(
-        self, client: KafkaClient, topics: Topics, crawl: str, tell: Tell = lambda text: None
+        self,
+        client: KafkaClient,
+        topics: Topics,
+        crawl: str,
+        tell: Tell = lambda text: None,
+        on_foreign: OnForeign = not_noted,
     ) -> None:
         self._topic, self._crawl, self._tell = topics.named(CONTROL), crawl, tell
+        self._on_foreign = on_foreign
+        self._noted = 0  # all records in front of this offset that are foreign were reported
+        self._covered: set[str] = set()  # keys of foreign records
         self._transactions = Transactions(
             client, topics.transactional_id(CONTROL), self._topic, tell
         )
@@ -97,7 +110,11 @@ class KafkaControl:
                 self._transactions.begin()
                 before = self._read(None, self._write([self._record(_PROBE, b"")]))
                 self.number = before.number + 1
-                self._end = self._write([self._record(_CLAIM, uuid.uuid4().bytes)])
+                claim = self._record(_CLAIM, uuid.uuid4().bytes)
+                # Compaction would keep a foreign record in the place of the one with its key.
+                covered = sorted(self._covered & before.values.keys())
+                again = [self._record(key, before.values[key]) for key in covered]
+                self._end = self._write([claim, *again])
             except OutcomeUnknown:
                 if self._transactions.is_closed:
                     raise
@@ -141,6 +158,12 @@ class KafkaControl:
             except RolledBack as error:
                 self._tell(str(error))
             else:
+                if last <= self._end:
+                    raise ControlDamaged(
+                        f"{self._topic}: this coordinator's last record has the offset {self._end},"
+                        f" and the next one was given {last}: the topic was deleted and made again,"
+                        f" or its end was lost. {WAY_OUT}"
+                    )
                 # An acknowledged transaction that stays invisible is decided by the next one.
                 if self._visibility.is_reached({(self._topic, 0): last}, _PATIENCE_S):
                     return last
@@ -150,13 +173,19 @@ class KafkaControl:
 
         Raises ``Fenced`` if it is not, and ``error`` after ``close``.
         """
-        if self._transactions.is_closed or (
-            isinstance(error, Fenced) and not self._transactions.was_long
-        ):
-            raise error
-        self._check_newest(None)
-        self._transactions.begin()
-        self._check_newest(self._write([self._record(_PROBE, b"")]))
+        while True:
+            is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
+            if is_fenced or self._transactions.is_closed:
+                raise error
+            self._check_newest(None)
+            self._transactions.begin()
+            try:
+                last = self._write([self._record(_PROBE, b"")])
+            except (Fenced, OutcomeUnknown) as again:
+                error = again
+            else:
+                self._check_newest(last)
+                return
 
     def _check_newest(self, until: int | None) -> None:
         newest = self._read(self._end + 1, until).number
@@ -168,7 +197,9 @@ class KafkaControl:
         number, values = 0, {}
         try:
             for offset, key, data in self._records(start, until):
-                record = self._decoded(offset, data)
+                record = self._decoded(offset, key, data)
+                if record is None:
+                    continue
                 if record.number < number or key == _PROBE:
                     continue  # written by a coordinator that had a successor
                 number = max(number, record.number)
@@ -194,13 +225,21 @@ class KafkaControl:
             else:
                 return
 
-    def _decoded(self, offset: int, data: bytes) -> ControlRecord:
+    def _decoded(self, offset: int, key: str, data: bytes) -> ControlRecord | None:
+        """The record; nothing if it is foreign."""
         try:
             record = _RECORDS.decode(data)
         except UNREADABLE as error:
+            if is_foreign(data, self._crawl):
+                self._covered.add(key)
+                if offset >= self._noted:
+                    self._noted = offset + 1
+                    why = f"not readable ({error}), with the key {key[:100]!r}"
+                    self._on_foreign(ForeignRecord(self._topic, 0, offset, why, data))
+                return None
             raise ControlDamaged(
-                f"{self._topic}, offset {offset}: the record is not of a form that this program"
-                f" reads ({error})"
+                f"{self._topic}, offset {offset}: the record is of this crawl and not of a form"
+                f" that this program reads ({error}): a newer program wrote it"
             ) from error
         if record.crawl != self._crawl:
             raise ControlDamaged(

@@ -7,6 +7,7 @@ thread. The last position is requested in another, because a read may wait witho
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -16,6 +17,7 @@ from lycosa.kafka.client import KafkaClient, Tell
 from lycosa.kafka.parcels import parcels_of
 from lycosa.kafka.reading import PartitionReader, PositionGone, RecordBroken
 from lycosa.kafka.topics import Topics
+from lycosa.model.foreign_record import ForeignRecord, OnForeign, not_noted
 
 _TRIM_S = 30.0
 
@@ -30,15 +32,17 @@ class KafkaInbound:
         crawl: str,
         shard: int,
         tell: Tell = lambda text: None,
+        on_foreign: OnForeign = not_noted,
     ) -> None:
         self._client, self._topic, self._crawl, self._shard = client, topics.inbox, crawl, shard
-        self._tell = tell
+        self._tell, self._on_foreign = tell, on_foreign
+        self._noted = 0  # all records in front of this offset that are foreign were reported
         self._reader = PartitionReader(client, topics.inbox, shard, tell)
         self._asker = PartitionReader(client, topics.inbox, shard, tell)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox")
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox-end")
 
-    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel | None]]:
         """See ``Inbound``."""
         loop = asyncio.get_running_loop()
         try:
@@ -64,18 +68,27 @@ class KafkaInbound:
             await asyncio.get_running_loop().run_in_executor(pool, reader.close)
             pool.shutdown(wait=False)
 
-    def _read(self, after: int) -> list[tuple[int, Parcel]]:
+    def _read(self, after: int) -> list[tuple[int, Parcel | None]]:
         try:
             return [
-                parcel
+                (position, None if isinstance(found, ForeignRecord) else found)
                 for offset, value in self._reader.batch(after)
-                for parcel in parcels_of(self._crawl, self._shard, offset, value)
+                for position, found in self._parcels(offset, value)
             ]
         except PositionGone as error:
             first, behind = self._asker_limits()
             raise PositionLost(self._shard, after, first + 1, behind) from error
         except RecordBroken as error:
             raise InboxDamaged(f"the inbox of shard {self._shard}: {error}") from error
+
+    def _parcels(
+        self, offset: int, value: bytes | None
+    ) -> Iterator[tuple[int, Parcel | ForeignRecord]]:
+        for position, found in parcels_of(self._topic, self._crawl, self._shard, offset, value):
+            if isinstance(found, ForeignRecord) and offset >= self._noted:
+                self._noted = offset + 1
+                self._on_foreign(found)
+            yield position, found
 
     def _asker_limits(self) -> tuple[int, int]:
         return self._asking.submit(self._asker.limits).result()

@@ -8,16 +8,18 @@ are rows for them. A log that was not claimed can be read up to what is committe
 
 If Kafka is unavailable for longer than a transaction may last, the client gives the producer up,
 but the owner keeps the shard: it **regains** its log. It looks for a newer claim, and ends as
-fenced if there is one. Otherwise it makes a new producer, appends a record, and reads up to it. A
+fenced if there is one. Otherwise it makes a new producer, appends a marker, and reads up to it. A
 claim that was made meanwhile is found there; every later claim fences this owner as usual. The
-records that were read show whether the last commit is in the log, so its outcome is known again.
+records that were read show whether the last commit is in the log, so its outcome is known again. A
+marker that is rolled back says nothing about the commit: it is appended again.
 """
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections import deque
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -38,11 +40,12 @@ from lycosa.kafka.changelog import (
     Fold,
     FoundCommit,
     SnapshotRecord,
+    TopicRemade,
     encoded,
     folded_commits,
     frames,
 )
-from lycosa.kafka.client import KafkaClient, Tell
+from lycosa.kafka.client import POLL_S, KafkaClient, Tell
 from lycosa.kafka.reading import (
     PartitionReader,
     PositionGone,
@@ -53,14 +56,18 @@ from lycosa.kafka.reading import (
 from lycosa.kafka.topics import Topics
 from lycosa.kafka.transactions import OutgoingRecord, Transactions
 from lycosa.kafka.visibility import Visibility
+from lycosa.model.foreign_record import OnForeign, not_noted
 
 _TRIM_S = 30.0
 _PATIENCE_S = 3.0
+_ELECTION_S = 30.0  # a leader that was just elected may give the newest records only later
+_HEAD_BYTES = 100  # of a record: crawl, term, sequence and part, or what tells a claim from others
 
 
 class KafkaLog:
     """One owner's hold on a shard's log. ``assignment`` is the number by which the coordinator
-    chose this owner; ``tell`` hears what a call waits for.
+    chose this owner; ``tell`` hears what a call waits for, ``on_foreign`` of the foreign records
+    that the claim finds.
     """
 
     def __init__(
@@ -71,18 +78,22 @@ class KafkaLog:
         shard: int,
         assignment: int = 0,
         tell: Tell = lambda text: None,
+        on_foreign: OnForeign = not_noted,
     ) -> None:
         self._client, self._topics, self._crawl, self.shard = client, topics, crawl, shard
-        self._assignment, self._tell = assignment, tell
+        self._assignment, self._tell, self._on_foreign = assignment, tell, on_foreign
         self._transactions = Transactions(
             client, topics.transactional_id(shard), topics.changelog, tell
         )
         self._visibility = Visibility(client, tell)
         self._reader = PartitionReader(client, topics.changelog, shard, tell)
         self._kept: deque[tuple[int, int]] = deque()  # sequence, offset of the first frame
-        self._end = -1  # offset of the last record that this owner knows
+        self._end = -1  # offset of the last record that this owner knows to be in the log
+        self._last = b""  # the beginning of that record, which has its numbers
+        self._undecided: set[str] = set()  # feeds that may have records without a marker
         self._saved = 0
         self._complains = False
+        self._closed = threading.Event()
         self.term = 0
 
     def claim(self) -> Claim:
@@ -91,15 +102,17 @@ class KafkaLog:
         """
         self._check_crawl()
         while True:
-            claim = self._append_claim()
+            claim, offset = self._append_claim()
             self._kept.clear()
             first = last = None
-            fold = self._fold()
-            for found in self._found(fold, self._end):
+            fold = self._fold(self._on_foreign)
+            for found in self._found(fold, offset):
                 first, last = first or found, found
                 self._kept.append((found.mark.sequence, found.offset))
-            if fold.claim == claim:  # else it was rolled back, see the module ``visibility``
+            if fold.claim == claim.claim:  # else it was rolled back, see the module ``visibility``
                 break
+        assert fold.last is not None, "the claim was read"
+        self._note_last(*fold.last)
         if fold.assignment > self._assignment:
             raise Fenced(
                 f"shard {self.shard} was given to another node: assignment {fold.assignment} is"
@@ -125,8 +138,10 @@ class KafkaLog:
             for each in feed()
         ]
         records = [*frame_records, *feed_records]
+        feeds = {each.topic for each in feed_records}
+        self._undecided |= feeds
         try:
-            offsets = self._transactions.run(records)
+            offsets = self._write(records)
         except (Fenced, OutcomeUnknown) as error:
             first = self._regain(commit.sequence, error)
         else:
@@ -135,9 +150,11 @@ class KafkaLog:
                 for record, offset in zip(records, offsets, strict=True)
             }
             if self._visibility.is_reached(last, _PATIENCE_S):
-                first, self._end = offsets[0], offsets[len(frame_records) - 1]
+                first = offsets[0]
+                self._undecided -= feeds
+                self._note_last(offsets[len(frame_records) - 1], frame_records[-1].value)
             else:
-                first = self._decide(commit.sequence, {each.topic for each in feed_records})
+                first = self._decide(commit.sequence)
         self._kept.append((commit.sequence, first))
         if self._complains:
             self._complains = False
@@ -153,7 +170,7 @@ class KafkaLog:
             return
         saved = self._saved_record(newest)
         try:
-            (self._end,) = self._transactions.run([self._changelog(saved)])
+            self._write([self._changelog(saved)])
         except RolledBack as error:
             self._complain(str(error))
             return
@@ -171,6 +188,7 @@ class KafkaLog:
 
     def close(self) -> None:
         """Ends what another thread waits for, as well."""
+        self._closed.set()
         self._transactions.close()
         self._visibility.close()
         self._reader.end()
@@ -183,67 +201,151 @@ class KafkaLog:
         with closing(self._found(self._fold(), None)) as found:
             next(found, None)
 
-    def _append_claim(self) -> bytes:
-        claim = uuid.uuid4().bytes
-        record = encoded(ClaimRecord(self._crawl, claim, self._assignment))
+    def _append_claim(self) -> tuple[ClaimRecord, int]:
+        """A claim that is acknowledged, with its offset."""
+        claim = ClaimRecord(self._crawl, uuid.uuid4().bytes, self._assignment)
         self._transactions.begin()
         while True:
             try:
-                (self._end,) = self._transactions.run([self._changelog(record)])
-            except RolledBack as error:
-                self._tell(str(error))
-            except OutcomeUnknown:
-                if self._transactions.is_closed:
-                    raise
-                self._transactions.begin()  # a claim that is in the log twice begins two terms
-            else:
-                return claim
-
-    def _decide(self, sequence: int, feeds: Collection[str]) -> int:
-        """The offset of a commit that was acknowledged and is not visible: another transaction
-        decides it. ``feeds`` are the topics that have rows of it; they get a record without a
-        value. Raises as ``_regain`` does.
-        """
-        marker = self._saved_record(self._saved)
-        records = [self._changelog(marker)]
-        records += [OutgoingRecord(topic, self.shard, b"") for topic in sorted(feeds)]
-        while True:
-            try:
-                behind = self._transactions.run(records)[0]
+                (offset,) = self._transactions.run([self._changelog(encoded(claim))])
             except RolledBack as error:
                 self._tell(str(error))
             except (Fenced, OutcomeUnknown) as error:
-                return self._regain(sequence, error)
+                if self._is_over(error):
+                    raise
+                self._transactions.begin()  # a claim that is in the log twice begins two terms
             else:
-                break
+                return claim, offset
+
+    def _write(self, records: Sequence[OutgoingRecord]) -> list[int]:
+        """The offsets of these records, of which the first is in the changelog.
+
+        Raises as ``Transactions.run``, and ``TopicRemade``. What was written then is in a log that
+        lacks what came before it, so it does not count, and nothing more is written.
+        """
+        try:
+            offsets = self._transactions.run(records)
+        except RolledBack:
+            self._check_last()  # what was rolled back has offsets as well, which are not known
+            raise
+        if offsets[0] <= self._end:
+            raise self._remade(f"the next one was given {offsets[0]}")
+        return offsets
+
+    def _note_last(self, offset: int, value: bytes) -> None:
+        self._end, self._last = offset, value[:_HEAD_BYTES]
+
+    def _check_last(self) -> None:
+        """Raise ``TopicRemade`` unless the last record of this owner is where it was.
+
+        A leader that was just elected may not give it yet, so a log that seems to end in front of
+        it is read again for a while.
+        """
+        deadline = self._client.monotonic() + _ELECTION_S
+        while (found := self._record_at_end()) is None:
+            if self._client.monotonic() > deadline:
+                raise self._remade("the log ends in front of it")
+            self._client.wait(self._closed, POLL_S)
+        if found != (self._end, self._last):
+            raise self._remade("there is another one in its place")
+
+    def _record_at_end(self) -> tuple[int, bytes] | None:
+        """The first record at the position of the last known one or behind it."""
+        try:
+            with closing(self._reader.read(self._end, None)) as records:
+                for offset, value in records:
+                    return offset, (value or b"")[:_HEAD_BYTES]
+        except PositionGone as error:
+            raise self._gone(error) from error
+        except RecordBroken as error:
+            raise ChangelogDamaged(
+                self._topics.changelog, self.shard, self._end, str(error)
+            ) from error
+        except ReadingEnded as error:
+            raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
+        return None
+
+    def _gone(self, error: PositionGone) -> Fenced | TopicRemade:
+        """Why the log cannot be read from the last known record on."""
+        if self._first() > self._end >= 0:
+            return Fenced(f"shard {self.shard} has a later owner, which has trimmed the log")
+        return self._remade(f"the log cannot be read there ({error})")
+
+    def _remade(self, what: str) -> TopicRemade:
+        self._transactions.close()  # nothing is acknowledged any more
+        return TopicRemade(self._topics.changelog, self.shard, self._end, what)
+
+    def _decide(self, sequence: int) -> int:
+        """The offset of a commit that was acknowledged and is not visible: another transaction
+        decides it. Raises as ``_regain`` does.
+        """
+        try:
+            behind = self._append_marker()
+        except (Fenced, OutcomeUnknown) as error:
+            return self._regain(sequence, error)
         return self._found_commit(sequence, behind, Fenced(f"shard {self.shard} has a later owner"))
 
     def _regain(self, sequence: int, error: Fenced | OutcomeUnknown) -> int:
         """After an append that failed for good: the offset of the commit if it is in the log.
-        Raises ``RolledBack`` if it is not, and ``error`` if the log is another owner's.
+        Raises ``RolledBack`` if it is not, and the last error if the log is another owner's.
         """
-        is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
-        if is_fenced or self._transactions.is_closed:
-            raise error
-        self._own_commits(None, error)  # a newer claim is not disturbed
-        self._transactions.begin()
-        record = self._saved_record(self._saved)
-        (behind,) = self._transactions.run([self._changelog(record)])
-        return self._found_commit(sequence, behind, error)
+        found: dict[int, int] = {}
+        while True:
+            if self._is_over(error):
+                raise error
+            self._check_last()
+            found |= self._own_commits(None, error)  # a newer claim is not disturbed
+            self._transactions.begin()
+            # The marker is needed even if the commit was found: a claim made since then, which the
+            # new producer has shut out, is found only in front of a record of this owner.
+            try:
+                behind = self._append_marker()
+            except (Fenced, OutcomeUnknown) as again:
+                error = again
+            else:
+                return self._found_commit(sequence, behind, error, found)
 
-    def _found_commit(self, sequence: int, behind: int, error: Exception) -> int:
-        """The offset of a commit in front of the record ``behind``; ``RolledBack`` if it is not
-        there.
+    def _is_over(self, error: Fenced | OutcomeUnknown) -> bool:
+        """Whether another owner has the log or it was closed; else the producer is replaced."""
+        is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
+        return is_fenced or self._transactions.is_closed
+
+    def _append_marker(self) -> int:
+        """Append a record that means nothing, until it is in the log; gives its offset.
+
+        ``RolledBack`` of a marker must not reach the caller of ``append``, to whom it says that the
+        commit is not in the log. Raises ``Fenced`` and ``OutcomeUnknown``.
         """
-        found = self._own_commits(behind, error)
-        self._end = behind
+        records = self._with_feeds(self._saved_record(self._saved))
+        while True:
+            try:
+                return self._write(records)[0]
+            except RolledBack as error:
+                self._tell(str(error))
+
+    def _with_feeds(self, value: bytes) -> list[OutgoingRecord]:
+        """A record, with one without a value for each feed that may have undecided records.
+
+        Otherwise a roll-back that takes a commit would leave its rows, for the next one to commit.
+        """
+        feeds = [OutgoingRecord(topic, self.shard, b"") for topic in sorted(self._undecided)]
+        return [self._changelog(value), *feeds]
+
+    def _found_commit(
+        self, sequence: int, behind: int, error: Exception, before: Mapping[int, int] | None = None
+    ) -> int:
+        """The offset of a commit in front of the record ``behind``; ``RolledBack`` if it is not
+        there. ``before`` has the commits that were found already.
+        """
+        found = {**(before or {}), **self._own_commits(behind, error)}
         if sequence not in found:
             raise RolledBack(str(error)) from error
         return found[sequence]
 
     def _own_commits(self, until: int | None, error: Exception) -> dict[int, int]:
-        """The commits behind the last known record, with the offset of their first frame. Raises
-        ``error`` when there is a newer claim.
+        """The commits behind the last known record, with the offset of their first frame. The last
+        record that was read is the last known one then. Raises ``error`` when there is a newer
+        claim.
         """
         fold = Fold(self._topics.changelog, self.shard, self._crawl, 0)
         fold.term = self.term
@@ -252,6 +354,8 @@ class KafkaLog:
             found[each.mark.sequence] = each.offset
         if fold.term > self.term:
             raise error
+        if fold.last is not None:
+            self._note_last(*fold.last)
         return found
 
     def _delete_before(self, offset: int) -> None:
@@ -277,19 +381,24 @@ class KafkaLog:
     def _saved_record(self, sequence: int) -> bytes:
         return encoded(SnapshotRecord(self._crawl, self.term, sequence, self._assignment))
 
-    def _fold(self) -> Fold:
+    def _fold(self, on_foreign: OnForeign = not_noted) -> Fold:
+        return Fold(self._topics.changelog, self.shard, self._crawl, self._first(), on_foreign)
+
+    def _first(self) -> int:
+        """The first offset that the log still has."""
         try:
-            first, _ = self._reader.limits()
+            return self._reader.limits()[0]
         except ReadingEnded as error:
             raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
-        return Fold(self._topics.changelog, self.shard, self._crawl, first)
 
     def _found(
         self, fold: Fold, until: int | None, start: int | None = None
     ) -> Generator[FoundCommit, None, None]:
         try:
             yield from folded_commits(fold, self._records(until, start))
-        except (PositionGone, RecordBroken) as error:
+        except PositionGone as error:
+            raise self._gone(error) from error
+        except RecordBroken as error:
             raise ChangelogDamaged(self._topics.changelog, self.shard, -1, str(error)) from error
         except ReadingEnded as error:
             raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
@@ -314,7 +423,7 @@ class KafkaLog:
                     return
                 with suppress(RolledBack):
                     self._transactions.run(
-                        [self._changelog(encoded(SnapshotRecord(self._crawl, 0, 0)))]
+                        self._with_feeds(encoded(SnapshotRecord(self._crawl, 0, 0)))
                     )
             else:
                 return

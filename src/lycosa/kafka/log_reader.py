@@ -67,11 +67,12 @@ class KafkaInboxReader:
     def __init__(
         self, client: KafkaClient, topics: Topics, crawl: str, shard: int, tell: Tell
     ) -> None:
-        self._crawl, self._shard = crawl, shard
+        self._topic, self._crawl, self._shard = topics.inbox, crawl, shard
         self._reader = PartitionReader(client, topics.inbox, shard, tell)
 
     def read_after(self, position: int) -> Iterator[Parcel]:
         """The parcels behind a position of a commit, in order; some may occur several times.
+        Foreign records are left out.
 
         Raises ``PositionLost``, ``InboxDamaged`` and ``ReadingEnded``.
         """
@@ -82,8 +83,9 @@ class KafkaInboxReader:
             return
         try:
             for offset, value in self._reader.read(position, None):
-                for _, parcel in parcels_of(self._crawl, self._shard, offset, value):
-                    yield parcel
+                for _, found in parcels_of(self._topic, self._crawl, self._shard, offset, value):
+                    if isinstance(found, Parcel):
+                        yield found
         except PositionGone as error:
             raise PositionLost(self._shard, position, first + 1, behind) from error
         except RecordBroken as error:

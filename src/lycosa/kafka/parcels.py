@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from lycosa.exchange import InboxDamaged, Parcel
+from lycosa.model.foreign_record import ForeignRecord, is_foreign
 from lycosa.system.wire import UNREADABLE
 
 GATHERED_BYTES = 256_000
@@ -55,22 +56,26 @@ def records(crawl: str, term: int, parcels: Sequence[Parcel]) -> Iterator[tuple[
 
 
 def parcels_of(
-    crawl: str, destination: int, offset: int, value: bytes | None
-) -> Iterator[tuple[int, Parcel]]:
-    """The parcels of a record with their positions. With a position, all in front of it is taken;
-    so only the last parcel of a record has the one behind it. Raises ``InboxDamaged``.
+    topic: str, crawl: str, destination: int, offset: int, value: bytes | None
+) -> Iterator[tuple[int, Parcel | ForeignRecord]]:
+    """The parcels of a record with their positions, or the record if it is foreign. With a
+    position, all in front of it is taken; so only the last parcel of a record has the one behind
+    it. Raises ``InboxDamaged`` for a record of a newer program.
     """
+    data = value or b""
     try:
-        posted = _DECODER.decode(value or b"")
+        posted = _DECODER.decode(data)
     except UNREADABLE as error:
-        raise InboxDamaged(
-            f"the inbox of shard {destination} has a record at offset {offset} that this program"
-            f" cannot read ({error})"
-        ) from error
+        if not is_foreign(data, crawl):
+            raise InboxDamaged(
+                f"the inbox of shard {destination} has a record of this crawl at offset {offset}"
+                f" that this program cannot read ({error}): a newer program wrote it"
+            ) from error
+        yield offset + 1, ForeignRecord(topic, destination, offset, f"not readable ({error})", data)
+        return
     if posted.crawl != crawl:
-        raise InboxDamaged(
-            f"the inbox of shard {destination} has a record of the crawl {posted.crawl} at offset"
-            f" {offset}, and this is {crawl}"
-        )
+        why = f"of the crawl {posted.crawl}"
+        yield offset + 1, ForeignRecord(topic, destination, offset, why, data)
+        return
     for number, parcel in enumerate(posted.parcels, 1):
         yield offset + (number == len(posted.parcels)), parcel

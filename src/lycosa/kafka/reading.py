@@ -8,8 +8,7 @@ that could disagree with the commits. A position that does not exist is an error
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 
 from confluent_kafka import (
@@ -62,7 +61,8 @@ class PartitionReader:
             except KafkaException as error:
                 self._opened().poll(0)  # else the client does not report what it complains of
                 self._judge(cause_of(error), waiting)
-                self._ended.wait(POLL_S)  # an error that comes at once must not come in a loop
+                # an error that comes at once must not come in a loop
+                self._client.wait(self._ended, POLL_S)
             else:
                 waiting.over()
                 return first, behind
@@ -71,7 +71,7 @@ class PartitionReader:
 
     def read(
         self, start: int | None, until: int | None, patience_s: float = float("inf")
-    ) -> Iterator[tuple[int, bytes | None]]:
+    ) -> Generator[tuple[int, bytes | None], None, None]:
         """Offset and value of the records from ``start`` (``None``: the first there is) to the
         offset ``until``, that one included; with ``None`` to the present end of what is committed.
 
@@ -155,7 +155,7 @@ class PartitionReader:
         until that many are there.
         """
         consumer = self._opened()
-        deadline = time.monotonic() + patience_s
+        deadline = self._client.monotonic() + patience_s
         while not (self._ended.is_set() or self._interrupted.is_set()):
             first = consumer.poll(POLL_S)
             if first is not None:
@@ -163,7 +163,7 @@ class PartitionReader:
                 if any(_is_answer(each) for each in messages):
                     waiting.over()
                 return messages
-            if time.monotonic() > deadline:
+            if self._client.monotonic() > deadline:
                 raise ReadingStalled
             if self._client.complaint:
                 waiting.because()

@@ -20,7 +20,6 @@ traceback of the error, until a garbage collection that may be hours away.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
@@ -99,11 +98,11 @@ class Transactions:
         with self._using():
             if self._producer is None or self._closed.is_set():
                 raise Fenced(f"{self._name} was not claimed by this owner, or it was closed")
-            self._began = time.monotonic()
+            self._began = self._client.monotonic()
             try:
                 return self._run(records)
             finally:
-                self._ended = time.monotonic()
+                self._ended = self._client.monotonic()
 
     def _run(self, records: Sequence[OutgoingRecord]) -> list[int]:
         waiting = WaitReport(self._tell, self._client, f"writing a commit of {self._name}")
@@ -181,7 +180,8 @@ class Transactions:
                 if self._producer is not None:
                     self._producer.poll(0)  # else the client does not report what it complains of
                 waiting.because("" if cause.code() == KafkaError._TIMED_OUT else cause.str())
-                self._closed.wait(POLL_S)  # an error that comes at once must not come in a loop
+                # an error that comes at once must not come in a loop
+                self._client.wait(self._closed, POLL_S)
             else:
                 waiting.over()
                 return
@@ -200,7 +200,7 @@ class Transactions:
                 if kind_of(again) not in (ErrorKind.AWAY, ErrorKind.DENIED, ErrorKind.ROLL_BACK):
                     self._raise(again)
                 waiting.because("" if again.code() == KafkaError._TIMED_OUT else again.str())
-                self._closed.wait(POLL_S)
+                self._client.wait(self._closed, POLL_S)
             else:
                 waiting.over()
                 raise RolledBack(f"{self._name}: {cause.str()}")

@@ -12,7 +12,6 @@ commit, the marker is in the partition, as durable as the records.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -38,10 +37,10 @@ class Visibility:
     def is_reached(self, last: Mapping[Place, int], patience_s: float) -> bool:
         """Waits until the records up to these offsets are visible; false after ``patience_s``."""
         report = WaitReport(self._tell, self._client, "a commit to become visible")
-        deadline, wait_s = time.monotonic() + patience_s, _FIRST_WAIT_S
+        deadline, wait_s = self._client.monotonic() + patience_s, _FIRST_WAIT_S
         try:
             while not self._is_visible(last, report):
-                if time.monotonic() > deadline or self._closed.wait(wait_s):
+                if self._client.monotonic() > deadline or self._client.wait(self._closed, wait_s):
                     return False
                 wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
             return True

@@ -30,6 +30,7 @@ def _limits(status: ClusterStatus, slots: int) -> Iterator[str]:
         yield "The crawl is ending." if not status.is_over else "The crawl has ended."
         return
     yield from _by_parts(status)
+    yield from _foreign(status)
     if status.is_paused:
         yield "An operator has paused the crawl."
         return
@@ -73,6 +74,17 @@ def _by_parts(status: ClusterStatus) -> Iterator[str]:
         ]
         if found and status.nodes and not status.is_quiet:
             yield f"These shards {meaning}: {', '.join(found)}. The page Workers says why."
+
+
+def _foreign(status: ClusterStatus) -> Iterator[str]:
+    """What other programs wrote into the topics."""
+    counts = status.progress.meter.table("lycosa_foreign_records_total")
+    if number := sum(counts.values()):
+        records = "One record was" if number == 1 else f"{count_text(number)} records were"
+        yield (
+            f"{records} stepped over in the topics ({', '.join(sorted(counts))}): another program"
+            " wrote there. Nothing is missing, but find out which program it is."
+        )
 
 
 def _silent_text(node: NodeStatus) -> str:

@@ -353,6 +353,7 @@ class ClusterNode:
         elif isinstance(message, Progress):
             self._workers.note_parser(handle)
             self._note_waiting(shard, running, message.waits_for)
+            self._note_foreign(shard, running, message)
         self._do(self.plan.handle_worker_message(shard, message, time.monotonic()))
 
     async def _record_term(self, shard: int, running: _Running) -> None:
@@ -371,6 +372,18 @@ class ClusterNode:
             running.is_wait_shown, running.next_note = True, now + _WAITS_S
             self._show(f"shard {shard} waits for {waits}", shard)
 
+    def _note_foreign(self, shard: int, running: _Running, progress: Progress) -> None:
+        """Show that a worker has stepped over foreign records."""
+        counts = progress.meter.table("lycosa_foreign_records_total")
+        if (number := sum(counts.values())) > running.foreign:
+            topics = " and ".join(sorted(counts))
+            self._show(
+                f"shard {shard} has stepped over {number - running.foreign} records in {topics},"
+                " which no program of this crawl wrote; foreign/ in object storage has their bytes",
+                shard,
+            )
+            running.foreign = number
+
 
 def is_crash(ending: Ended | Failed | Died, was_killed: bool) -> bool:
     """Whether a process ended by a signal or for lack of memory, so that a URL may be the cause.
@@ -385,9 +398,10 @@ def is_crash(ending: Ended | Failed | Died, was_killed: bool) -> bool:
 class _Running:
     """A process of a shard: its term, and when the operator is told what it waits for."""
 
-    __slots__ = ("is_wait_shown", "next_note", "term")
+    __slots__ = ("foreign", "is_wait_shown", "next_note", "term")
 
     def __init__(self) -> None:
         self.term = -1
+        self.foreign = 0
         self.is_wait_shown = False
         self.next_note = time.monotonic() + _LONG_WAIT_S

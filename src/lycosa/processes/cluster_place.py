@@ -54,17 +54,18 @@ _THREADS = 5
 
 
 async def open_place(
-    job: WorkerJob, open_table: Opener, stream: FrameStream, tell: Callable[[str], None]
+    job: WorkerJob, open_table: Opener, stream: FrameStream, note: Callable[[str, str], None]
 ) -> ClusterPlace | None:
     """Open the shard of a job; ``None`` when the node stopped the worker before it was open.
 
-    ``tell`` gets lines for the operator while the shard is open.
+    ``note`` gets lines for the log: the name of the event, and the line.
 
     Raises the errors of ``ShardOpening.run`` and ``cluster_services``, and ``ConnectionError`` when
     the node is gone.
     """
     assert job.cluster is not None
     services = cluster_services(job.cluster.file, job.manifest.generation)
+    services.foreign.tell = partial(note, "foreign_record")
     lease = ShardLease(LEASE_S)
     ports = real_ports(job, open_table, lease=lease, threads=_THREADS)
     opening = ShardOpening(job, services, open_table, SystemClock())
@@ -73,7 +74,7 @@ async def open_place(
     if opened is None:
         return None
     lease.renew(opened.began)
-    return ClusterPlace(opened, ports, services, watched.early, tell)
+    return ClusterPlace(opened, ports, services, watched.early, partial(note, "tls_files"))
 
 
 class _WatchedOpening:
@@ -190,7 +191,10 @@ class ClusterPlace:
         self._post = KafkaPost(
             client, topics, crawl, self.term, may_post=lambda: lease.holds(clock.monotonic())
         )
-        self._inbound = KafkaInbound(client, topics, crawl, number, self._waits.teller("inbox"))
+        foreign = services.foreign
+        self._inbound = KafkaInbound(
+            client, topics, crawl, number, self._waits.teller("inbox"), foreign.note
+        )
         inquiry = NetworkInquiry(credentials_of(services.given, tell), crawl)
         self.peers = NetworkPeers(inquiry, job.cluster.listen)
         ends = ExchangeEnds(self._post, inquiry, self._inbound, Lateness())
@@ -202,6 +206,8 @@ class ClusterPlace:
 
     async def open(self, assembled: Assembled) -> None:
         await self.peers.open(assembled, self.job.number)
+        meter, foreign = assembled.meter, self._services.foreign
+        meter.watch(lambda: meter.set_table("lycosa_foreign_records_total", dict(foreign.counts)))
         assembled.delivery.start()
 
     async def close(self) -> None:

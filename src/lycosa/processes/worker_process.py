@@ -112,15 +112,15 @@ class WorkerProcess:
             # an optional extra
             from lycosa.processes.cluster_place import open_place
 
-            found = await open_place(job, opener_within(cache), self._stream, self._note_tls)
+            found = await open_place(job, opener_within(cache), self._stream, self._note_line)
             if found is None:  # it was stopped before the shard was open
                 await self._stream.send(encode_worker_message(Ended(End.STOPPED.value, Progress())))
                 return
             place = found
         await self._run_place(place, cache)
 
-    def _note_tls(self, line: str) -> None:
-        self._log.note(LogLevel.WARNING, "tls_files", line)
+    def _note_line(self, event: str, line: str) -> None:
+        self._log.note(LogLevel.WARNING, event, line)
 
     async def _run_place(self, place: WorkerPlace, cache: SharedCache) -> None:
         """Run the worker over its open shard to its end."""

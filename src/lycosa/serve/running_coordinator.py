@@ -135,6 +135,10 @@ class RunningCoordinator:
         mine = ProcessMemory("coordinator", *held_by(), cpu_s())
         progress = status.progress
         progress = msgspec.structs.replace(progress, memory=[mine, *progress.memory])
+        if self._records.foreign:
+            name = "lycosa_foreign_records_total"
+            counts = {**progress.meter.numbers.get(name, {}), "control": self._records.foreign}
+            progress = progress.with_numbers({}, {name: counts})
         return msgspec.structs.replace(status, waits_for=self.waits_for, progress=progress)
 
     def health(self) -> tuple[bool, str]:

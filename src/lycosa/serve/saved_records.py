@@ -14,6 +14,7 @@ import msgspec
 
 from lycosa.cluster.control import Control, Record, decode_records, folded, key_of
 from lycosa.kafka import ControlDamaged, KafkaClient, KafkaControl, Topics
+from lycosa.model.foreign_record import ForeignRecord, OnForeign, not_noted
 from lycosa.system.wire import UNREADABLE
 
 _Result = TypeVar("_Result")
@@ -24,18 +25,29 @@ class SavedRecords:
     """The records of one coordinator of the crawl ``crawl`` (its UUID).
 
     ``tell`` is called on the loop with what a call waits for, and with an empty text when it waits
-    no longer.
+    no longer. ``on_foreign`` is called on another thread.
     """
 
     def __init__(
-        self, client: KafkaClient, topics: Topics, crawl: str, tell: Callable[[str], None]
+        self,
+        client: KafkaClient,
+        topics: Topics,
+        crawl: str,
+        tell: Callable[[str], None],
+        on_foreign: OnForeign = not_noted,
     ) -> None:
+        self.foreign = 0
+        """Number of foreign records that were stepped over."""
         loop = asyncio.get_running_loop()
 
         def tell_loop(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
-        self._topic = KafkaControl(client, topics, crawl, tell_loop)
+        def note(record: ForeignRecord) -> None:
+            self.foreign += 1
+            on_foreign(record)
+
+        self._topic = KafkaControl(client, topics, crawl, tell_loop, note)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="control")
 
     def __repr__(self) -> str:

@@ -274,6 +274,13 @@ _RESOURCES = (
         merge=Merge.GREATEST,
     ),
     Metric(
+        "lycosa_foreign_records_total",
+        _C,
+        "Records of other programs in the topics of the crawl, which were stepped over.",
+        "topic",
+        ("changelog", "inbox", "control"),
+    ),
+    Metric(
         "lycosa_wait_seconds_total",
         _C,
         "Time in which a worker waited for Kafka, object storage or a disk that took no write.",

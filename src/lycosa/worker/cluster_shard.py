@@ -31,6 +31,7 @@ from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics, crawl_top
 from lycosa.kv.port import Opener
 from lycosa.model.recovered import Recovered
 from lycosa.objects.errors import ObjectMissing
+from lycosa.objects.foreign_records import ForeignRecords
 from lycosa.objects.generation import placed_objects
 from lycosa.objects.opening import open_store
 from lycosa.objects.patient import PatientStore
@@ -56,6 +57,7 @@ class ClusterServices(msgspec.Struct, frozen=True):
     topics: Topics
     store: PatientStore
     waits: WaitBoard
+    foreign: ForeignRecords
 
     @property
     def is_waiting(self) -> bool:
@@ -83,14 +85,14 @@ def cluster_services(file: Path, generation: str) -> ClusterServices:
     if not given.objects:
         raise SettingsError([f"{file}: objects.url: needed, the URL of the object storage"])
     kafka, waits = given.kafka, WaitBoard()
+    store = placed_objects(open_store(given.objects), generation)
     return ClusterServices(
         given,
         KafkaClient(KafkaSettings(kafka.addresses, kafka.security)),
         crawl_topics(given, generation),
-        PatientStore(
-            placed_objects(open_store(given.objects), generation), waits.teller("objects")
-        ),
+        PatientStore(store, waits.teller("objects")),
         waits,
+        ForeignRecords(store),
     )
 
 
@@ -152,6 +154,7 @@ class ShardOpening:
             number,
             cluster.assignment,
             services.waits.teller("log"),
+            services.foreign.note,
         )
         if self._ended.is_set():
             raise OutcomeUnknown(f"opening shard {number} was broken off")

@@ -5,18 +5,21 @@ commit that took it is on disk (``receive_parcel``). Or they are in the inbox to
 partition. The topic is read from the position that the last commit names. Every commit names the
 position up to which everything read is taken, so what a crash lost is read again. A parcel in a
 topic that is not the next one is skipped, because its sender posts it again after the missing one.
+So is a record that is no parcel of the crawl: if it stands where a parcel was, the next parcel of
+its source says that one is missing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from lycosa.exchange import (
     Inbound,
     Inbox,
+    InboxDamaged,
     LookUp,
     Outbox,
     Parcel,
@@ -177,16 +180,19 @@ class IncomingParcels:
                     0
                 )  # a parcel may have 500 URLs: one parcel in a step of the loop
                 try:
-                    self._take(parcel)
+                    if parcel is not None:
+                        self._take(parcel)
                 except ParcelGap:
                     self.stepped_over += 1
+                except ParcelsLost as error:
+                    raise _lost_in_topic(error) from error
                 # No await since the parcel was taken, so that both are in the same commit.
                 self.position = position
                 self._worker.wake()
             while self.position - self._committed >= _MOST_UNCOMMITTED:
                 await self._worker.next_commit()
 
-    async def _next_parcels(self, inbound: Inbound) -> list[tuple[int, Parcel]]:
+    async def _next_parcels(self, inbound: Inbound) -> Sequence[tuple[int, Parcel | None]]:
         """Raises ``Fenced`` when a later owner has trimmed the topic, and the errors of the
         topic.
         """
@@ -207,3 +213,12 @@ class IncomingParcels:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _lost_in_topic(error: ParcelsLost) -> InboxDamaged:
+    return InboxDamaged(
+        f"the parcels of shard {error.source} from number {error.taken + 1} on are missing in the"
+        f" inbox topic, although {error.acknowledged} of them were written to it: the topic was"
+        " cut, or a record that cannot be read stands in their place. End all nodes and the"
+        " coordinator, delete what is left of the topics, and continue by `lycosa cluster rescue`"
+    )
