@@ -292,7 +292,7 @@ class Coordinator:
         self._tell_what_lacks(shard, now)
 
     def _check_limits(self) -> None:
-        if self._permits.is_reached(*self._seats.committed()):
+        if self._permits.has_limits and self._permits.is_reached(*self._seats.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
     # -- what owners are told
@@ -376,6 +376,9 @@ class Coordinator:
     # -- sending
 
     def _tell_changed_lists(self) -> None:
+        if not self._placement.is_changed:  # asked after each message
+            return
+        self._placement.is_changed = False
         for node in self._placement.nodes.values():
             if node.report is not None and node.version > node.told:
                 self._tell_list(node)

@@ -19,9 +19,11 @@ cannot know which nodes were silent meanwhile.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 import msgspec
 
+from lycosa.cluster.candidates import Candidates
 from lycosa.cluster.control import EndSaved, FormatsSaved
 from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
 from lycosa.cluster.node_view import NodeView
@@ -39,10 +41,11 @@ class ShardPlace:
     its node (0 = none).
     """
 
-    __slots__ = ("assignment", "leaving", "node", "report", "running_since", "wanted")
+    __slots__ = ("assignment", "leaving", "node", "report", "running_since", "shard", "wanted")
 
-    def __init__(self) -> None:
-        self.node = ""
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        self.node = ""  # only ``Placement._put`` changes it
         self.assignment = 0
         self.leaving = 0
         self.wanted = ""  # the node that an operator chose
@@ -79,11 +82,14 @@ class Placement:
         self._timeout_s = rules.node_timeout_s or math.inf
         self._quiet_until = now + (0.0 if is_first else rules.node_timeout_s)
         self._ticked = now
-        self.places = [ShardPlace() for _ in range(shards)]
+        self.places = [ShardPlace(shard) for shard in range(shards)]
+        self._held: defaultdict[str, set[int]] = defaultdict(set)  # the shards of each node
         self.nodes: dict[str, NodeView] = {}
         self.worker_deaths = 0
         """Worker processes of all nodes that died, also of nodes that are forgotten since."""
         self.is_ending = False
+        self.is_changed = False
+        """Whether a node's list may have changed since this was last reset."""
 
     def __repr__(self) -> str:
         return f"<Placement {dict(enumerate(self.places))} {list(self.nodes.values())}>"
@@ -104,12 +110,12 @@ class Placement:
         if running := node.shards:
             node.is_admitted = True  # an earlier coordinator admitted it
         obeyed = report.obeyed if report.coordinator == self._number else 0
-        for shard, place in enumerate(self.places):
-            if place.node == name and shard not in running:
-                # it was not started yet, or the node's program was restarted
-                place.report = None
-                if place.leaving and obeyed >= place.leaving:
-                    self._free(place)
+        for shard in self._held[name] - running.keys():
+            # it was not started yet, or the node's program was restarted
+            place = self.places[shard]
+            place.report = None
+            if place.leaving and obeyed >= place.leaving:
+                self._free(place)
 
     def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport, now: float) -> None:
         """Compare a node's report of a shard with the known state."""
@@ -117,7 +123,8 @@ class Placement:
             return  # by its list the shard is no longer the node's
         if report.assignment > place.assignment or not place.node:
             self._change(self.nodes.get(place.node))
-            place.node, place.assignment, place.leaving = node.name, report.assignment, 0
+            self._put(place, node.name)
+            place.assignment, place.leaving = report.assignment, 0
             self._change(node)
         if place.node == node.name:
             if report.state is not ShardState.RUNNING:
@@ -170,24 +177,27 @@ class Placement:
             if not node.is_lost and now - node.heard > self._timeout_s:
                 node.is_lost = True
                 self._change(node)
-                for place in self.places:
-                    if place.node == node.name and not place.is_over:
+                for place in [self.places[shard] for shard in self._held[node.name]]:
+                    if not place.is_over:
                         self._free(place)
         self._admit(now)
         self._restart_workers()
-        self._send_away()
+        candidates = Candidates(self.nodes.values(), self._rules, self._load)
+        self._send_away(candidates)
         for place in self.places:
-            if not place.node and (chosen := self._choose(place)) is not None:
+            if not place.node and (chosen := candidates.choose("", place.wanted)) is not None:
                 self._give(place, chosen)
+                candidates.note_load(chosen.name)
 
     def _admit(self, now: float) -> None:
         """Admit nodes in the order in which they reported, up to the maximum number."""
         for node in list(self.nodes.values()):
-            has_none = not self._load(node)
+            has_none = not self._load(node.name)
             if node.is_lost and now - node.heard > self._rules.vacant_s:
                 node.is_admitted = False
                 if has_none and not node.is_draining and now - node.heard > _FORGOTTEN_S:
                     del self.nodes[node.name]
+                    del self._held[node.name]
             elif (node.is_draining or node.is_leaving) and has_none and not node.shards:
                 node.is_admitted = False
         free = self._room()
@@ -228,7 +238,7 @@ class Placement:
                 elif is_resumed or place.report.state is ShardState.ASKING:
                     self._give(place, node)
 
-    def _send_away(self) -> None:
+    def _send_away(self, candidates: Candidates) -> None:
         """Take shards from nodes that should not have them, one at a time unless it is urgent."""
         # a shard without a node is about to change the loads
         is_moving = any(place.leaving or not place.node for place in self.places)
@@ -236,7 +246,8 @@ class Placement:
             is_kept = place.is_over or (place.has_failed and place.wanted in ("", place.node))
             if not place.node or place.leaving or is_kept:
                 continue
-            node, other = self.nodes[place.node], self._choose(place)
+            node = self.nodes[place.node]
+            other = candidates.choose(place.node, place.wanted)
             is_better = (
                 other is not None
                 and other is not node
@@ -252,7 +263,7 @@ class Placement:
         if node.must_lose(self._rules) or place.wanted == other.name:
             return True
         is_settled = self._is_settled(place)
-        is_uneven = self._load(node) - self._load(other) >= 2
+        is_uneven = self._load(node.name) - self._load(other.name) >= 2
         return (
             self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted
         )
@@ -267,37 +278,33 @@ class Placement:
             return False
         return place.report.term == 1 or self._ticked - place.running_since >= self._rules.vacant_s
 
-    def _choose(self, place: ShardPlace) -> NodeView | None:
-        """The node that should have the shard.
+    def _load(self, name: str) -> int:
+        """The number of shards that the node has."""
+        return len(self._held[name])
 
-        The operator's choice, otherwise the one with the fewest shards.
-        """
-        able = [
-            node
-            for node in self.nodes.values()
-            if node.may_have(self._rules)
-            and (place.node == node.name or node.has_room(self._load(node)))
-        ]
-        chosen = next((node for node in able if node.name == place.wanted), None)
-        return chosen or min(able, key=lambda node: (self._load(node), node.name), default=None)
-
-    def _load(self, node: NodeView) -> int:
-        return sum(place.node == node.name for place in self.places)
+    def _put(self, place: ShardPlace, name: str) -> None:
+        """Let the node of that name have the shard, or none if it is empty."""
+        self._held[place.node].discard(place.shard)
+        self._held[name].add(place.shard)
+        place.node = name
 
     def _give(self, place: ShardPlace, node: NodeView) -> None:
         self._count += 1
-        place.node, place.assignment = node.name, (self._number << COUNT_BITS) + self._count
+        self._put(place, node.name)
+        place.assignment = (self._number << COUNT_BITS) + self._count
         place.leaving, place.report = 0, None
         self._change(node)
 
     def _free(self, place: ShardPlace) -> None:
-        place.node, place.leaving, place.report = "", 0, None
+        self._put(place, "")
+        place.leaving, place.report = 0, None
 
     def _change(self, node: NodeView | None) -> int:
         """Mark the node's list as changed; returns its new version."""
         if node is None:
             return 0
         node.version = self._next_version()
+        self.is_changed = True
         return node.version
 
     def _next_version(self) -> int:
@@ -306,7 +313,7 @@ class Placement:
 
     def refusal(self, node: NodeView) -> str:
         """Why the node gets no shards; empty when it may have some."""
-        return node.refusal(self._rules, self._room() > 0)
+        return node.refusal(self._rules, node.is_admitted or self._room() > 0)
 
     def change_all(self) -> None:
         """Mark all lists as changed."""
@@ -328,9 +335,9 @@ class Placement:
     def list_for(self, node: NodeView, end: EndSaved) -> Assignments:
         """Everything that the node should run, and how the crawl ends."""
         shards = {
-            shard: place.assignment
-            for shard, place in enumerate(self.places)
-            if place.node == node.name and not place.leaving
+            shard: self.places[shard].assignment
+            for shard in sorted(self._held[node.name])
+            if not self.places[shard].leaving
         }
         return Assignments(
             self._number,
