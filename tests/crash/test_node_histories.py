@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodes.changes import ChangesHistory
+from nodes.clocks import ClocksHistory
 from nodes.doors import DoorsHistory
 from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 from nodes.outside import OutsideHistory
@@ -40,6 +41,12 @@ def test_changed_settings_reach_every_owner_and_are_never_forgotten(
 @pytest.mark.parametrize("seed", range(4))
 def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, kind=StopsHistory)
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coordinator_with_a_wrong_clock_costs_nothing(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=ClocksHistory)
     assert lived.takeovers > 0
 
 

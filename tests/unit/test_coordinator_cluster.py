@@ -197,7 +197,7 @@ def test_a_drained_node_stays_so_under_the_next_coordinator() -> None:
 def report(
     serial: int = 1, shards: list[ShardReport] | None = None, began: float = 1.0
 ) -> NodeReport:
-    return NodeReport(began, serial, 0, 0, 0.0, PLENTY, PLENTY, shards or [])
+    return NodeReport(began, serial, 1, 0, 0.0, PLENTY, PLENTY, shards or [])
 
 
 def one_node(most_nodes: int = 4) -> tuple[Coordinator, Assignments]:
@@ -217,7 +217,8 @@ def test_the_first_coordinator_of_a_crawl_assigns_at_once() -> None:
 
 def test_a_node_is_not_chosen_before_its_clock_was_compared() -> None:
     coordinator = Coordinator(1, 1, LimitSection(), RULES, 0.0, Control(is_first=True))
-    coordinator.handle_message("n", report(), 0.1)
+    unheard = msgspec.structs.replace(report(), coordinator=0)  # it may be of any age
+    coordinator.handle_message("n", unheard, 0.1)
     out = coordinator.tick(0.2, 1e9)
     assert not any(each.message.shards for each in out if isinstance(each.message, Assignments))
     assert not coordinator.status("x", 0.2).nodes[0].refusal

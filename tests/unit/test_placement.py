@@ -44,7 +44,8 @@ def clusters(draw: st.DrawFn) -> tuple[list[NodeView], dict[str, int]]:
     for number in range(draw(st.integers(0, 6))):
         node = NodeView(f"n{number}")
         has_disk, most = draw(st.booleans()), draw(st.sampled_from((0, 0, 1, 3)))
-        node.record_report(report(1, [], PLENTY if has_disk else 1, most), 0.0, 0.0, 20.0)
+        node.record_report(report(1, [], PLENTY if has_disk else 1, most), 0.0, 20.0, 0.0)
+        node.judge_clock(0.0, 0.0, 2.0)
         node.is_admitted = draw(st.sampled_from((True, True, False)))
         nodes.append(node)
         load[node.name] = draw(st.integers(0, 4))
@@ -73,8 +74,8 @@ def calls_of_tick(size: int) -> int:
     placement = Placement(1, size, RULES, 0.0, is_first=True)
     for number in range(size):
         runs = [ShardReport(number, (1 << 32) + number + 1, 1, ShardState.RUNNING)]
-        placement.record_report(f"n{number:04d}", report(1, runs), 0.0, 0.0)
-    placement.tick(0.1)
+        placement.record_report(f"n{number:04d}", report(1, runs), 0.0)
+    placement.tick(0.1, 0.1)
     assert all(place.node for place in placement.places)
     calls = 0
 
@@ -85,7 +86,7 @@ def calls_of_tick(size: int) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        placement.tick(0.2)
+        placement.tick(0.2, 0.2)
     finally:
         sys.setprofile(before)
     return calls

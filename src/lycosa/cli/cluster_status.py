@@ -130,6 +130,7 @@ def print_status(found: ClusterStatus) -> None:
             ("crawl", found.crawl),
             ("state", state_line(found)),
             ("coordinator", f"number {found.coordinator}"),
+            ("clocks", found.clock_alarm),
             ("formats", _formats(found)),
             ("shards", shards_line(found)),
             *_totals(found),

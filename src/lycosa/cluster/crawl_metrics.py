@@ -39,10 +39,13 @@ def crawl_metrics(status: ClusterStatus, beside: Sequence[ProcessMemory] = ()) -
     tables: dict[str, dict[str, Number]] = {
         "lycosa_shards": dict(Counter(map(_state_of_shard, status.shards))),
         "lycosa_nodes": dict(Counter(map(_state_of_node, status.nodes))),
+        "lycosa_clocks": dict(
+            Counter([status.clock, *(node.clock for node in status.nodes if not node.is_lost)])
+        ),
         "lycosa_open_requests": {"": status.open_requests},
         "lycosa_coordinator_number": {"": status.coordinator},
     }
-    for name in ("lycosa_shards", "lycosa_nodes"):
+    for name in ("lycosa_shards", "lycosa_nodes", "lycosa_clocks"):
         tables[name] = {**dict.fromkeys(METRICS[name].values, 0), **tables[name]}
     numbers = {**meter.numbers, **tables}
     distributions = meter.distributions

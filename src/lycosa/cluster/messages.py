@@ -90,7 +90,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     are bytes. The node can run ``most_shards`` at the same time (0 = any number). With
     ``is_leaving`` it stops its workers, and the shards that it no longer lists may be given to
     others. ``deaths`` counts worker processes that died since the program started; ``memory`` is
-    that of the node's own process.
+    that of the node's own process. ``echo`` is the ``at`` of the last ``Assignments`` of this
+    ``coordinator`` (0 = none), which came ``echo_age_s`` seconds before the report.
     """
 
     began: float
@@ -106,6 +107,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     is_leaving: bool = False
     deaths: int = 0
     memory: ProcessMemory | None = None
+    echo: float = 0.0
+    echo_age_s: float = 0.0
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
@@ -134,7 +137,8 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     from the list. A non-empty ``end`` (see ``End``) ends all workers; with ``at_once`` work in
     flight is broken off. ``is_over`` says that the workers of all shards have ended. ``notice``
     says why the node gets no shards, for its operator; it is empty when the node may have some.
-    ``formats`` are the formats in force (``model.compatibility``).
+    ``formats`` are the formats in force (``model.compatibility``). ``at`` is the time by a clock
+    that only this coordinator has: nodes send it back, which bounds how long their reports travel.
     """
 
     coordinator: int
@@ -146,6 +150,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     is_over: bool = False
     notice: str = ""
     formats: int = FIRST_FORMATS
+    at: float = 0.0
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
@@ -277,7 +282,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
     are in bytes. ``shards`` are those that it reports, none once it is lost; ``memory`` is that of
-    its own process.
+    its own process. ``clock`` is a ``ClockState``.
     """
 
     name: str
@@ -292,6 +297,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     protocol: int = PROTOCOL
     is_leaving: bool = False
     memory: ProcessMemory | None = None
+    clock: str = "right"
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -326,7 +332,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     ``expects_asks``: it waits for more requests of a caller. ``waits_for`` is what the coordinator
     itself waits for, for example Kafka. ``progress`` is the sum over all shards; ``settings`` are
     the live ones. ``is_paused``: an operator paused the crawl. ``worker_deaths`` counts worker
-    processes that died while this coordinator listened.
+    processes that died while this coordinator listened. ``clock`` is what the nodes' clocks say of
+    the coordinator's (``ClockState``); ``clock_alarm`` is a line for operators.
     """
 
     crawl: str
@@ -348,6 +355,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     protocol: int = PROTOCOL
     formats: int = FIRST_FORMATS
     worker_deaths: int = 0
+    clock_alarm: str = ""
+    clock: str = "right"
 
 
 CallerMessage = (

@@ -87,6 +87,7 @@ class NodePlan:
         self._machine: Machine | None = None
         self._next_report = 0.0
         self._is_changed = False
+        self._echo = (0.0, 0.0)  # ``Assignments.at``, and when the message came
 
     def __repr__(self) -> str:
         return (
@@ -151,6 +152,7 @@ class NodePlan:
             return [Reply(Superseded(self.coordinator))]
         if message.coordinator > self.coordinator:
             self.coordinator, self._obeyed, self._upon = message.coordinator, 0, 0
+            self._echo = (0.0, 0.0)
         if isinstance(message, Relay):
             run = self._runs.get(message.shard)
             if run is None or run.term != message.term or run.state is not ShardState.RUNNING:
@@ -162,6 +164,7 @@ class NodePlan:
         if (message.version, message.upon) < (self._obeyed, self._upon):
             return []
         self._is_changed = self._is_changed or message.version > self._obeyed
+        self._echo = (message.at, now)
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
         self.is_over = message.is_over
         acts = self._hear_notice(message.notice)
@@ -369,6 +372,8 @@ class NodePlan:
             is_leaving=self.is_leaving,
             deaths=self.deaths,
             memory=machine.memory,
+            echo=self._echo[0],
+            echo_age_s=now - self._echo[1],
         )
         return [TellCoordinator(report)]
 

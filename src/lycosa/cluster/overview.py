@@ -59,6 +59,8 @@ def cluster_status(
         protocol=placement.rules.protocol,
         formats=placement.rules.formats,
         worker_deaths=placement.worker_deaths,
+        clock_alarm=placement.clock_alarm,
+        clock=placement.clock.value,
     )
 
 
@@ -142,6 +144,7 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             protocol=node.report.protocol,
             is_leaving=node.is_leaving,
             memory=node.report.memory,
+            clock=node.clock.value,
         )
         for node in placement.nodes.values()
         if node.report is not None

@@ -24,9 +24,10 @@ from collections import defaultdict
 import msgspec
 
 from lycosa.cluster.candidates import Candidates
+from lycosa.cluster.clocks import majority_clock
 from lycosa.cluster.control import EndSaved, FormatsSaved
 from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
-from lycosa.cluster.node_view import NodeView
+from lycosa.cluster.node_view import ClockState, NodeView
 from lycosa.cluster.rules import ClusterRules
 
 COUNT_BITS = 32
@@ -88,6 +89,8 @@ class Placement:
         self.worker_deaths = 0
         """Worker processes of all nodes that died, also of nodes that are forgotten since."""
         self.is_ending = False
+        # the coordinator's clock minus that of the majority
+        self._clock_error_s: float | None = 0.0
         self.is_changed = False
         """Whether a node's list may have changed since this was last reset."""
 
@@ -96,11 +99,11 @@ class Placement:
 
     # -- what nodes say
 
-    def record_report(self, name: str, report: NodeReport, now: float, wall: float | None) -> None:
-        """Handle a node's report; ``wall`` is the coordinator's wall clock, if it is known."""
+    def record_report(self, name: str, report: NodeReport, now: float) -> None:
+        """Handle a node's report."""
         node = self.nodes.setdefault(name, NodeView(name))
         deaths = node.deaths
-        if not node.record_report(report, now, wall, self._timeout_s):
+        if not node.record_report(report, now, self._timeout_s, self._travel_s(report, now)):
             return
         self.worker_deaths += node.deaths - deaths
         node.version = node.version or self._next_version()
@@ -116,6 +119,16 @@ class Placement:
             place.report = None
             if place.leaving and obeyed >= place.leaving:
                 self._free(place)
+
+    def _travel_s(self, report: NodeReport, now: float) -> float | None:
+        """A bound of the time since the report was made.
+
+        ``None`` when the node has not heard this coordinator, so that the report may be of any age.
+        A node of the version before does not give back the time that it heard.
+        """
+        if report.coordinator != self._number:
+            return None
+        return now - report.echo - report.echo_age_s if report.echo else math.inf
 
     def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport, now: float) -> None:
         """Compare a node's report of a shard with the known state."""
@@ -166,11 +179,12 @@ class Placement:
         """Whether assigning is suspended."""
         return now < self._quiet_until
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, wall: float) -> None:
         """Drop silent nodes, move shards, and assign those without a node."""
         if now - self._ticked > self._timeout_s / 2:
             self._quiet_until = now + self._timeout_s
         self._ticked = now
+        self._judge_clocks(wall - now)
         if self.is_quiet(now):
             return
         for node in self.nodes.values():
@@ -188,6 +202,15 @@ class Placement:
             if not place.node and (chosen := candidates.choose("", place.wanted)) is not None:
                 self._give(place, chosen)
                 candidates.note_load(chosen.name)
+
+    def _judge_clocks(self, own: float) -> None:
+        """Find whose clock is wrong, the coordinator's (``own``) or that of some nodes."""
+        tolerance_s = self._rules.clock_off_s
+        spans = [node.span for node in self.nodes.values() if node.has_clock and not node.is_lost]
+        right = majority_clock(own, spans, tolerance_s)
+        self._clock_error_s = None if right is None else own - right
+        for node in self.nodes.values():
+            node.judge_clock(own, right, tolerance_s)
 
     def _admit(self, now: float) -> None:
         """Admit nodes in the order in which they reported, up to the maximum number."""
@@ -315,6 +338,33 @@ class Placement:
         """Why the node gets no shards; empty when it may have some."""
         return node.refusal(self._rules, node.is_admitted or self._room() > 0)
 
+    @property
+    def clock(self) -> ClockState:
+        """What the clocks of the nodes say of the coordinator's."""
+        if self._clock_error_s is None:
+            return ClockState.DOUBTED
+        # the coordinator's is the right one if it is one of the majority
+        return ClockState.RIGHT if self._clock_error_s == 0.0 else ClockState.WRONG
+
+    @property
+    def clock_alarm(self) -> str:
+        """A line for the operator when the coordinator's clock is wrong or doubted, else empty."""
+        if self._clock_error_s is None:
+            return (
+                "the clocks of the coordinator and of the nodes differ by more than"
+                f" {self._rules.clock_off_s:g} s, and there is no majority that says which one is"
+                " right: nodes keep the shards that they run and get no others; synchronise all"
+                " clocks (NTP)"
+            )
+        if self._clock_error_s == 0.0:
+            return ""
+        way = "ahead of" if self._clock_error_s > 0 else "behind"
+        return (
+            f"the clock of the coordinator is {abs(self._clock_error_s):.1f} s {way} those of most"
+            " nodes: they keep their shards, and their clocks are taken for right; synchronise the"
+            " clock of the coordinator (NTP)"
+        )
+
     def change_all(self) -> None:
         """Mark all lists as changed."""
         for node in self.nodes.values():
@@ -332,7 +382,7 @@ class Placement:
         self.change_all()
         return FormatsSaved(formats)
 
-    def list_for(self, node: NodeView, end: EndSaved) -> Assignments:
+    def list_for(self, node: NodeView, end: EndSaved, now: float) -> Assignments:
         """Everything that the node should run, and how the crawl ends."""
         shards = {
             shard: self.places[shard].assignment
@@ -349,6 +399,7 @@ class Placement:
             self.are_over,
             self.refusal(node),
             self.rules.formats,
+            now,
         )
 
 

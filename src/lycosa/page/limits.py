@@ -59,6 +59,8 @@ def _by_parts(status: ClusterStatus) -> Iterator[str]:
             f"{count_text(unreported)} of {count_text(len(status.shards))} shards have not reported"
             " yet: the numbers are without theirs."
         )
+    if alarm := status.clock_alarm:
+        yield f"{alarm[0].upper()}{alarm[1:]}."
     if not status.nodes:
         yield "No node runs: start some with `lycosa node --cluster FILE`."
     for node in status.nodes:

@@ -322,6 +322,14 @@ _CLUSTER = (
         ("unowned", "starting", "running", "stopping", "waiting", "asking", "ended", "failed"),
     ),
     Metric("lycosa_nodes", _G, "Nodes by state.", "state", ("live", "draining", "refused", "lost")),
+    Metric(
+        "lycosa_clocks",
+        _G,
+        "Clocks of the coordinator and of nodes, by what the majority says of them; doubted without"
+        " a majority.",
+        "state",
+        ("unknown", "right", "wrong", "doubted"),
+    ),
     Metric("lycosa_open_requests", _G, "Requests to the coordinator that are not answered yet."),
     Metric("lycosa_coordinator_number", _G, "Number of the coordinator; it grows with each start."),
 )
