@@ -13,6 +13,7 @@ from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 from nodes.outside import OutsideHistory
 from nodes.plants import PLANTS
 from nodes.pools import PoolHistory
+from nodes.shaky import ShakyHistory
 from nodes.stops import StopsHistory
 
 
@@ -47,6 +48,12 @@ def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_pat
 @pytest.mark.parametrize("seed", range(3))
 def test_a_coordinator_with_a_wrong_clock_costs_nothing(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, kind=ClocksHistory)
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shards_leave_machines_that_lack_something(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=ShakyHistory)
     assert lived.takeovers > 0
 
 

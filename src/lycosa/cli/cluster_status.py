@@ -186,7 +186,7 @@ def _totals(found: ClusterStatus) -> list[tuple[str, object]]:
 
 
 def _node_row(node: NodeStatus) -> list[object]:
-    note = "lost" if node.is_lost else node.refusal
+    note = "lost" if node.is_lost else "; ".join(filter(None, (node.refusal, node.trouble)))
     return [
         node.name,
         len(node.shards),
@@ -200,6 +200,7 @@ def _node_row(node: NodeStatus) -> list[object]:
 
 def _shard_row(shard: ShardStatus) -> list[object]:
     waits = f"waits for {shard.waits_for}" if shard.waits_for else ""
+    unable = "its node cannot run it, and tries again" if shard.is_unable else ""
     moving = "leaving its node" if shard.is_leaving else ""
     wanted = f"wanted on {shard.wanted}" if shard.wanted and shard.wanted != shard.node else ""
     return [
@@ -210,5 +211,5 @@ def _shard_row(shard: ShardStatus) -> list[object]:
         shard.captures,
         shard.queued,
         shard.commits,
-        "; ".join(filter(None, (shard.why, waits, moving, wanted))),
+        "; ".join(filter(None, (shard.why, unable, waits, moving, wanted))),
     ]

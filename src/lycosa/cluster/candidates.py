@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from lycosa.cluster.node_view import NodeView
 from lycosa.cluster.rules import ClusterRules
 
-_Entry = tuple[int, str]  # the number of shards, and the node's name
+_Entry = tuple[bool, int, str]  # whether it is in trouble, its number of shards, its name
 
 
 class Candidates:
@@ -24,9 +24,13 @@ class Candidates:
     """
 
     def __init__(
-        self, nodes: Iterable[NodeView], rules: ClusterRules, load: Callable[[str], int]
+        self,
+        nodes: Iterable[NodeView],
+        rules: ClusterRules,
+        load: Callable[[str], int],
+        now: float,
     ) -> None:
-        self._load = load
+        self._load, self._now = load, now
         self._able = {node.name: node for node in nodes if node.may_have(rules)}
         self._heap = [self._entry(node) for node in self._able.values() if self._has_room(node)]
         heapq.heapify(self._heap)
@@ -37,11 +41,13 @@ class Candidates:
     def choose(self, present: str, wanted: str) -> NodeView | None:
         """The node that should have a shard that ``present`` has.
 
-        The operator's choice ``wanted``, otherwise the one with the fewest shards. ``present`` is a
+        The operator's choice ``wanted``, unless a shard could not run there lately, otherwise the
+        one with the fewest shards, and those where one could not run last. ``present`` is a
         candidate without room too. Both names may be empty.
         """
         chosen, own = self._able.get(wanted), self._able.get(present)
-        if chosen is not None and (chosen is own or self._has_room(chosen)):
+        is_possible = chosen is not None and (chosen is own or self._has_room(chosen))
+        if chosen is not None and is_possible and not chosen.is_troubled(self._now):
             return chosen
         least = self._least()
         if own is None or least is None:
@@ -64,7 +70,7 @@ class Candidates:
         return None
 
     def _entry(self, node: NodeView) -> _Entry:
-        return self._load(node.name), node.name
+        return node.is_troubled(self._now), self._load(node.name), node.name
 
     def _has_room(self, node: NodeView) -> bool:
         return node.has_room(self._load(node.name))

@@ -92,7 +92,9 @@ def progress_metrics(progress: Progress, worker_deaths: int = 0) -> MeterSnapsho
 
 
 def _state_of_shard(shard: ShardStatus) -> str:
-    return (shard.state or "starting") if shard.node else "unowned"
+    if not shard.node:
+        return "unowned"
+    return "unable" if shard.is_unable else shard.state or "starting"
 
 
 def _state_of_node(node: NodeStatus) -> str:
@@ -100,7 +102,9 @@ def _state_of_node(node: NodeStatus) -> str:
         return "lost"
     if node.is_draining:
         return "draining"
-    return "refused" if node.refusal else "live"
+    if node.refusal:
+        return "refused"
+    return "troubled" if node.trouble else "live"
 
 
 def _is_sum_of_counts(name: str) -> bool:

@@ -58,7 +58,7 @@ class ShardState(Enum):
     STARTING = "starting"  # a process was started; it has sent nothing yet
     RUNNING = "running"  # its owner has sent its status
     STOPPING = "stopping"  # told to end, because the shard is no longer this node's
-    WAITING = "waiting"  # its process died and is restarted after a pause
+    WAITING = "waiting"  # its process died, or cannot run here, and is restarted after a pause
     # fenced, or an append of unknown outcome: it restarts only under a greater assignment number
     ASKING = "asking"
     ENDED = "ended"  # its worker reached the end of the crawl
@@ -70,7 +70,8 @@ class ShardReport(msgspec.Struct, frozen=True):
 
     ``assignment`` is the number of the assignment under which it runs; ``term`` is the one that its
     worker reported (-1 = none yet). ``end`` is set for a worker that has ended; ``why`` is one line
-    about a failure.
+    about a failure. ``is_local`` says that the worker could not run for a reason of this machine,
+    so that another one should have the shard.
     """
 
     shard: int
@@ -79,6 +80,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     state: ShardState
     end: str = ""
     why: str = ""
+    is_local: bool = False
 
 
 class NodeReport(msgspec.Struct, frozen=True, tag=True):
@@ -282,7 +284,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
     ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
     are in bytes. ``shards`` are those that it reports, none once it is lost; ``memory`` is that of
-    its own process. ``clock`` is a ``ClockState``.
+    its own process. ``clock`` is a ``ClockState``. ``trouble`` says why a shard could not run there
+    in the last minutes, though it may run on another node.
     """
 
     name: str
@@ -298,6 +301,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     is_leaving: bool = False
     memory: ProcessMemory | None = None
     clock: str = "right"
+    trouble: str = ""
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -305,7 +309,8 @@ class ShardStatus(msgspec.Struct, frozen=True):
 
     ``node`` is empty while it has none. ``state`` is that of ``ShardState``, empty while the node
     has not reported the assignment. ``wanted`` is the node that an operator chose. ``queued`` URLs
-    wait. ``waits_for`` is what its worker waits for outside itself.
+    wait. ``waits_for`` is what its worker waits for outside itself. ``is_unable``: its node cannot
+    run it, for a reason of that machine.
     """
 
     shard: int
@@ -322,6 +327,7 @@ class ShardStatus(msgspec.Struct, frozen=True):
     queued: int
     is_idle: bool
     waits_for: str = ""
+    is_unable: bool = False
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, tag=True):

@@ -12,6 +12,8 @@ from lycosa.cluster.messages import NodeReport, ShardReport
 from lycosa.cluster.rules import ClusterRules
 from lycosa.model.compatibility import work_together
 
+TROUBLED_S = 300.0
+"""After a shard could not run on a node, other nodes are preferred to it for so long."""
 _CLOCK_LOOKS = 8
 _STALE_S = 0.5  # a node reads its clock when it ticks, so its report may be some time younger
 _Look = tuple[float, float]
@@ -41,6 +43,9 @@ class NodeView:
         self.is_admitted = False
         self.version = 0  # of its list of assignments
         self.told = 0  # the version that was sent last
+        self.trouble = ""
+        """Why a shard could last not run there, for a reason of that machine."""
+        self._troubled_at = -math.inf
         self.clock = ClockState.UNKNOWN
         self.ahead_s = 0.0
         """Its clock minus the coordinator's, when they were last compared."""
@@ -94,6 +99,15 @@ class NodeView:
     def shards(self) -> dict[int, ShardReport]:
         """The shards that the node reports."""
         return {each.shard: each for each in self.report.shards} if self.report is not None else {}
+
+    def note_trouble(self, report: ShardReport, now: float) -> None:
+        """Note that the node cannot run a shard, although another one may."""
+        self._troubled_at = now
+        self.trouble = f"shard {report.shard} could not run there: {report.why}"
+
+    def is_troubled(self, now: float) -> bool:
+        """Whether a shard could not run there in the last minutes."""
+        return now - self._troubled_at < TROUBLED_S
 
     # -- its clock
 

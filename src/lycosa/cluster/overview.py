@@ -145,6 +145,7 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             is_leaving=node.is_leaving,
             memory=node.report.memory,
             clock=node.clock.value,
+            trouble=node.trouble if node.is_troubled(now) else "",
         )
         for node in placement.nodes.values()
         if node.report is not None
@@ -171,6 +172,7 @@ def _shards(placement: Placement, seats: Seats) -> list[ShardStatus]:
                 queued=seat.progress.states.get("queued", 0),
                 is_idle=seat.progress.is_idle,
                 waits_for=seat.progress.waits_for if seats.owner(shard) is not None else "",
+                is_unable=place.is_unable,
             )
         )
     return found

@@ -66,6 +66,11 @@ class ShardPlace:
         """Whether its worker cannot continue, and a restart would not help."""
         return self.report is not None and self.report.state is ShardState.FAILED
 
+    @property
+    def is_unable(self) -> bool:
+        """Whether its node cannot run it, for a reason of that machine."""
+        return self.report is not None and self.report.is_local
+
 
 class Placement:
     """All shards and nodes.
@@ -145,6 +150,8 @@ class Placement:
             elif place.running_since is None or _is_other_owner(place.report, report):
                 place.running_since = now
             place.report = report
+            if report.is_local:
+                node.note_trouble(report, now)
 
     # -- what an operator says
 
@@ -196,7 +203,7 @@ class Placement:
                         self._free(place)
         self._admit(now)
         self._restart_workers()
-        candidates = Candidates(self.nodes.values(), self._rules, self._load)
+        candidates = Candidates(self.nodes.values(), self._rules, self._load, now)
         self._send_away(candidates)
         for place in self.places:
             if not place.node and (chosen := candidates.choose("", place.wanted)) is not None:
@@ -266,7 +273,8 @@ class Placement:
         # a shard without a node is about to change the loads
         is_moving = any(place.leaving or not place.node for place in self.places)
         for place in self.places:
-            is_kept = place.is_over or (place.has_failed and place.wanted in ("", place.node))
+            stays_failed = place.has_failed and not place.is_unable
+            is_kept = place.is_over or (stays_failed and place.wanted in ("", place.node))
             if not place.node or place.leaving or is_kept:
                 continue
             node = self.nodes[place.node]
@@ -285,6 +293,8 @@ class Placement:
     ) -> bool:
         if node.must_lose(self._rules) or place.wanted == other.name:
             return True
+        if place.is_unable:  # it is not sent from one node in trouble to the next
+            return not other.is_troubled(self._ticked)
         is_settled = self._is_settled(place)
         is_uneven = self._load(node.name) - self._load(other.name) >= 2
         return (
