@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from lycosa.cluster.messages import (
     CoordinatorHello,
@@ -31,6 +30,7 @@ from lycosa.serve.caller_desk import LEFT_S, MAX_CALLER_BYTES, CallerDesk, calle
 from lycosa.serve.links import PeerLink
 from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd, TellOperator
 from lycosa.system.frame_stream import FrameStream
+from lycosa.system.kept_tasks import KeptTasks
 from lycosa.system.wire import UNREADABLE
 
 _READY_S = 5.0  # a connection waits no longer until the crawl is claimed: it would be kept in vain
@@ -73,8 +73,8 @@ class CoordinatorServer:
         self._generation, self._protocol = generation, protocol
         self._given, self._runner = given, runner
         self._read_limits, self._tell = read_limits, tell
-        self._desk = CallerDesk(runner, self._follow_limits, left_s)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._desk = CallerDesk(runner, self._follow_limits, self._fail, left_s)
+        self._tasks = KeptTasks(self._fail)
 
     def __repr__(self) -> str:
         return f"<CoordinatorServer {self._runner!r}>"
@@ -96,31 +96,31 @@ class CoordinatorServer:
         )
         self._tell(f"listening at {await _open(server, addresses)}")
         try:
-            self._begin(self._work(config))
+            self._tasks.begin(self._work(config))
             return await self._runner.over
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._tasks.cancel()
             await self._desk.close()
             self._runner.part_from_peers()
             await server.close()
 
     async def _work(self, config: Config) -> None:
-        """Claim the crawl and be its coordinator; an error ends the service."""
+        """Claim the crawl and be its coordinator. An error ends the service (``_fail``)."""
         runner = self._runner
         try:
             rules = cluster_rules(self._given, config, self._protocol)
             await runner.claim(self._given.shards, config.limits, rules)
-            self._begin(self._desk.await_callers())
+            self._tasks.begin(self._desk.await_callers())
             await runner.run()
         except OutcomeUnknown:
             return  # it was ended while it waited
         except Fenced:
             runner.finish(ServeEnd(is_superseded=True))
-        except Exception as error:
-            if not runner.over.done():
-                runner.over.set_exception(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the service with an error."""
+        if not self._runner.over.done():
+            self._runner.over.set_exception(error)
 
     # -- connections
 
@@ -197,11 +197,6 @@ class CoordinatorServer:
             self._runner.follow_limits(await asyncio.to_thread(self._read_limits))
         except ObjectError as error:
             self._tell(f"the stored limits cannot be read ({error}); those of the start stay")
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _encoded_refusal(reason: str, is_final: bool = True) -> bytes:
