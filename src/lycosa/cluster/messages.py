@@ -42,13 +42,23 @@ class CoordinatorHello(msgspec.Struct, frozen=True):
     """The first message on a connection to a coordinator.
 
     ``role`` is ``node`` or ``caller``, ``name`` the node's name, ``crawl`` the name in
-    ``cluster.toml``. A node names the ``generation`` of the crawl that it read when it started.
+    ``cluster.toml``. A node names the ``generation`` of the crawl that it read when it started, and
+    its UUID ``crawl_id`` (empty = of a version that did not tell it): another bucket may have a
+    crawl of the same name.
     """
 
     role: str
     name: str
     crawl: str
     protocol: int = PROTOCOL
+    generation: str = ""
+    crawl_id: str = ""
+
+
+class ServedCrawl(msgspec.Struct, frozen=True):
+    """The crawl that a coordinator has read from its bucket, as a node must have read it too."""
+
+    crawl_id: str = ""
     generation: str = ""
 
 
@@ -227,11 +237,13 @@ class PauseCrawl(msgspec.Struct, frozen=True, tag=True):
 class Drain(msgspec.Struct, frozen=True, tag=True):
     """Give the node no more shards and move those that it runs.
 
-    With ``is_over`` it gets shards again.
+    With ``is_over`` it gets shards again. It is refused when no other node can have them, unless
+    ``is_forced``.
     """
 
     node: str
     is_over: bool = False
+    is_forced: bool = False
 
 
 class Move(msgspec.Struct, frozen=True, tag=True):
@@ -285,7 +297,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
     are in bytes. ``shards`` are those that it reports, none once it is lost; ``memory`` is that of
     its own process. ``clock`` is a ``ClockState``. ``trouble`` says why a shard could not run there
-    in the last minutes, though it may run on another node.
+    in the last minutes, though it may run on another node. ``is_spare``: it gets none only because
+    the maximum number of nodes has shards.
     """
 
     name: str
@@ -302,6 +315,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     memory: ProcessMemory | None = None
     clock: str = "right"
     trouble: str = ""
+    is_spare: bool = False
 
 
 class ShardStatus(msgspec.Struct, frozen=True):

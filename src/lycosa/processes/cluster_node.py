@@ -104,7 +104,9 @@ class ClusterNode:
         self.plan = NodePlan(time.time(), session.memory.most)
         self.plan.protocol = protocol
         self._workers = WorkerGroup(self.plan, session.memory.total, listener.show_event)
-        hello = CoordinatorHello("node", name, session.given.name, protocol, session.generation)
+        hello = CoordinatorHello(
+            "node", name, session.given.name, protocol, session.generation, session.crawl_id
+        )
         self._dialers = [
             CoordinatorDialer(address, credentials, hello, self._hear, self._show_connection)
             for address in session.given.coordinators

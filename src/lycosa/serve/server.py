@@ -15,6 +15,7 @@ from contextlib import suppress
 from lycosa.cluster.messages import (
     CoordinatorHello,
     Refused,
+    ServedCrawl,
     decode_hello,
     decode_to_coordinator,
     encode_node_message,
@@ -57,7 +58,7 @@ def cluster_rules(given: ClusterFile, config: Config, protocol: int = PROTOCOL) 
 class CoordinatorServer:
     """The port of one coordinator. A caller that left may come back for ``left_s``.
 
-    Nodes that were started for another ``generation`` of the crawl are refused.
+    Nodes that were started for another crawl than ``crawl``, or another generation, are refused.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class CoordinatorServer:
         read_limits: ReadLimits,
         tell: TellOperator,
         left_s: float = LEFT_S,
-        generation: str = "",
+        crawl: ServedCrawl = ServedCrawl(),  # noqa: B008 (frozen)
         protocol: int = PROTOCOL,
     ) -> None:
-        self._generation, self._protocol = generation, protocol
+        self._crawl, self._protocol = crawl, protocol
         self._given, self._runner = given, runner
         self._read_limits, self._tell = read_limits, tell
         self._desk = CallerDesk(runner, self._follow_limits, self._fail, left_s)
@@ -170,7 +171,13 @@ class CoordinatorServer:
         """Why a connection is refused; empty when it is not."""
         if reason := caller_refusal(hello, self._given.name):
             return reason
-        if hello.role == "node" and hello.generation != self._generation:
+        if hello.role == "node" and hello.crawl_id not in ("", self._crawl.crawl_id):
+            return (
+                f"its bucket has the crawl {hello.crawl_id}, and the coordinator's"
+                f" ({self._given.objects}) has the crawl {self._crawl.crawl_id} of the same name:"
+                " give the same objects.url in cluster.toml on all machines"
+            )
+        if hello.role == "node" and hello.generation != self._crawl.generation:
             return (
                 "the crawl was imported into other shards after this node or this coordinator was"
                 " started; start the older one again, with the same shards in cluster.toml"
