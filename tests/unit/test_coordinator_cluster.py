@@ -191,6 +191,48 @@ def test_a_drained_node_stays_so_under_the_next_coordinator() -> None:
     assert {world.latest.owner_of(shard) for shard in (0, 1)} == {"n0", "n1"}
 
 
+def test_a_node_is_drained_only_if_another_can_have_its_shards_or_by_force() -> None:
+    world = World(nodes=3, shards=2, rules=msgspec.structs.replace(RULES, most_nodes=2))
+    world.start_coordinator()
+    world.settle(30)
+
+    def refused(name: str) -> str:
+        return refusal_of(Drain(name), world.latest.status("x", world.now))
+
+    spare = next(n.name for n in world.latest.status("x", world.now).nodes if n.is_spare)
+    assert not refused("n0") and not refused("n1")
+    told(world, Drain("n0"))
+    world.settle(20)
+    assert not refused("n1"), f"{spare} can have them"
+    told(world, Drain("n1"))
+    world.settle(20)
+    why = refused(spare)
+    assert f"no other node can have the shards of {spare} (n0: it is being drained" in why
+    told(world, Drain("n0", is_over=True))
+    assert not refused(spare)
+    del world.nodes["n0"]
+    world.settle(40)
+    assert "n0: it does not report" in refused(spare)
+
+
+def test_a_drained_node_that_never_comes_back_is_forgotten_and_stays_drained() -> None:
+    world = World(nodes=2, shards=2)
+    world.control = [DrainSaved("gone", False), DrainSaved("n0", False)]
+    world.start_coordinator()
+    world.settle(30)
+    assert "gone" not in repr(world.latest)
+    gone = world.nodes.pop("n0")
+    world.settle(60)
+    world.now += 3600
+    world.settle(60)
+    assert [node.name for node in world.latest.status("x", world.now).nodes] == ["n1"]
+    world.nodes["n0"] = gone
+    world.settle(30)
+    assert {world.latest.owner_of(shard) for shard in (0, 1)} == {"n1"}
+    [found] = [n for n in world.latest.status("x", world.now).nodes if n.name == "n0"]
+    assert found.is_draining
+
+
 # -- nodes
 
 
@@ -340,7 +382,9 @@ def test_the_status_has_nodes_shards_progress_and_decisions() -> None:
         (StopCrawl("asleep"), "there is no end 'asleep'"),
         (ChangeSettings({"scope.rule": "any"}), "scope.rule: it cannot change while the crawl"),
         (ChangeSettings({"politeness.delay_s": "fast"}), "politeness.delay_s: 'fast' is not a"),
-        (Drain("n"), ""),
+        (Drain("n"), "no other node can have the shards of n: they"),
+        (Drain("n", is_forced=True), ""),
+        (Drain("n", is_over=True), ""),
         (Move(0, "n"), ""),
         (PauseCrawl(True), ""),
         (MoreAsks(), ""),

@@ -32,13 +32,12 @@ class ClockState(Enum):
 class NodeView:
     """One node; accepts its reports in any order."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, is_draining: bool = False) -> None:
+        self.name, self.is_draining = name, is_draining
         self.report: NodeReport | None = None
         self.heard = 0.0
         self.deaths = 0
         """Worker processes that died since the first report that this coordinator received."""
-        self.is_draining = False
         self.is_lost = False
         self.is_admitted = False
         self.version = 0  # of its list of assignments
@@ -149,6 +148,12 @@ class NodeView:
         return (
             self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
         )
+
+    def is_spare(self, rules: ClusterRules) -> bool:
+        """Whether it gets no shards only because enough other nodes have some."""
+        if self.report is None or self.is_lost or self.is_admitted or self.must_lose(rules):
+            return False
+        return self.clock is ClockState.RIGHT
 
     def has_room(self, shards: int) -> bool:
         """Whether the node can run one more shard than ``shards``."""

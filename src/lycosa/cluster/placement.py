@@ -91,6 +91,7 @@ class Placement:
         self.places = [ShardPlace(shard) for shard in range(shards)]
         self._held: defaultdict[str, set[int]] = defaultdict(set)  # the shards of each node
         self.nodes: dict[str, NodeView] = {}
+        self._draining: set[str] = set()  # names of nodes, also of some that are not there
         self.worker_deaths = 0
         """Worker processes of all nodes that died, also of nodes that are forgotten since."""
         self.is_ending = False
@@ -106,7 +107,7 @@ class Placement:
 
     def record_report(self, name: str, report: NodeReport, now: float) -> None:
         """Handle a node's report."""
-        node = self.nodes.setdefault(name, NodeView(name))
+        node = self.nodes.setdefault(name, NodeView(name, name in self._draining))
         deaths = node.deaths
         if not node.record_report(report, now, self._timeout_s, self._travel_s(report, now)):
             return
@@ -156,8 +157,13 @@ class Placement:
     # -- what an operator says
 
     def drain_node(self, name: str, is_over: bool) -> None:
-        """Take the node's shards away, or allow it to have some again."""
-        self.nodes.setdefault(name, NodeView(name)).is_draining = not is_over
+        """Take the node's shards away, or allow it to have some again.
+
+        The node may report later, or never: it may be gone since an earlier coordinator's time.
+        """
+        (self._draining.discard if is_over else self._draining.add)(name)
+        if (node := self.nodes.get(name)) is not None:
+            node.is_draining = not is_over
 
     def move_shard(self, shard: int, name: str) -> None:
         """Assign the shard to that node as soon as the node can have it."""
@@ -225,7 +231,7 @@ class Placement:
             has_none = not self._load(node.name)
             if node.is_lost and now - node.heard > self._rules.vacant_s:
                 node.is_admitted = False
-                if has_none and not node.is_draining and now - node.heard > _FORGOTTEN_S:
+                if has_none and now - node.heard > _FORGOTTEN_S:
                     del self.nodes[node.name]
                     del self._held[node.name]
             elif (node.is_draining or node.is_leaving) and has_none and not node.shards:
