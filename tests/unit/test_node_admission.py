@@ -1,4 +1,4 @@
-"""Which connections of nodes a coordinator accepts, over loopback and without Kafka."""
+"""Which nodes a coordinator accepts, and callers of one that is silent: loopback, without Kafka."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
+
+import pytest
 
 from lycosa.cluster.control import Control, Record
 from lycosa.cluster.messages import (
@@ -20,10 +22,12 @@ from lycosa.cluster.messages import (
 )
 from lycosa.config.cluster_file import ClusterFile, KafkaSection
 from lycosa.config.sections import Config, LimitSection
-from lycosa.network import Credentials, connect
+from lycosa.network import Credentials, FrameServer, connect
+from lycosa.serve.caller import NoCoordinator, call_coordinator
 from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
 from lycosa.serve.saved_records import SavedRecords
 from lycosa.serve.server import CoordinatorServer
+from lycosa.system.frame_stream import FrameStream
 
 OURS, THEIRS = "e3210d89-0000-4000-8000-000000000000", "5241750b-0000-4000-8000-000000000000"
 REPORT = encode_node_message(NodeReport(1.0, 1, 0, 0, 0.0, 1 << 40, 1 << 40, []))
@@ -89,6 +93,21 @@ async def test_a_node_of_the_crawl_is_accepted() -> None:
 
 async def test_a_node_of_a_version_that_does_not_tell_its_crawl_is_accepted() -> None:
     assert isinstance(await answer(""), Assignments)
+
+
+async def test_a_coordinator_that_does_not_answer_stops_no_probe() -> None:
+    async def silent(stream: FrameStream, hello: bytes, peer: str) -> None:
+        await asyncio.sleep(3600)
+
+    server = FrameServer(Credentials(), silent, 1 << 20)
+    address = await server.open("127.0.0.1:0")
+    given = ClusterFile(
+        Path("cluster.toml"), "news", KafkaSection(("127.0.0.1:1",)), 1, coordinators=(address,)
+    )
+    with pytest.raises(NoCoordinator, match="gave no answer within"):
+        async with asyncio.timeout(20):
+            await call_coordinator(given, Credentials(), [], lambda line: None, patience_s=0.2)
+    await server.close()
 
 
 async def test_a_node_of_another_generation_is_refused() -> None:
