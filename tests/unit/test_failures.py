@@ -56,7 +56,7 @@ def test_a_full_disk_is_the_machines_whoever_reports_it() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [LogDamaged(Path("log"), 7, "a gap"), StoreDamaged(Path("part"), 1, 2), ValueError("?")],
+    [LogDamaged(Path("log"), 7, "a gap"), StoreDamaged(Path("part"), 1, 2)],
 )
 def test_what_is_wrong_with_the_log_or_the_store_is_wrong_on_every_machine(
     error: Exception,
@@ -68,13 +68,25 @@ def test_a_shortage_is_a_death_and_not_the_machines_fault() -> None:
     assert failure_of(MemoryError(), is_on_cluster=True).is_passing
 
 
-@pytest.mark.parametrize("is_on_cluster", [True, False])
-def test_a_start_that_raises_anything_is_tried_again(is_on_cluster: bool) -> None:
-    ended = failed_start(ValueError("no signal has this number"), is_on_cluster)
+def test_an_error_that_is_not_of_this_program_may_pass() -> None:
+    assert failure_of(ValueError("?"), is_on_cluster=True).is_local
+    assert failure_of(TimeoutError(), is_on_cluster=True).is_local
+
+
+def test_a_start_that_raises_anything_is_tried_again() -> None:
+    ended = failed_start(ValueError("no signal has this number"), is_on_cluster=False)
     assert ended == Died("ValueError: no signal has this number")
-    assert isinstance(failed_start(MemoryError("no memory"), is_on_cluster), Died)
-    damaged = failed_start(StoreDamaged(Path("part"), 1, 2), is_on_cluster)
+    on_cluster = failed_start(ValueError("no signal has this number"), is_on_cluster=True)
+    assert isinstance(on_cluster, Failed) and on_cluster.is_local
+    for is_on_cluster in (True, False):
+        assert isinstance(failed_start(MemoryError("no memory"), is_on_cluster), Died)
+
+
+def test_a_start_that_finds_damage_ends_the_run_on_one_machine_only() -> None:
+    damage = StoreDamaged(Path("part"), 1, 2)
+    damaged = failed_start(damage, is_on_cluster=False)
     assert isinstance(damaged, Failed) and not damaged.is_local
+    assert isinstance(failed_start(damage, is_on_cluster=True), Died)
 
 
 def test_a_start_that_lacks_descriptors_is_tried_again() -> None:

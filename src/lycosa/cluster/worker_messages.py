@@ -161,7 +161,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     ``errno`` and ``filename`` are from a system error, if it is one. ``is_passing`` says that the
     system had no thread or memory to give. A worker that was fenced, or has an append of unknown
     outcome (``lycosa.commit``), ended as it should: that is not a crash. ``is_local`` says that the
-    reason is of this machine, so that a worker of another one may continue.
+    reason may be of this machine only, so that a worker of another one may continue.
     """
 
     kind: str

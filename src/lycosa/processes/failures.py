@@ -3,7 +3,9 @@
 On a cluster everything on a machine's disk is a copy of what the log and the object store have. So
 an error of the system (an address that is away, a full or failing disk, too many open files, a
 network that is down) or of local tables says nothing about the shard: another machine may run it,
-and this one may later. What is wrong with the log or with the store has error classes of its own.
+and this one may later. What is wrong with the log or with the store has error classes of this
+program. An error of a library, or of the language, is a bug or a surprise; it may pass, so it is
+treated as the machine's.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ def failure_of(error: Exception, is_on_cluster: bool) -> Failed:
     if "No space left on device" in str(error):
         number = errno.ENOSPC
     kind = _name(DiskFull if number in FULL else type(error))
+    is_local = bool(number) or kind in _LOCAL_KINDS or not kind.startswith(_OURS)
     return Failed(
         kind,
         str(error) or repr(error),
@@ -46,7 +49,7 @@ def failure_of(error: Exception, is_on_cluster: bool) -> Failed:
         number,
         filename,
         is_shortage(error),
-        is_on_cluster and (bool(number) or kind in _LOCAL_KINDS),
+        is_on_cluster and is_local,
     )
 
 
@@ -57,10 +60,12 @@ def _name(kind: type[BaseException]) -> str:
 def failed_start(error: Exception, is_on_cluster: bool) -> Failed | Died:
     """How a worker ended whose process could not be prepared or started.
 
-    Errors of this program say what is wrong, and the same would happen again. Any other counts as a
-    death: the start is repeated after pauses, a bounded number of times.
+    On one machine errors of this program end the run: they say what is wrong, and the same would
+    happen again. Any other counts as a death: the start is repeated after pauses, a bounded number
+    of times.
     """
     failed = failure_of(error, is_on_cluster)
-    if failed.is_local or (failed.kind.startswith(_OURS) and not failed.is_passing):
+    is_final = not is_on_cluster and failed.kind.startswith(_OURS)
+    if not failed.is_passing and (failed.is_local or is_final):
         return failed
     return Died(f"{type(error).__name__}: {failed.text}")
