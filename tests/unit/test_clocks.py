@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinating import Node, World
 from lycosa.cluster.clocks import majority_clock
-from lycosa.cluster.messages import Assignments, NodeReport
+from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
 from lycosa.cluster.node_view import ClockState, NodeView
+from lycosa.cluster.placement import Placement
+from lycosa.cluster.rules import ClusterRules
 
 TOLERANCE_S = 2.0
 
@@ -143,6 +146,45 @@ def test_reports_that_waited_in_the_coordinator_accuse_no_clock() -> None:
             assert clocks == ["right", "right"]
         world.settle(5)
     assert claims(world) == before
+
+
+def test_a_coordinator_that_was_suspended_accuses_no_clock() -> None:
+    """Its monotonic clock stood still, and what nodes reported meanwhile waits for it."""
+    rules = ClusterRules(low_disk=0, low_memory=0)
+    placement, now, wall = Placement(1, 3, rules, 0.0, is_first=True), 100.0, 1000.0
+    names = ("a", "b", "c")
+
+    def hear(name: str, serial: int, at: float, echo: float, echo_age_s: float) -> None:
+        runs = [ShardReport(names.index(name), (1 << 32) + 1, 1, ShardState.RUNNING)]
+        report = reported(serial, at, echo, echo_age_s)
+        placement.record_report(name, msgspec.structs.replace(report, shards=runs), now)
+
+    def look() -> None:
+        placement.tick(now, wall)
+        clocks = {node.clock for node in placement.nodes.values()}
+        assert ClockState.WRONG not in clocks
+        assert not any(place.leaving for place in placement.places)
+
+    for serial in range(1, 10):
+        for name in names:
+            hear(name, serial, wall, echo=now - 1.0, echo_age_s=1.0)
+        look()
+        now, wall = now + 1.0, wall + 1.0
+    asleep = wall
+    wall += 600.0
+    now += 0.1
+    look()
+    for serial in range(10, 610):
+        for name in names:
+            hear(name, serial, asleep + serial - 9.0, echo=now - 1.1, echo_age_s=serial - 8.0)
+            if serial % 100 == 0:
+                look()
+    for serial in range(610, 615):
+        now, wall = now + 1.0, wall + 1.0
+        for name in names:
+            hear(name, serial, wall, echo=now - 0.9, echo_age_s=0.8)
+            look()
+    assert {node.clock for node in placement.nodes.values()} == {ClockState.RIGHT}
 
 
 def test_a_clock_that_was_set_is_noticed_by_the_next_report() -> None:

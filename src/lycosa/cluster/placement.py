@@ -27,7 +27,7 @@ from lycosa.cluster.candidates import Candidates
 from lycosa.cluster.clocks import majority_clock
 from lycosa.cluster.control import EndSaved, FormatsSaved
 from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
-from lycosa.cluster.node_view import ClockState, NodeView
+from lycosa.cluster.node_view import STALE_S, ClockState, NodeView
 from lycosa.cluster.rules import ClusterRules
 
 COUNT_BITS = 32
@@ -95,6 +95,7 @@ class Placement:
         self.worker_deaths = 0
         """Worker processes of all nodes that died, also of nodes that are forgotten since."""
         self.is_ending = False
+        self._own_clock = math.inf  # its wall clock minus its monotonic one, at the last tick
         # the coordinator's clock minus that of the majority
         self._clock_error_s: float | None = 0.0
         self.is_changed = False
@@ -129,12 +130,14 @@ class Placement:
     def _travel_s(self, report: NodeReport, now: float) -> float | None:
         """A bound of the time since the report was made.
 
-        ``None`` when the node has not heard this coordinator, so that the report may be of any age.
-        A node of the version before does not give back the time that it heard.
+        ``None`` when the report may be of any age: the node has not heard this coordinator, or the
+        coordinator's machine was suspended meanwhile. A node of the version before does not give
+        back the time that it heard.
         """
         if report.coordinator != self._number:
             return None
-        return now - report.echo - report.echo_age_s if report.echo else math.inf
+        travel_s = now - report.echo - report.echo_age_s if report.echo else math.inf
+        return travel_s if travel_s >= -STALE_S else None
 
     def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport, now: float) -> None:
         """Compare a node's report of a shard with the known state."""
@@ -218,6 +221,12 @@ class Placement:
 
     def _judge_clocks(self, own: float) -> None:
         """Find whose clock is wrong, the coordinator's (``own``) or that of some nodes."""
+        if abs(own - self._own_clock) > STALE_S:
+            # Its wall clock was set, or its monotonic clock stood still because the machine was
+            # suspended: then reports of before and after cannot be compared.
+            for node in self.nodes.values():
+                node.forget_clock()
+        self._own_clock = own
         tolerance_s = self._rules.clock_off_s
         spans = [node.span for node in self.nodes.values() if node.has_clock and not node.is_lost]
         right = majority_clock(own, spans, tolerance_s)
