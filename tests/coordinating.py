@@ -263,6 +263,7 @@ class World:
         self.ends: list[str] = []
         self.nodes = {f"n{number}": Node(self, f"n{number}") for number in range(nodes)}
         self.is_closed = False  # the caller asks no more
+        self.coordinator_ahead_s = 0.0
 
     @property
     def latest(self) -> Coordinator:
@@ -281,7 +282,8 @@ class World:
         del self.coordinators[number]
 
     def tick_coordinator(self, number: int) -> None:
-        self._carry(number, self.coordinators[number].tick(self.now, self.now))
+        wall = self.now + self.coordinator_ahead_s
+        self._carry(number, self.coordinators[number].tick(self.now, wall))
 
     def _carry(self, number: int, outgoing: list[OutgoingMessage]) -> None:
         """What a runner does: records first; one that cannot be written ends the coordinator."""

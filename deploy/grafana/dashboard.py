@@ -355,6 +355,7 @@ SECTIONS: dict[str, list[Panel]] = {
             [
                 ("sum by (state) (lycosa_shards{$in})", "shards {{state}}"),
                 ("sum by (state) (lycosa_nodes{$in})", "nodes {{state}}"),
+                ("sum by (state) (lycosa_clocks{$in})", "clocks {{state}}"),
             ],
         ),
         (

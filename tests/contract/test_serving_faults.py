@@ -80,9 +80,12 @@ async def received(
                 return message
 
 
-def report(serial: int, shards: list[ShardReport]) -> bytes:
+def report(serial: int, shards: list[ShardReport], coordinator: int = 0) -> bytes:
+    """A report of a node that has heard that coordinator (0 = none)."""
     room = 10**15
-    return encode_node_message(NodeReport(1.0, serial, 0, 0, time.time(), room, room, shards))
+    return encode_node_message(
+        NodeReport(1.0, serial, coordinator, 0, time.time(), room, room, shards)
+    )
 
 
 async def test_a_crawl_does_not_wait_for_a_caller_that_was_lost_with_its_coordinator(
@@ -91,11 +94,13 @@ async def test_a_crawl_does_not_wait_for_a_caller_that_was_lost_with_its_coordin
     topics = kafka.topics(1)
     async with served(kafka.client, topics, left_s=0.1) as address:
         node = await connected(address, "node", topics.name)
-        serial = 0
+        serial = coordinator = 0
         while True:  # until the clocks are compared and the node has the shard
             serial += 1
-            await node.send(report(serial, []))
-            if shards := (await received(node, decode_to_node, Assignments)).shards:
+            await node.send(report(serial, [], coordinator))
+            told = await received(node, decode_to_node, Assignments)
+            coordinator = told.coordinator
+            if shards := told.shards:
                 break
         serial += 1
         await node.send(report(serial, [ShardReport(0, shards[0], 1, ShardState.RUNNING)]))

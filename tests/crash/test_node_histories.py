@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from nodes.changes import ChangesHistory
+from nodes.clocks import ClocksHistory
 from nodes.doors import DoorsHistory
 from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 from nodes.outside import OutsideHistory
 from nodes.plants import PLANTS
 from nodes.pools import PoolHistory
+from nodes.shaky import ShakyHistory
 from nodes.stops import StopsHistory
 from nodes.unparsed import UnparsedHistory
 
@@ -52,6 +54,18 @@ def test_every_body_is_parsed_in_the_end_although_machines_had_no_parser(tmp_pat
         assert history.live().takeovers > 0
         unparsed += history.world.faults["unparsed"]
     assert unparsed > 40
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coordinator_with_a_wrong_clock_costs_nothing(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=ClocksHistory)
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shards_leave_machines_that_lack_something(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=ShakyHistory)
+    assert lived.takeovers > 0
 
 
 @pytest.mark.long

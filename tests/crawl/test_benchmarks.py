@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SMALL = {
     "frontier": ["--millions", "0.002", "--links", "2000", "--warm", "0"],
+    "placement": ["--sizes", "16x4"],
     "fairness": ["--hosts", "300", "--pages", "2000", "--slots", "20"],
     "hosts": ["--millions", "0.002", "--few", "500", "--links", "500", "--visits", "200"],
     "memory_queued": ["--few", "500", "--many", "1000"],

@@ -145,7 +145,7 @@ class NodesHistory:
         self.seed, self.plant = seed, plant
         self.chance = random.Random(f"nodes {seed}")
         shards = shards or self.chance.randint(4, 8)
-        nodes = nodes or self.chance.randint(1, 5)
+        nodes = nodes or self.chance.randint(self.LEAST_NODES, 5)
         self.web, self.seeds = web_of(seed, 16 + 2 * shards)
         self.answers: Responder = self.web
         self.config = settings(seed, shards)
@@ -173,6 +173,7 @@ class NodesHistory:
             raise Crash("a place where it goes on for ever")
 
     WORLD: type[World] = World
+    LEAST_NODES = 1
 
     async def _main(self) -> Lived:
         self.world = self.WORLD(

@@ -9,6 +9,7 @@ log names what was in flight.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -39,6 +40,7 @@ from lycosa.kv.memory import MemoryKeyValue
 from lycosa.model.end import End, PreviousEnd
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.politeness.node_addresses import NodeAddresses
+from lycosa.processes.failures import failure_of
 from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.shard.opening import Ground, PartitionData, Shard, SnapshotLimit, open_shard
 from lycosa.synthetic.clock import VIRTUAL_EPOCH
@@ -78,6 +80,10 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
+class MachineLacks(OSError):
+    """The machine cannot give a process what it needs."""
+
+
 class Machine:
     """One machine. ``world`` is everything that machines share."""
 
@@ -91,6 +97,7 @@ class Machine:
         self.addresses = NodeAddresses()
         self.is_dead = self.is_cut_off = False
         self.hears_late_s = 0.0  # of what it appended to logs
+        self.lacks = 0  # the error number that workers meet when they start; 0 = nothing
         self._greatest = 0  # coordinator that it heard
         self.processes: dict[int, Process] = {}
         self._thawed = asyncio.Event()
@@ -135,6 +142,13 @@ class Machine:
         if process is not None and not process.is_dead:
             process.kill()
             self._ended(process, Died("SIGKILL"))
+
+    def fail(self, shard: int, failed: Failed) -> None:
+        """One worker process ends with an error, and its node is told."""
+        process = self.processes.get(shard)
+        if process is not None and not process.is_dead:
+            process.kill()
+            self._ended(process, failed)
 
     async def gate(self) -> None:
         """Waits while the machine hangs; for ever when it is gone."""
@@ -291,10 +305,8 @@ class Process:
         async def run() -> None:
             try:
                 ending: Any = await self._run()
-            except (Fenced, OutcomeUnknown) as error:
-                ending = Failed(
-                    f"{type(error).__module__}.{type(error).__qualname__}", str(error), ""
-                )
+            except (Fenced, OutcomeUnknown, MachineLacks) as error:
+                ending = failure_of(error, is_on_cluster=True)
             await self.gate()
             self.is_dead = True
             self._log.broken_off()
@@ -320,6 +332,8 @@ class Process:
 
     async def _run(self) -> Any:
         world = self.machine.world
+        if lacks := self.machine.lacks:
+            raise MachineLacks(lacks, os.strerror(lacks))
         folder = self.machine.folder / f"s{self.shard:03d}"
         if not folder.exists():
             new_folder(folder)

@@ -85,7 +85,8 @@ class Runner:
     async def _tick(self) -> None:
         while not (self.coordinator.is_over or self.coordinator.superseded_by):
             await asyncio.sleep(_PROBE_S)
-            self._send(self.coordinator.tick(self._world.now(), VIRTUAL_EPOCH + self._world.now()))
+            wall = VIRTUAL_EPOCH + self._world.now() + self._world.coordinator_off_s
+            self._send(self.coordinator.tick(self._world.now(), wall))
         self.is_over = True
 
 
@@ -100,6 +101,7 @@ class World:
         self.config, self.web = config, web
         self.answers: Responder = web
         self.is_troubled = True
+        self.coordinator_off_s = 0.0
         self.faults: Counter[str] = Counter()
         self.told: list[str] = []
         self.log = WorldLog()

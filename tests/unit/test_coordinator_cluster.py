@@ -191,13 +191,55 @@ def test_a_drained_node_stays_so_under_the_next_coordinator() -> None:
     assert {world.latest.owner_of(shard) for shard in (0, 1)} == {"n0", "n1"}
 
 
+def test_a_node_is_drained_only_if_another_can_have_its_shards_or_by_force() -> None:
+    world = World(nodes=3, shards=2, rules=msgspec.structs.replace(RULES, most_nodes=2))
+    world.start_coordinator()
+    world.settle(30)
+
+    def refused(name: str) -> str:
+        return refusal_of(Drain(name), world.latest.status("x", world.now))
+
+    spare = next(n.name for n in world.latest.status("x", world.now).nodes if n.is_spare)
+    assert not refused("n0") and not refused("n1")
+    told(world, Drain("n0"))
+    world.settle(20)
+    assert not refused("n1"), f"{spare} can have them"
+    told(world, Drain("n1"))
+    world.settle(20)
+    why = refused(spare)
+    assert f"no other node can have the shards of {spare} (n0: it is being drained" in why
+    told(world, Drain("n0", is_over=True))
+    assert not refused(spare)
+    del world.nodes["n0"]
+    world.settle(40)
+    assert "n0: it does not report" in refused(spare)
+
+
+def test_a_drained_node_that_never_comes_back_is_forgotten_and_stays_drained() -> None:
+    world = World(nodes=2, shards=2)
+    world.control = [DrainSaved("gone", False), DrainSaved("n0", False)]
+    world.start_coordinator()
+    world.settle(30)
+    assert "gone" not in repr(world.latest)
+    gone = world.nodes.pop("n0")
+    world.settle(60)
+    world.now += 3600
+    world.settle(60)
+    assert [node.name for node in world.latest.status("x", world.now).nodes] == ["n1"]
+    world.nodes["n0"] = gone
+    world.settle(30)
+    assert {world.latest.owner_of(shard) for shard in (0, 1)} == {"n1"}
+    [found] = [n for n in world.latest.status("x", world.now).nodes if n.name == "n0"]
+    assert found.is_draining
+
+
 # -- nodes
 
 
 def report(
     serial: int = 1, shards: list[ShardReport] | None = None, began: float = 1.0
 ) -> NodeReport:
-    return NodeReport(began, serial, 0, 0, 0.0, PLENTY, PLENTY, shards or [])
+    return NodeReport(began, serial, 1, 0, 0.0, PLENTY, PLENTY, shards or [])
 
 
 def one_node(most_nodes: int = 4) -> tuple[Coordinator, Assignments]:
@@ -217,7 +259,8 @@ def test_the_first_coordinator_of_a_crawl_assigns_at_once() -> None:
 
 def test_a_node_is_not_chosen_before_its_clock_was_compared() -> None:
     coordinator = Coordinator(1, 1, LimitSection(), RULES, 0.0, Control(is_first=True))
-    coordinator.handle_message("n", report(), 0.1)
+    unheard = msgspec.structs.replace(report(), coordinator=0)  # it may be of any age
+    coordinator.handle_message("n", unheard, 0.1)
     out = coordinator.tick(0.2, 1e9)
     assert not any(each.message.shards for each in out if isinstance(each.message, Assignments))
     assert not coordinator.status("x", 0.2).nodes[0].refusal
@@ -344,7 +387,9 @@ def test_the_status_has_nodes_shards_progress_and_decisions() -> None:
             "changed by another operator meanwhile: politeness.delay_s is 2m, not 60s",
         ),
         (ChangeSettings({"fetch.slots": "9"}, shown={"politeness.delay_s": "120s"}), ""),
-        (Drain("n"), ""),
+        (Drain("n"), "no other node can have the shards of n: they"),
+        (Drain("n", is_forced=True), ""),
+        (Drain("n", is_over=True), ""),
         (Move(0, "n"), ""),
         (PauseCrawl(True), ""),
         (MoreAsks(), ""),

@@ -41,7 +41,7 @@ pin point postpone price process protocol purpose query question queue range rat
 ready receiver record recovered recycled reliever reparsed reparser reply report request
 response result retire robot round route said saved saver search seat section server service setting shape
 sign silence since size snooze socket source stalled state status step stop store stored stream
-style summary superseded suspicion taken tally transfer tried type unknown unread up url use
+style summary superseded suspicion taken tally task transfer tried type unknown unread up url use
 value variant wildcard write writer
 """
 ORDINARY = frozenset(_ORDINARY.split())

@@ -206,6 +206,51 @@ def test_an_error_that_another_try_would_meet_again_is_given_up_and_a_passing_on
     assert plan.deaths == 1
 
 
+AWAY = Failed("builtins.OSError", "[Errno 99] Cannot assign address", "", 99, is_local=True)
+
+
+def test_a_shard_that_cannot_run_here_is_tried_again_without_end_after_growing_pauses() -> None:
+    plan, now, pauses = plan_with(0), 0.0, []
+    for _ in range(3 * MOST_DEATHS):
+        acts = plan.handle_worker_end(0, AWAY, now)
+        [said] = reported(acts)
+        assert (said.state, said.is_local, said.why) == (ShardState.WAITING, True, AWAY.text)
+        assert not any(isinstance(act, GiveUp) for act in acts)
+        began = now
+        while not starts(acts):
+            now += 0.5
+            acts = plan.tick(now, MACHINE)
+        assert not reported(acts)[0].is_local
+        pauses.append(now - began)
+    assert pauses[:6] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0] and set(pauses[5:]) == {30.0}
+    assert plan.deaths == 0 and plan.not_running == [0]
+
+
+def test_the_operator_is_told_once_that_a_shard_cannot_run_here() -> None:
+    plan = plan_with(0)
+    [note] = [each for each in plan.handle_worker_end(0, AWAY, 0.0) if isinstance(each, Note)]
+    assert "cannot run here: [Errno 99]" in note.text
+    assert starts(plan.tick(5.0, MACHINE))
+    assert not [each for each in plan.handle_worker_end(0, AWAY, 6.0) if isinstance(each, Note)]
+
+
+def test_a_shard_that_cannot_run_here_is_released_when_it_is_taken_away() -> None:
+    plan = plan_with(0)
+    plan.handle_worker_end(0, AWAY, 0.0)
+    acts = plan.handle_message(Assignments(1, 2, 99, {}), 1.0)
+    assert reported(acts) == [] and not plan.has_shard(0)
+    assert not starts(plan.tick(60.0, MACHINE))
+
+
+def test_a_worker_that_died_too_often_may_run_on_another_machine() -> None:
+    plan, acts = plan_with(0), list[NodeAct]()
+    for now in range(0, 100 * (MOST_DEATHS + 1), 100):
+        acts = plan.handle_worker_end(0, KILLED, float(now))
+        plan.tick(now + 50.0, MACHINE)
+    [said] = reported(acts)
+    assert said.state is ShardState.FAILED and said.is_local and "SIGKILL" in said.why
+
+
 def test_nothing_is_started_again_when_the_operator_kills() -> None:
     plan = plan_with(0, 1)
     plan.handle_worker_end(1, KILLED, 0.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.cluster.crawl_metrics import crawl_metrics
 from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
 from lycosa.cluster.progress import HostNote, Progress
 from lycosa.page.limits import crawl_limits
@@ -55,6 +56,43 @@ def test_shards_without_a_node_and_failed_ones_are_named() -> None:
     found = limits(shards=[shard(0, "", ""), shard(1, "b", "failed")])
     assert "These shards have no node: 0. The page Workers says why." in found
     assert "These shards failed: 1. The page Workers says why." in found
+
+
+def test_shards_that_their_nodes_cannot_run_are_named() -> None:
+    unable = msgspec.structs.replace(shard(1, "b", "waiting"), is_unable=True)
+    text = "These shards cannot run on their nodes: 1. The page Workers says why."
+    assert text in limits(shards=[shard(0), unable])
+    given_up = msgspec.structs.replace(unable, state="failed")
+    assert text not in limits(shards=[shard(0), given_up])
+
+
+def test_a_wrong_clock_of_the_coordinator_is_named_first() -> None:
+    alarm = "the clock of the coordinator is 10.0 s ahead of those of most nodes"
+    assert limits(clock_alarm=alarm)[0] == f"T{alarm[1:]}."
+
+
+def test_the_metrics_count_clocks_and_what_machines_cannot_run() -> None:
+    nodes = [
+        node("a", 0, clock="wrong", refusal="its clock is 10.0 s behind"),
+        node("b", 1, clock="right", trouble="shard 1 could not run there"),
+        node("c", is_lost=True, clock="wrong"),
+    ]
+    unable = msgspec.structs.replace(shard(1, "b", "waiting"), is_unable=True)
+    values: dict[str, Any] = {"crawl": "news", "coordinator": 3, "most_nodes": 4, "end": ""}
+    values |= {"at_once": False, "is_over": False, "is_quiet": False, "expects_asks": False}
+    values |= {"open_requests": 0, "settings_version": 0, "settings": {}, "progress": progress()}
+    found = crawl_metrics(
+        ClusterStatus(nodes=nodes, shards=[shard(0, "a"), unable], clock="right", **values)
+    )
+    assert found.table("lycosa_clocks") == {"unknown": 0, "right": 2, "wrong": 1, "doubted": 0}
+    assert found.table("lycosa_nodes") == {
+        "live": 0,
+        "draining": 0,
+        "refused": 1,
+        "lost": 1,
+        "troubled": 1,
+    }
+    assert found.table("lycosa_shards")["unable"] == 1
 
 
 def test_a_coordinator_that_has_just_started_says_what_its_numbers_lack() -> None:

@@ -134,6 +134,7 @@ async def test_nothing_is_trimmed_after_a_snapshot_that_was_not_stored(tmp_path:
     for number in range(1, 4):
         await bench.commit(number)
     assert bench.log.trims == [] and bench.saver.waits_for == "the store is away"
+    bench.now += 5.0
     await bench.commit(4)
     assert bench.log.trims == [4] and bench.saver.waits_for == ""
 
@@ -190,5 +191,40 @@ async def test_a_snapshot_that_was_not_stored_stays_due(tmp_path: Path) -> None:
     bench.now += 600.0
     await bench.commit(1)
     assert bench.slow.saved == []
+    bench.now += 5.0
     await bench.commit(2)
     assert bench.slow.saved == [Mark(1, 2)]
+
+
+async def test_a_snapshot_is_tried_again_after_pauses_that_double(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False, limit=CLUSTER_LIMIT)
+    bench.slow.go.set()
+    bench.slow.failures, pauses, since = 9, list[int](), 0
+    bench.now += 600.0
+    for number in range(1, 2000):  # a commit every second
+        before = bench.slow.failures
+        await bench.commit(number)
+        if bench.slow.failures < before:
+            pauses.append(number - since)
+            since = number
+        if bench.slow.saved:
+            break
+        bench.now += 1.0
+    assert pauses[1:] == [5, 10, 20, 40, 80, 160, 300, 300]
+    assert bench.saver.waits_for == "" and bench.log.trims == [number]
+    bench.now += 600.0  # the count begins again
+    bench.slow.failures = 1
+    await bench.commit(number + 1)
+    bench.now += 5.0
+    await bench.commit(number + 2)
+    assert len(bench.slow.saved) == 2
+
+
+async def test_the_last_snapshot_is_not_put_off(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False, limit=SnapshotLimit(1))
+    bench.slow.go.set()
+    bench.slow.failures = 1
+    await bench.commit(1)
+    assert bench.slow.saved == []
+    await bench.saver.finish(1, 10, {0: Mark(1, 1)}, bench.mail)
+    assert bench.slow.saved == [Mark(1, 1)]

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 @click.argument("file", type=CLUSTER_FILE)
 @click.argument("node")
 @click.option("--over", is_flag=True, help="The node may have shards again.")
-def drain(file: Path, node: str, over: bool) -> int:
+@click.option("--force", is_flag=True, help="Also when no other node can have its shards.")
+def drain(file: Path, node: str, over: bool, force: bool) -> int:
     """Give NODE no more shards, and move those that it runs to other nodes.
 
-    The node keeps them while no other node may have them. A drained node may be switched off when
-    `lycosa cluster status` shows no shard on it.
+    Refused when no other node can have them; with --force the node keeps them until one can. A
+    drained node may be switched off when `lycosa cluster status` shows no shard on it.
     """
     from lycosa.cluster.messages import Drain
 
-    found = _call(file, [Drain(node, over)])
+    found = _call(file, [Drain(node, over, force)])
     left = sum(shard.node == node for shard in found.shards)
     emit(
         f"{node} may have shards again"

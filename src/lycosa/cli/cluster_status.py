@@ -150,6 +150,7 @@ def print_status(found: ClusterStatus) -> None:
             ("crawl", found.crawl),
             ("state", state_line(found)),
             ("coordinator", f"number {found.coordinator}"),
+            ("clocks", found.clock_alarm),
             ("formats", _formats(found)),
             ("shards", shards_line(found)),
             *_totals(found),
@@ -207,7 +208,7 @@ def _totals(found: ClusterStatus) -> list[tuple[str, object]]:
 
 
 def _node_row(node: NodeStatus) -> list[object]:
-    note = "lost" if node.is_lost else node.refusal
+    note = "lost" if node.is_lost else "; ".join(filter(None, (node.refusal, node.trouble)))
     return [
         node.name,
         len(node.shards),
@@ -221,6 +222,7 @@ def _node_row(node: NodeStatus) -> list[object]:
 
 def _shard_row(shard: ShardStatus) -> list[object]:
     waits = f"waits for {shard.waits_for}" if shard.waits_for else ""
+    unable = "its node cannot run it, and tries again" if shard.is_unable else ""
     moving = "leaving its node" if shard.is_leaving else ""
     wanted = f"wanted on {shard.wanted}" if shard.wanted and shard.wanted != shard.node else ""
     return [
@@ -231,5 +233,5 @@ def _shard_row(shard: ShardStatus) -> list[object]:
         shard.captures,
         shard.queued,
         shard.commits,
-        "; ".join(filter(None, (shard.why, waits, moving, wanted))),
+        "; ".join(filter(None, (shard.why, unable, waits, moving, wanted))),
     ]

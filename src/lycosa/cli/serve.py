@@ -157,6 +157,7 @@ async def _serve(
     api: tuple[ApiSettings, ApiListener] | None,
     protocol: int,
 ) -> ServeEnd:
+    from lycosa.cluster.messages import ServedCrawl
     from lycosa.folder.bucket import read_crawl
     from lycosa.kafka import crawl_topics
     from lycosa.objects.foreign_records import ForeignRecords
@@ -184,7 +185,7 @@ async def _serve(
             runner,
             read_limits,
             tell_line,
-            generation=crawl.manifest.generation,
+            crawl=ServedCrawl(crawl.manifest.crawl, crawl.manifest.generation),
             protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))

@@ -91,7 +91,7 @@ class Coordinator:
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
-        self._ahead_s: float | None = None  # wall clock minus the clock of ``now``
+        self._ahead_s = 0.0  # wall clock minus the clock of ``now``
         self._out: list[OutgoingMessage] = []
 
     def __repr__(self) -> str:
@@ -151,13 +151,13 @@ class Coordinator:
         self._ahead_s = wall - now
         if self.superseded_by:
             return []
-        self._placement.tick(now)
+        self._placement.tick(now, wall)
         self._seats.note_rates(now)
         self._update_routes(now)
         for shard in range(len(self._seats)):
             self._tell_requests(shard, now)
         self._look_for_end()
-        self._tell_changed_lists()
+        self._tell_changed_lists(now)
         return self._flush()
 
     def handle_message(
@@ -177,16 +177,15 @@ class Coordinator:
             self._supersede(message.coordinator)
         else:
             self._hear_caller(message, now)
-        self._tell_changed_lists()
+        self._tell_changed_lists(now)
         return self._flush()
 
     def _hear_report(self, sender: str, report: NodeReport, now: float) -> None:
         self._supersede(report.coordinator)
         if not self.superseded_by:
-            wall = None if self._ahead_s is None else now + self._ahead_s
-            self._placement.record_report(sender, report, now, wall)
+            self._placement.record_report(sender, report, now)
             self._end_with_workers()
-            self._tell_list(self._placement.nodes[sender])
+            self._tell_list(self._placement.nodes[sender], now)
 
     def _supersede(self, number: int) -> None:
         if number > self.number:
@@ -239,7 +238,7 @@ class Coordinator:
             self._set_end(EndSaved("", False))
 
     def _record_action(self, message: SteeringMessage, now: float) -> None:
-        wall = now + (self._ahead_s or 0.0)
+        wall = now + self._ahead_s
         self._steer(steered(self._settings, message, str(self.number), wall))
         self._tell_all(now)
 
@@ -292,7 +291,7 @@ class Coordinator:
         self._tell_what_lacks(shard, now)
 
     def _check_limits(self) -> None:
-        if self._permits.is_reached(*self._seats.committed()):
+        if self._permits.has_limits and self._permits.is_reached(*self._seats.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
     # -- what owners are told
@@ -375,14 +374,17 @@ class Coordinator:
 
     # -- sending
 
-    def _tell_changed_lists(self) -> None:
+    def _tell_changed_lists(self, now: float) -> None:
+        if not self._placement.is_changed:  # asked after each message
+            return
+        self._placement.is_changed = False
         for node in self._placement.nodes.values():
             if node.report is not None and node.version > node.told:
-                self._tell_list(node)
+                self._tell_list(node, now)
 
-    def _tell_list(self, node: NodeView) -> None:
+    def _tell_list(self, node: NodeView, now: float) -> None:
         node.told = node.version
-        self._send(node.name, self._placement.list_for(node, self._end))
+        self._send(node.name, self._placement.list_for(node, self._end, now))
 
     def _relay(self, shard: int, message: ToldWorker) -> None:
         owner = self._seats.owner(shard)

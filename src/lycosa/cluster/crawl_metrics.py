@@ -40,10 +40,13 @@ def crawl_metrics(status: ClusterStatus, beside: Sequence[ProcessMemory] = ()) -
         "lycosa_shards": dict(Counter(map(_state_of_shard, status.shards))),
         "lycosa_nodes": dict(Counter(map(_state_of_node, status.nodes))),
         "lycosa_crawl_state": {crawl_state(status): 1},
+        "lycosa_clocks": dict(
+            Counter([status.clock, *(node.clock for node in status.nodes if not node.is_lost)])
+        ),
         "lycosa_open_requests": {"": status.open_requests},
         "lycosa_coordinator_number": {"": status.coordinator},
     }
-    for name in ("lycosa_shards", "lycosa_nodes", "lycosa_crawl_state"):
+    for name in ("lycosa_shards", "lycosa_nodes", "lycosa_crawl_state", "lycosa_clocks"):
         tables[name] = {**dict.fromkeys(METRICS[name].values, 0), **tables[name]}
     numbers = {**meter.numbers, **tables}
     distributions = meter.distributions
@@ -97,7 +100,9 @@ def progress_metrics(progress: Progress, worker_deaths: int = 0) -> MeterSnapsho
 
 
 def _state_of_shard(shard: ShardStatus) -> str:
-    return (shard.state or "starting") if shard.node else "unowned"
+    if not shard.node:
+        return "unowned"
+    return "unable" if shard.is_unable else shard.state or "starting"
 
 
 def _state_of_node(node: NodeStatus) -> str:
@@ -105,7 +110,9 @@ def _state_of_node(node: NodeStatus) -> str:
         return "lost"
     if node.is_draining:
         return "draining"
-    return "refused" if node.refusal else "live"
+    if node.refusal:
+        return "refused"
+    return "troubled" if node.trouble else "live"
 
 
 def _is_sum_of_counts(name: str) -> bool:

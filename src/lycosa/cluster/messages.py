@@ -42,13 +42,23 @@ class CoordinatorHello(msgspec.Struct, frozen=True):
     """The first message on a connection to a coordinator.
 
     ``role`` is ``node`` or ``caller``, ``name`` the node's name, ``crawl`` the name in
-    ``cluster.toml``. A node names the ``generation`` of the crawl that it read when it started.
+    ``cluster.toml``. A node names the ``generation`` of the crawl that it read when it started, and
+    its UUID ``crawl_id`` (empty = of a version that did not tell it): another bucket may have a
+    crawl of the same name.
     """
 
     role: str
     name: str
     crawl: str
     protocol: int = PROTOCOL
+    generation: str = ""
+    crawl_id: str = ""
+
+
+class ServedCrawl(msgspec.Struct, frozen=True):
+    """The crawl that a coordinator has read from its bucket, as a node must have read it too."""
+
+    crawl_id: str = ""
     generation: str = ""
 
 
@@ -58,7 +68,7 @@ class ShardState(Enum):
     STARTING = "starting"  # a process was started; it has sent nothing yet
     RUNNING = "running"  # its owner has sent its status
     STOPPING = "stopping"  # told to end, because the shard is no longer this node's
-    WAITING = "waiting"  # its process died and is restarted after a pause
+    WAITING = "waiting"  # its process died, or cannot run here, and is restarted after a pause
     # fenced, or an append of unknown outcome: it restarts only under a greater assignment number
     ASKING = "asking"
     ENDED = "ended"  # its worker reached the end of the crawl
@@ -70,7 +80,8 @@ class ShardReport(msgspec.Struct, frozen=True):
 
     ``assignment`` is the number of the assignment under which it runs; ``term`` is the one that its
     worker reported (-1 = none yet). ``end`` is set for a worker that has ended; ``why`` is one line
-    about a failure.
+    about a failure. ``is_local`` says that the worker could not run for a reason of this machine,
+    so that another one should have the shard.
     """
 
     shard: int
@@ -79,6 +90,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     state: ShardState
     end: str = ""
     why: str = ""
+    is_local: bool = False
 
 
 class NodeReport(msgspec.Struct, frozen=True, tag=True):
@@ -90,7 +102,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     are bytes. The node can run ``most_shards`` at the same time (0 = any number). With
     ``is_leaving`` it stops its workers, and the shards that it no longer lists may be given to
     others. ``deaths`` counts worker processes that died since the program started; ``memory`` is
-    that of the node's own process.
+    that of the node's own process. ``echo`` is the ``at`` of the last ``Assignments`` of this
+    ``coordinator`` (0 = none), which came ``echo_age_s`` seconds before the report.
     """
 
     began: float
@@ -106,6 +119,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     is_leaving: bool = False
     deaths: int = 0
     memory: ProcessMemory | None = None
+    echo: float = 0.0
+    echo_age_s: float = 0.0
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
@@ -134,7 +149,8 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     from the list. A non-empty ``end`` (see ``End``) ends all workers; with ``at_once`` work in
     flight is broken off. ``is_over`` says that the workers of all shards have ended. ``notice``
     says why the node gets no shards, for its operator; it is empty when the node may have some.
-    ``formats`` are the formats in force (``model.compatibility``).
+    ``formats`` are the formats in force (``model.compatibility``). ``at`` is the time by a clock
+    that only this coordinator has: nodes send it back, which bounds how long their reports travel.
     """
 
     coordinator: int
@@ -146,6 +162,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     is_over: bool = False
     notice: str = ""
     formats: int = FIRST_FORMATS
+    at: float = 0.0
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
@@ -222,11 +239,13 @@ class PauseCrawl(msgspec.Struct, frozen=True, tag=True):
 class Drain(msgspec.Struct, frozen=True, tag=True):
     """Give the node no more shards and move those that it runs.
 
-    With ``is_over`` it gets shards again.
+    With ``is_over`` it gets shards again. It is refused when no other node can have them, unless
+    ``is_forced``.
     """
 
     node: str
     is_over: bool = False
+    is_forced: bool = False
 
 
 class Move(msgspec.Struct, frozen=True, tag=True):
@@ -279,7 +298,9 @@ class NodeStatus(msgspec.Struct, frozen=True):
     ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
     are in bytes. ``shards`` are those that it reports, none once it is lost; ``memory`` is that of
-    its own process.
+    its own process. ``clock`` is a ``ClockState``. ``trouble`` says why a shard could not run there
+    in the last minutes, though it may run on another node. ``is_spare``: it gets none only because
+    the maximum number of nodes has shards.
     """
 
     name: str
@@ -294,6 +315,9 @@ class NodeStatus(msgspec.Struct, frozen=True):
     protocol: int = PROTOCOL
     is_leaving: bool = False
     memory: ProcessMemory | None = None
+    clock: str = "right"
+    trouble: str = ""
+    is_spare: bool = False
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -301,7 +325,8 @@ class ShardStatus(msgspec.Struct, frozen=True):
 
     ``node`` is empty while it has none. ``state`` is that of ``ShardState``, empty while the node
     has not reported the assignment. ``wanted`` is the node that an operator chose. ``queued`` URLs
-    wait. ``waits_for`` is what its worker waits for outside itself.
+    wait. ``waits_for`` is what its worker waits for outside itself. ``is_unable``: its node cannot
+    run it, for a reason of that machine.
     """
 
     shard: int
@@ -318,6 +343,7 @@ class ShardStatus(msgspec.Struct, frozen=True):
     queued: int
     is_idle: bool
     waits_for: str = ""
+    is_unable: bool = False
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
@@ -328,7 +354,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     ``expects_asks``: it waits for more requests of a caller. ``waits_for`` is what the coordinator
     itself waits for, for example Kafka. ``progress`` is the sum over all shards; ``settings`` are
     the live ones. ``is_paused``: an operator paused the crawl. ``worker_deaths`` counts worker
-    processes that died while this coordinator listened.
+    processes that died while this coordinator listened. ``clock`` is what the nodes' clocks say of
+    the coordinator's (``ClockState``); ``clock_alarm`` is a line for operators.
     """
 
     crawl: str
@@ -350,6 +377,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     protocol: int = PROTOCOL
     formats: int = FIRST_FORMATS
     worker_deaths: int = 0
+    clock_alarm: str = ""
+    clock: str = "right"
 
 
 CallerMessage = (

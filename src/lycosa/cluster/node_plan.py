@@ -4,7 +4,8 @@ It is pure; the caller manages the processes:
 
     STARTING -> RUNNING -> ENDED            the crawl is over
         |         |-> STOPPING -> (gone)    the shard is no longer this node's
-        |         |-> WAITING -> STARTING   its process died: restart, by the rules below
+        |         |-> WAITING -> STARTING   its process died, or cannot run here: restart, by the
+        |         |                         rules below
         |         |-> ASKING -> STARTING    fenced, or an append of unknown outcome: restart under
         |         |                         a greater assignment number
         `---------`-> FAILED                a restart would not help
@@ -15,6 +16,10 @@ runs. A death is a process that ended without a reason, or for lack of memory or
 death may make URLs suspects. After the first death the process is restarted at once, after later
 ones following a pause that doubles while no commit is made in between. After ten such deaths in a
 row the worker has failed.
+
+A worker that cannot run for a reason of this machine is started again without end, after pauses
+that double to half a minute. The report says so, and the coordinator takes the shard away when
+another node can have it. The same is said of a worker that died too often.
 """
 
 from __future__ import annotations
@@ -52,6 +57,7 @@ CAREFUL_DEATHS = 3
 """After that many such deaths the next process starts carefully."""
 REPORT_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a restart after a death without a commit
+_UNABLE_SKIPS = 2  # the pauses that are too short for a machine that lacks something
 _OURS = "lycosa.commit."
 _NO_DEATH = ("Fenced", "OutcomeUnknown")
 _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
@@ -87,6 +93,7 @@ class NodePlan:
         self._machine: Machine | None = None
         self._next_report = 0.0
         self._is_changed = False
+        self._echo = (0.0, 0.0)  # ``Assignments.at``, and when the message came
 
     def __repr__(self) -> str:
         return (
@@ -151,6 +158,7 @@ class NodePlan:
             return [Reply(Superseded(self.coordinator))]
         if message.coordinator > self.coordinator:
             self.coordinator, self._obeyed, self._upon = message.coordinator, 0, 0
+            self._echo = (0.0, 0.0)
         if isinstance(message, Relay):
             run = self._runs.get(message.shard)
             if run is None or run.term != message.term or run.state is not ShardState.RUNNING:
@@ -162,6 +170,7 @@ class NodePlan:
         if (message.version, message.upon) < (self._obeyed, self._upon):
             return []
         self._is_changed = self._is_changed or message.version > self._obeyed
+        self._echo = (message.at, now)
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
         self.is_over = message.is_over
         acts = self._hear_notice(message.notice)
@@ -226,6 +235,7 @@ class NodePlan:
     def _start(self, shard: int, run: ShardRun, assignment: int) -> StartWorker:
         self._number(run, shard, assignment)
         run.state, run.term, run.end, run.why = ShardState.STARTING, -1, "", ""
+        run.is_local = False
         process = self._processes[shard] = self._processes.get(shard, 0) + 1
         return StartWorker(shard, assignment, process, run.fruitless >= CAREFUL_DEATHS)
 
@@ -265,6 +275,10 @@ class NodePlan:
         was_stopping = run.state is ShardState.STOPPING
         if self.is_abandoned:
             acts = self._over(run, End.STOPPED.value)
+        elif isinstance(ending, Failed) and ending.is_local and not ending.is_passing:
+            acts = (
+                self._leave(shard, run) if was_stopping else self._unable(shard, run, ending, now)
+            )
         elif isinstance(ending, Failed) and not ending.is_passing and not _is_no_death(ending):
             run.state, run.why = ShardState.FAILED, ending.text
             acts = [GiveUp(shard, ending)]
@@ -303,13 +317,28 @@ class NodePlan:
             )
         ]
 
+    def _unable(self, shard: int, run: ShardRun, failed: Failed, now: float) -> list[NodeAct]:
+        """Try again, after a longer pause each time, unless another node takes the shard."""
+        run.state, run.why, run.is_local = ShardState.WAITING, failed.text, True
+        run.unable = self._in_row(run, run.unable)
+        run.due = now + _pause_s(run.unable + _UNABLE_SKIPS)
+        if run.unable > 1:
+            return []
+        return [
+            Note(
+                f"shard {shard} cannot run here: {failed.text}; it is tried again, until another"
+                " node can take it"
+            )
+        ]
+
     def _died(self, shard: int, run: ShardRun, how: str, now: float) -> list[NodeAct]:
         self.deaths += 1
         run.fruitless = self._in_row(run, run.fruitless)
         run.due = now + _pause_s(run.fruitless)
         if run.fruitless > MOST_DEATHS:
             text = f"worker {shard} died {run.fruitless} times in a row without committing anything"
-            run.state, run.why = ShardState.FAILED, text
+            text = f"{text} (the last time: {how})" if how else text
+            run.state, run.why, run.is_local = ShardState.FAILED, text, True
             return [GiveUp(shard, Failed("WorkerDied", text, ""))]
         run.state, run.why = ShardState.WAITING, how
         note = Note(f"worker {shard} died ({how}); recovering and starting another one")
@@ -351,7 +380,7 @@ class NodePlan:
         if self.is_leaving and not self.alive:
             self._left = self._left or self._serial
         shards = [
-            ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why)
+            ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why, run.is_local)
             for shard, run in sorted(self._runs.items())
         ]
         machine = self._machine
@@ -369,6 +398,8 @@ class NodePlan:
             is_leaving=self.is_leaving,
             deaths=self.deaths,
             memory=machine.memory,
+            echo=self._echo[0],
+            echo_age_s=now - self._echo[1],
         )
         return [TellCoordinator(report)]
 

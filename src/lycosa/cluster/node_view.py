@@ -1,32 +1,58 @@
-"""One node as the coordinator knows it: its last report, when it came, and its clock's error."""
+"""One node as the coordinator knows it: its last report, when it came, and its clock."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection
+from enum import Enum
 
+from lycosa.cluster.clocks import ClockSpan, agrees
 from lycosa.cluster.messages import NodeReport, ShardReport
 from lycosa.cluster.rules import ClusterRules
 from lycosa.model.compatibility import work_together
 
+TROUBLED_S = 300.0
+"""After a shard could not run on a node, other nodes are preferred to it for so long."""
 _CLOCK_LOOKS = 8
+STALE_S = 0.5
+"""A node reads its clock when it ticks, so its report may be younger by some of this."""
+_Look = tuple[float, float]
+"""Its clock minus the time of a report's arrival, and how long the report may have travelled."""
+
+
+class ClockState(Enum):
+    """What is known about the clock of a node."""
+
+    UNKNOWN = "unknown"  # it was not compared yet
+    RIGHT = "right"  # it agrees with the majority
+    WRONG = "wrong"  # it does not
+    DOUBTED = "doubted"  # there is no majority: the node keeps what it runs and gets nothing new
 
 
 class NodeView:
     """One node; accepts its reports in any order."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, is_draining: bool = False) -> None:
+        self.name, self.is_draining = name, is_draining
         self.report: NodeReport | None = None
         self.heard = 0.0
         self.deaths = 0
         """Worker processes that died since the first report that this coordinator received."""
-        self.is_draining = False
         self.is_lost = False
         self.is_admitted = False
         self.version = 0  # of its list of assignments
         self.told = 0  # the version that was sent last
-        self._ahead_s: deque[float] = deque(maxlen=_CLOCK_LOOKS)
+        self.trouble = ""
+        """Why a shard could last not run there, for a reason of that machine."""
+        self._troubled_at = -math.inf
+        self.clock = ClockState.UNKNOWN
+        self.ahead_s = 0.0
+        """Its clock minus the coordinator's, when they were last compared."""
+        self.span: ClockSpan = (0.0, 0.0)
+        """Between which seconds its clock is ahead of the monotonic one of the coordinator."""
+        self._looks: deque[_Look] = deque(maxlen=_CLOCK_LOOKS)
+        self._error_s = 0.0  # its clock minus that of the majority, or the coordinator's
 
     def __repr__(self) -> str:
         return (
@@ -35,12 +61,17 @@ class NodeView:
         )
 
     def record_report(
-        self, report: NodeReport, now: float, wall: float | None, timeout_s: float
+        self,
+        report: NodeReport,
+        now: float,
+        timeout_s: float,
+        travel_s: float | None = None,
     ) -> bool:
         """Store a report unless a later one is stored; returns whether it was stored.
 
         A report of an earlier run of the node's program is late. But if the later run has sent
-        nothing for a timeout, the clock was set back between the two runs.
+        nothing for a timeout, the clock was set back between the two runs. ``travel_s`` is a bound
+        of the time from the report's making to its handling, ``None`` when it may be of any age.
         """
         deaths = report.deaths  # of a program that started since
         if self.report is None:
@@ -52,10 +83,10 @@ class NodeView:
         elif report.began < self.report.began and now - self.heard <= timeout_s:
             return False
         if self.report is None or report.began != self.report.began:
-            self._ahead_s.clear()
+            self._looks.clear()
         self.deaths += deaths
-        if wall is not None:
-            self._ahead_s.append(report.wall - wall)
+        if travel_s is not None:
+            self._look_at_clock((report.wall - now, max(travel_s, 0.0)))
         self.report, self.heard, self.is_lost = report, now, False
         return True
 
@@ -69,29 +100,65 @@ class NodeView:
         """The shards that the node reports."""
         return {each.shard: each for each in self.report.shards} if self.report is not None else {}
 
-    def is_clock_off(self, tolerance_s: float) -> bool:
-        """Whether the clocks differ by more than ``tolerance_s``.
+    def note_trouble(self, report: ShardReport, now: float) -> None:
+        """Note that the node cannot run a shard, although another one may."""
+        self._troubled_at = now
+        self.trouble = f"shard {report.shard} could not run there: {report.why}"
 
-        The travel time of a report makes the node's clock look late, never early. So the greatest
-        difference of the last reports is the most accurate.
-        """
-        return abs(self.ahead_s) > tolerance_s
+    def is_troubled(self, now: float) -> bool:
+        """Whether a shard could not run there in the last minutes."""
+        return now - self._troubled_at < TROUBLED_S
+
+    # -- its clock
+
+    def _look_at_clock(self, look: _Look) -> None:
+        self._looks.append(look)
+        self.span = _span(self._looks)
+        if self.span[0] - self.span[1] > STALE_S:  # the clock was set since the earlier reports
+            self._looks.clear()
+            self._looks.append(look)
+            self.span = _span(self._looks)
+
+    def forget_clock(self) -> None:
+        """Forget what is known about its clock, until its next report."""
+        self._looks.clear()
 
     @property
-    def ahead_s(self) -> float:
-        """The node's clock minus the coordinator's, in seconds; 0 while it is unknown."""
-        return max(self._ahead_s, default=0.0)
+    def has_clock(self) -> bool:
+        """Whether its clock was compared with the coordinator's."""
+        return bool(self._looks)
+
+    def judge_clock(self, own: float, right: float | None, tolerance_s: float) -> None:
+        """Compare its clock with the coordinator's, and with the right one (``majority_clock``)."""
+        if math.isinf(tolerance_s):
+            self.clock = ClockState.RIGHT
+        elif self._looks:
+            self.ahead_s = self.span[0] - own
+            self._error_s = self.span[0] - (own if right is None else right)
+            if right is None:
+                self.clock = ClockState.DOUBTED
+            else:
+                is_right = agrees(self.span, right, tolerance_s)
+                self.clock = ClockState.RIGHT if is_right else ClockState.WRONG
+        else:
+            self.clock = ClockState.UNKNOWN
 
     def may_have(self, rules: ClusterRules) -> bool:
         """Whether the node may get another shard."""
-        is_clock_known = bool(self._ahead_s) or math.isinf(rules.clock_off_s)
-        if self.report is None or self.is_lost or not self.is_admitted or not is_clock_known:
+        is_known = self.report is not None and not self.is_lost and self.is_admitted
+        if self.report is None or not is_known or self.clock is not ClockState.RIGHT:
             return False
         if self.must_lose(rules):
             return False
         return (
             self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
         )
+
+    def is_spare(self, rules: ClusterRules) -> bool:
+        """Whether it gets no shards only because enough other nodes have some."""
+        if self.report is None or self.is_lost or self.is_admitted or self.must_lose(rules):
+            return False
+        return self.clock is ClockState.RIGHT
 
     def has_room(self, shards: int) -> bool:
         """Whether the node can run one more shard than ``shards``."""
@@ -113,7 +180,7 @@ class NodeView:
         Its clock is wrong, so it would request hosts too early, or its version does not work
         together with the coordinator's, or it is about to end.
         """
-        return self.is_clock_off(rules.clock_off_s) or (
+        return self.clock is ClockState.WRONG or (
             self.report is not None
             and (self.report.is_leaving or bool(_version_objection(self.report.protocol, rules)))
         )
@@ -128,12 +195,8 @@ class NodeView:
             return "it has not reported yet"
         if objection := _version_objection(report.protocol, rules):
             return objection
-        if self.is_clock_off(rules.clock_off_s):
-            way = "ahead of" if self.ahead_s > 0 else "behind"
-            return (
-                f"its clock is {abs(self.ahead_s):.1f} s {way} the coordinator's, and at most"
-                f" {rules.clock_off_s:g} s are allowed: synchronise both clocks (NTP)"
-            )
+        if self.clock in (ClockState.WRONG, ClockState.DOUBTED):
+            return self._clock_refusal(rules.clock_off_s)
         if report.is_leaving:
             return "its program is ending"
         if self.is_draining:
@@ -149,6 +212,37 @@ class NodeView:
             free = _gb(report.free_memory)
             return f"{free} of its memory are free, less than {_gb(rules.low_memory)}"
         return ""
+
+    def _clock_refusal(self, tolerance_s: float) -> str:
+        """What is wrong with its clock, or with those of other machines."""
+        way = "ahead of" if self._error_s > 0 else "behind"
+        whose = "the coordinator's" if self._error_s == self.ahead_s else "those of most machines"
+        differs = f"its clock is {abs(self._error_s):.1f} s {way} {whose}"
+        if self.clock is ClockState.WRONG:
+            return (
+                f"{differs}, and at most {tolerance_s:g} s are allowed: synchronise the clocks"
+                " (NTP)"
+            )
+        if abs(self._error_s) <= tolerance_s:
+            differs = "the clocks of other machines differ from its own"
+        return (
+            f"{differs}, and there is no majority of clocks that says which one is right, so it"
+            " keeps what it runs and gets nothing else: synchronise the clocks (NTP)"
+        )
+
+
+def _span(looks: Collection[_Look]) -> ClockSpan:
+    """Between which seconds the clock is ahead, by at least one look.
+
+    A report that was on its way, or waited in the coordinator, makes the node's clock look late by
+    that time, never early. So the greatest difference is the least that the clock is ahead, and it
+    is ahead at most by a difference and the time of that report's travel. While no such time is
+    known (a node of an older version, or its first report to this coordinator), the least is taken
+    for both.
+    """
+    least = max(ahead_s for ahead_s, _ in looks)
+    greatest = min(ahead_s + travel_s for ahead_s, travel_s in looks)
+    return least, least if math.isinf(greatest) else greatest
 
 
 def _version_objection(protocol: int, rules: ClusterRules) -> str:

@@ -59,6 +59,8 @@ def cluster_status(
         protocol=placement.rules.protocol,
         formats=placement.rules.formats,
         worker_deaths=placement.worker_deaths,
+        clock_alarm=placement.clock_alarm,
+        clock=placement.clock.value,
     )
 
 
@@ -68,6 +70,8 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
     if isinstance(message, Drain | Move) and message.node not in names:
         known = f"; there are {', '.join(names)}" if names else "; no node has reported"
         return f"there is no node {message.node!r}{known}"
+    if isinstance(message, Drain) and not (message.is_over or message.is_forced):
+        return _drain_refusal(message.node, status)
     if isinstance(message, Ask) and (
         unknown := [shard for shard in message.shards if not 0 <= shard < len(status.shards)]
     ):
@@ -97,6 +101,21 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
                 f"{key} is {value}, not {message.shown[key]}" for key, value in changed.items()
             )
     return ""
+
+
+def _drain_refusal(name: str, status: ClusterStatus) -> str:
+    """Why a node is not drained unless the operator insists: no other one can have its shards."""
+    others = [node for node in status.nodes if node.name != name]
+    if any(not node.is_lost and (not node.refusal or node.is_spare) for node in others):
+        return ""
+    reasons = "; ".join(
+        f"{node.name}: {'it does not report' if node.is_lost else node.refusal}" for node in others
+    )
+    return (
+        f"no other node can have the shards of {name}{f' ({reasons})' if reasons else ''}: they"
+        " stay there until one can, and a shard that stops meanwhile has no node. Start another"
+        " node first, or add --force"
+    )
 
 
 def _upgrade_refusal(number: int, status: ClusterStatus) -> str:
@@ -146,6 +165,9 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
             protocol=node.report.protocol,
             is_leaving=node.is_leaving,
             memory=node.report.memory,
+            clock=node.clock.value,
+            trouble=node.trouble if node.is_troubled(now) else "",
+            is_spare=node.is_spare(placement.rules),
         )
         for node in placement.nodes.values()
         if node.report is not None
@@ -172,6 +194,7 @@ def _shards(placement: Placement, seats: Seats) -> list[ShardStatus]:
                 queued=seat.progress.states.get("queued", 0),
                 is_idle=seat.progress.is_idle,
                 waits_for=seat.progress.waits_for if seats.owner(shard) is not None else "",
+                is_unable=place.is_unable,
             )
         )
     return found

@@ -44,6 +44,11 @@ class PermitBook:
         self._bytes = limits.max_bytes
 
     @property
+    def has_limits(self) -> bool:
+        """Whether the crawl has a limit that can be reached."""
+        return self._is_limited or bool(self._bytes)
+
+    @property
     def left(self) -> int:
         """The captures within the limit that no shard has or may make."""
         if len(self._permits) < self._shards:

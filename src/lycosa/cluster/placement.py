@@ -19,12 +19,15 @@ cannot know which nodes were silent meanwhile.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 import msgspec
 
+from lycosa.cluster.candidates import Candidates
+from lycosa.cluster.clocks import majority_clock
 from lycosa.cluster.control import EndSaved, FormatsSaved
 from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
-from lycosa.cluster.node_view import NodeView
+from lycosa.cluster.node_view import STALE_S, ClockState, NodeView
 from lycosa.cluster.rules import ClusterRules
 
 COUNT_BITS = 32
@@ -39,10 +42,11 @@ class ShardPlace:
     its node (0 = none).
     """
 
-    __slots__ = ("assignment", "leaving", "node", "report", "running_since", "wanted")
+    __slots__ = ("assignment", "leaving", "node", "report", "running_since", "shard", "wanted")
 
-    def __init__(self) -> None:
-        self.node = ""
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        self.node = ""  # only ``Placement._put`` changes it
         self.assignment = 0
         self.leaving = 0
         self.wanted = ""  # the node that an operator chose
@@ -62,6 +66,11 @@ class ShardPlace:
         """Whether its worker cannot continue, and a restart would not help."""
         return self.report is not None and self.report.state is ShardState.FAILED
 
+    @property
+    def is_unable(self) -> bool:
+        """Whether its node cannot run it, for a reason of that machine."""
+        return self.report is not None and self.report.is_local
+
 
 class Placement:
     """All shards and nodes.
@@ -79,22 +88,29 @@ class Placement:
         self._timeout_s = rules.node_timeout_s or math.inf
         self._quiet_until = now + (0.0 if is_first else rules.node_timeout_s)
         self._ticked = now
-        self.places = [ShardPlace() for _ in range(shards)]
+        self.places = [ShardPlace(shard) for shard in range(shards)]
+        self._held: defaultdict[str, set[int]] = defaultdict(set)  # the shards of each node
         self.nodes: dict[str, NodeView] = {}
+        self._draining: set[str] = set()  # names of nodes, also of some that are not there
         self.worker_deaths = 0
         """Worker processes of all nodes that died, also of nodes that are forgotten since."""
         self.is_ending = False
+        self._own_clock = math.inf  # its wall clock minus its monotonic one, at the last tick
+        # the coordinator's clock minus that of the majority
+        self._clock_error_s: float | None = 0.0
+        self.is_changed = False
+        """Whether a node's list may have changed since this was last reset."""
 
     def __repr__(self) -> str:
         return f"<Placement {dict(enumerate(self.places))} {list(self.nodes.values())}>"
 
     # -- what nodes say
 
-    def record_report(self, name: str, report: NodeReport, now: float, wall: float | None) -> None:
-        """Handle a node's report; ``wall`` is the coordinator's wall clock, if it is known."""
-        node = self.nodes.setdefault(name, NodeView(name))
+    def record_report(self, name: str, report: NodeReport, now: float) -> None:
+        """Handle a node's report."""
+        node = self.nodes.setdefault(name, NodeView(name, name in self._draining))
         deaths = node.deaths
-        if not node.record_report(report, now, wall, self._timeout_s):
+        if not node.record_report(report, now, self._timeout_s, self._travel_s(report, now)):
             return
         self.worker_deaths += node.deaths - deaths
         node.version = node.version or self._next_version()
@@ -104,12 +120,24 @@ class Placement:
         if running := node.shards:
             node.is_admitted = True  # an earlier coordinator admitted it
         obeyed = report.obeyed if report.coordinator == self._number else 0
-        for shard, place in enumerate(self.places):
-            if place.node == name and shard not in running:
-                # it was not started yet, or the node's program was restarted
-                place.report = None
-                if place.leaving and obeyed >= place.leaving:
-                    self._free(place)
+        for shard in self._held[name] - running.keys():
+            # it was not started yet, or the node's program was restarted
+            place = self.places[shard]
+            place.report = None
+            if place.leaving and obeyed >= place.leaving:
+                self._free(place)
+
+    def _travel_s(self, report: NodeReport, now: float) -> float | None:
+        """A bound of the time since the report was made.
+
+        ``None`` when the report may be of any age: the node has not heard this coordinator, or the
+        coordinator's machine was suspended meanwhile. A node of the version before does not give
+        back the time that it heard.
+        """
+        if report.coordinator != self._number:
+            return None
+        travel_s = now - report.echo - report.echo_age_s if report.echo else math.inf
+        return travel_s if travel_s >= -STALE_S else None
 
     def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport, now: float) -> None:
         """Compare a node's report of a shard with the known state."""
@@ -117,7 +145,8 @@ class Placement:
             return  # by its list the shard is no longer the node's
         if report.assignment > place.assignment or not place.node:
             self._change(self.nodes.get(place.node))
-            place.node, place.assignment, place.leaving = node.name, report.assignment, 0
+            self._put(place, node.name)
+            place.assignment, place.leaving = report.assignment, 0
             self._change(node)
         if place.node == node.name:
             if report.state is not ShardState.RUNNING:
@@ -125,12 +154,19 @@ class Placement:
             elif place.running_since is None or _is_other_owner(place.report, report):
                 place.running_since = now
             place.report = report
+            if report.is_local:
+                node.note_trouble(report, now)
 
     # -- what an operator says
 
     def drain_node(self, name: str, is_over: bool) -> None:
-        """Take the node's shards away, or allow it to have some again."""
-        self.nodes.setdefault(name, NodeView(name)).is_draining = not is_over
+        """Take the node's shards away, or allow it to have some again.
+
+        The node may report later, or never: it may be gone since an earlier coordinator's time.
+        """
+        (self._draining.discard if is_over else self._draining.add)(name)
+        if (node := self.nodes.get(name)) is not None:
+            node.is_draining = not is_over
 
     def move_shard(self, shard: int, name: str) -> None:
         """Assign the shard to that node as soon as the node can have it."""
@@ -159,35 +195,54 @@ class Placement:
         """Whether assigning is suspended."""
         return now < self._quiet_until
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, wall: float) -> None:
         """Drop silent nodes, move shards, and assign those without a node."""
         if now - self._ticked > self._timeout_s / 2:
             self._quiet_until = now + self._timeout_s
         self._ticked = now
+        self._judge_clocks(wall - now)
         if self.is_quiet(now):
             return
         for node in self.nodes.values():
             if not node.is_lost and now - node.heard > self._timeout_s:
                 node.is_lost = True
                 self._change(node)
-                for place in self.places:
-                    if place.node == node.name and not place.is_over:
+                for place in [self.places[shard] for shard in self._held[node.name]]:
+                    if not place.is_over:
                         self._free(place)
         self._admit(now)
         self._restart_workers()
-        self._send_away()
+        candidates = Candidates(self.nodes.values(), self._rules, self._load, now)
+        self._send_away(candidates)
         for place in self.places:
-            if not place.node and (chosen := self._choose(place)) is not None:
+            if not place.node and (chosen := candidates.choose("", place.wanted)) is not None:
                 self._give(place, chosen)
+                candidates.note_load(chosen.name)
+
+    def _judge_clocks(self, own: float) -> None:
+        """Find whose clock is wrong, the coordinator's (``own``) or that of some nodes."""
+        if abs(own - self._own_clock) > STALE_S:
+            # Its wall clock was set, or its monotonic clock stood still because the machine was
+            # suspended: then reports of before and after cannot be compared.
+            for node in self.nodes.values():
+                node.forget_clock()
+        self._own_clock = own
+        tolerance_s = self._rules.clock_off_s
+        spans = [node.span for node in self.nodes.values() if node.has_clock and not node.is_lost]
+        right = majority_clock(own, spans, tolerance_s)
+        self._clock_error_s = None if right is None else own - right
+        for node in self.nodes.values():
+            node.judge_clock(own, right, tolerance_s)
 
     def _admit(self, now: float) -> None:
         """Admit nodes in the order in which they reported, up to the maximum number."""
         for node in list(self.nodes.values()):
-            has_none = not self._load(node)
+            has_none = not self._load(node.name)
             if node.is_lost and now - node.heard > self._rules.vacant_s:
                 node.is_admitted = False
-                if has_none and not node.is_draining and now - node.heard > _FORGOTTEN_S:
+                if has_none and now - node.heard > _FORGOTTEN_S:
                     del self.nodes[node.name]
+                    del self._held[node.name]
             elif (node.is_draining or node.is_leaving) and has_none and not node.shards:
                 node.is_admitted = False
         free = self._room()
@@ -228,15 +283,17 @@ class Placement:
                 elif is_resumed or place.report.state is ShardState.ASKING:
                     self._give(place, node)
 
-    def _send_away(self) -> None:
+    def _send_away(self, candidates: Candidates) -> None:
         """Take shards from nodes that should not have them, one at a time unless it is urgent."""
         # a shard without a node is about to change the loads
         is_moving = any(place.leaving or not place.node for place in self.places)
         for place in self.places:
-            is_kept = place.is_over or (place.has_failed and place.wanted in ("", place.node))
+            stays_failed = place.has_failed and not place.is_unable
+            is_kept = place.is_over or (stays_failed and place.wanted in ("", place.node))
             if not place.node or place.leaving or is_kept:
                 continue
-            node, other = self.nodes[place.node], self._choose(place)
+            node = self.nodes[place.node]
+            other = candidates.choose(place.node, place.wanted)
             is_better = (
                 other is not None
                 and other is not node
@@ -251,8 +308,10 @@ class Placement:
     ) -> bool:
         if node.must_lose(self._rules) or place.wanted == other.name:
             return True
+        if place.is_unable:  # it is not sent from one node in trouble to the next
+            return not other.is_troubled(self._ticked)
         is_settled = self._is_settled(place)
-        is_uneven = self._load(node) - self._load(other) >= 2
+        is_uneven = self._load(node.name) - self._load(other.name) >= 2
         return (
             self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted
         )
@@ -267,37 +326,33 @@ class Placement:
             return False
         return place.report.term == 1 or self._ticked - place.running_since >= self._rules.vacant_s
 
-    def _choose(self, place: ShardPlace) -> NodeView | None:
-        """The node that should have the shard.
+    def _load(self, name: str) -> int:
+        """The number of shards that the node has."""
+        return len(self._held[name])
 
-        The operator's choice, otherwise the one with the fewest shards.
-        """
-        able = [
-            node
-            for node in self.nodes.values()
-            if node.may_have(self._rules)
-            and (place.node == node.name or node.has_room(self._load(node)))
-        ]
-        chosen = next((node for node in able if node.name == place.wanted), None)
-        return chosen or min(able, key=lambda node: (self._load(node), node.name), default=None)
-
-    def _load(self, node: NodeView) -> int:
-        return sum(place.node == node.name for place in self.places)
+    def _put(self, place: ShardPlace, name: str) -> None:
+        """Let the node of that name have the shard, or none if it is empty."""
+        self._held[place.node].discard(place.shard)
+        self._held[name].add(place.shard)
+        place.node = name
 
     def _give(self, place: ShardPlace, node: NodeView) -> None:
         self._count += 1
-        place.node, place.assignment = node.name, (self._number << COUNT_BITS) + self._count
+        self._put(place, node.name)
+        place.assignment = (self._number << COUNT_BITS) + self._count
         place.leaving, place.report = 0, None
         self._change(node)
 
     def _free(self, place: ShardPlace) -> None:
-        place.node, place.leaving, place.report = "", 0, None
+        self._put(place, "")
+        place.leaving, place.report = 0, None
 
     def _change(self, node: NodeView | None) -> int:
         """Mark the node's list as changed; returns its new version."""
         if node is None:
             return 0
         node.version = self._next_version()
+        self.is_changed = True
         return node.version
 
     def _next_version(self) -> int:
@@ -306,7 +361,34 @@ class Placement:
 
     def refusal(self, node: NodeView) -> str:
         """Why the node gets no shards; empty when it may have some."""
-        return node.refusal(self._rules, self._room() > 0)
+        return node.refusal(self._rules, node.is_admitted or self._room() > 0)
+
+    @property
+    def clock(self) -> ClockState:
+        """What the clocks of the nodes say of the coordinator's."""
+        if self._clock_error_s is None:
+            return ClockState.DOUBTED
+        # the coordinator's is the right one if it is one of the majority
+        return ClockState.RIGHT if self._clock_error_s == 0.0 else ClockState.WRONG
+
+    @property
+    def clock_alarm(self) -> str:
+        """A line for the operator when the coordinator's clock is wrong or doubted, else empty."""
+        if self._clock_error_s is None:
+            return (
+                "the clocks of the coordinator and of the nodes differ by more than"
+                f" {self._rules.clock_off_s:g} s, and there is no majority that says which one is"
+                " right: nodes keep the shards that they run and get no others; synchronise all"
+                " clocks (NTP)"
+            )
+        if self._clock_error_s == 0.0:
+            return ""
+        way = "ahead of" if self._clock_error_s > 0 else "behind"
+        return (
+            f"the clock of the coordinator is {abs(self._clock_error_s):.1f} s {way} those of most"
+            " nodes: they keep their shards, and their clocks are taken for right; synchronise the"
+            " clock of the coordinator (NTP)"
+        )
 
     def change_all(self) -> None:
         """Mark all lists as changed."""
@@ -325,12 +407,12 @@ class Placement:
         self.change_all()
         return FormatsSaved(formats)
 
-    def list_for(self, node: NodeView, end: EndSaved) -> Assignments:
+    def list_for(self, node: NodeView, end: EndSaved, now: float) -> Assignments:
         """Everything that the node should run, and how the crawl ends."""
         shards = {
-            shard: place.assignment
-            for shard, place in enumerate(self.places)
-            if place.node == node.name and not place.leaving
+            shard: self.places[shard].assignment
+            for shard in sorted(self._held[node.name])
+            if not self.places[shard].leaving
         }
         return Assignments(
             self._number,
@@ -342,6 +424,7 @@ class Placement:
             self.are_over,
             self.refusal(node),
             self.rules.formats,
+            now,
         )
 
 

@@ -15,10 +15,12 @@ class ShardRun:
         "due",
         "end",
         "fruitless",
+        "is_local",
         "known_since",
         "last_commits",
         "state",
         "term",
+        "unable",
         "why",
     )
 
@@ -30,6 +32,8 @@ class ShardRun:
         self.known_since = 0
         self.fruitless = 0  # deaths in a row without a commit in between
         self.asked = 0  # the same for ends that are not deaths
+        self.unable = 0  # the same for ends by a reason of this machine
+        self.is_local = False  # whether the last end was one by such a reason
         self.commits = 0
         self.last_commits = -1  # the commits when a process last ended
         self.due = 0.0  # when it is restarted

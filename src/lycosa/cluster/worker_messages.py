@@ -160,7 +160,8 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     ``kind`` is the error's class, ``text`` one line for messages, ``trace`` for the log, and
     ``errno`` and ``filename`` are from a system error, if it is one. ``is_passing`` says that the
     system had no thread or memory to give. A worker that was fenced, or has an append of unknown
-    outcome (``lycosa.commit``), ended as it should: that is not a crash.
+    outcome (``lycosa.commit``), ended as it should: that is not a crash. ``is_local`` says that the
+    reason may be of this machine only, so that a worker of another one may continue.
     """
 
     kind: str
@@ -169,6 +170,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     errno: int = 0
     filename: str = ""
     is_passing: bool = False
+    is_local: bool = False
 
 
 Request = Seeds

@@ -7,11 +7,11 @@ is silent is named before anything moves because of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lycosa.cluster.crawl_metrics import unreported_shards
 from lycosa.cluster.forecast import Forecast, forecast_of
-from lycosa.cluster.messages import ClusterStatus, NodeStatus
+from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
 from lycosa.page.words import count_text
 from lycosa.system.durations import short_duration
 
@@ -61,17 +61,20 @@ def _by_parts(status: ClusterStatus) -> Iterator[str]:
             f"{count_text(unreported)} of {count_text(len(status.shards))} shards have not reported"
             " yet: the numbers are without theirs."
         )
+    if alarm := status.clock_alarm:
+        yield f"{alarm[0].upper()}{alarm[1:]}."
     if not status.nodes:
         yield "No node runs: start some with `lycosa node --cluster FILE`."
     for node in status.nodes:
         if node.silent_s > SILENT_S and node.shards:
             yield _silent_text(node)
-    for state, meaning in (("", "have no node"), ("failed", "failed")):
-        found = [
-            str(shard.shard)
-            for shard in status.shards
-            if (shard.state == state if state else not shard.node)
-        ]
+    kinds: dict[str, Callable[[ShardStatus], bool]] = {
+        "have no node": lambda shard: not shard.node,
+        "failed": lambda shard: shard.state == "failed",
+        "cannot run on their nodes": lambda shard: shard.is_unable and shard.state != "failed",
+    }
+    for meaning, is_so in kinds.items():
+        found = [str(shard.shard) for shard in status.shards if is_so(shard)]
         if found and status.nodes and not status.is_quiet:
             yield f"These shards {meaning}: {', '.join(found)}. The page Workers says why."
 

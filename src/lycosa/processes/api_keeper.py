@@ -24,6 +24,7 @@ from lycosa.network import split_address
 from lycosa.network.errors import RefusedConnection
 from lycosa.processes.worker_handle import WorkerSilence, reap
 from lycosa.serve.api_job import ApiJob, encode_api_job
+from lycosa.system.kept_tasks import error_line
 
 _MODULE = "lycosa.page.process"
 _LOOK_S = 1.0
@@ -96,6 +97,8 @@ class ApiKeeper:
                 why = await self._run_once()
             except OSError as error:  # the system has no process or memory to give
                 why = f"cannot be started: {error.strerror or error}"
+            except Exception as error:  # a bug must not leave the crawl without its API
+                why = f"cannot be kept: {error_line(error)}"
             if loop.time() - began >= _STEADY_S:
                 pause_s = 0.0
             self._tell(

@@ -12,6 +12,7 @@ from pathlib import Path
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
 from lycosa.serve.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
 from lycosa.serve.caller_desk import CalledCoordinator, CallerDesk, CallerSocket
+from lycosa.system.kept_tasks import error_line
 
 
 async def _nothing() -> None:
@@ -32,7 +33,7 @@ class CalledCrawl:
         folder: Path,
         tell: Callable[[str], None],
     ) -> None:
-        self._socket = CallerSocket(crawl, CallerDesk(runner, _nothing))
+        self._socket = CallerSocket(crawl, CallerDesk(runner, _nothing, self._tell_error))
         self._sockets, self._folder, self._tell = sockets, folder, tell
         self._keeper: ApiKeeper | None = None
 
@@ -53,6 +54,9 @@ class CalledCrawl:
             )
             self._keeper = ApiKeeper(job, listener, self._tell)
             self._keeper.start()
+
+    def _tell_error(self, error: BaseException) -> None:
+        self._tell(f"the end of a caller was not handled ({error_line(error)})")
 
     async def close(self) -> None:
         """End the HTTP process and all conversations."""

@@ -6,7 +6,8 @@ tells the operator what happens. Everything that lasts is in Kafka and in object
 may end at any moment. Workers end when the connection to their node closes, so none outlives it.
 
 A shard whose worker cannot continue is reported as failed with the reason; the other shards of the
-node continue. It is started again when the node's program is, or on another node.
+node continue. If the reason is of this machine, it is tried again here, and another node takes it.
+Otherwise it is started again when the node's program is, or when an operator moves it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from lycosa.model.compatibility import PROTOCOL
 from lycosa.network import Credentials
 from lycosa.processes.cluster_session import ClusterSession
 from lycosa.processes.coordinator_dialer import CoordinatorDialer
+from lycosa.processes.failures import failed_start
 from lycosa.processes.worker_group import WorkerGroup
 from lycosa.processes.worker_handle import WorkerHandle
 from lycosa.system.machine import free_memory_bytes
@@ -102,7 +104,9 @@ class ClusterNode:
         self.plan = NodePlan(time.time(), session.memory.most)
         self.plan.protocol = protocol
         self._workers = WorkerGroup(self.plan, session.memory.total, listener.show_event)
-        hello = CoordinatorHello("node", name, session.given.name, protocol, session.generation)
+        hello = CoordinatorHello(
+            "node", name, session.given.name, protocol, session.generation, session.crawl_id
+        )
         self._dialers = [
             CoordinatorDialer(address, credentials, hello, self._hear, self._show_connection)
             for address in session.given.coordinators
@@ -283,7 +287,7 @@ class ClusterNode:
             self._workers.handles[shard] = handle
             ending = await self._workers.run_process(handle, make_job)
         except Exception as error:
-            ending = Died(f"{type(error).__name__}: {error}")
+            ending = failed_start(error, is_on_cluster=True)
         self._workers.handles.pop(shard, None)
         self._running.pop(shard, None)
         if is_crash(ending, handle.was_killed):

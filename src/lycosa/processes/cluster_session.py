@@ -113,6 +113,11 @@ class ClusterSession:
         return None
 
     @property
+    def crawl_id(self) -> str:
+        """The UUID of the crawl in the bucket."""
+        return self._crawl.manifest.crawl
+
+    @property
     def generation(self) -> str:
         """The generation of the crawl for which this node was started."""
         return self._generation

@@ -29,6 +29,7 @@ from lycosa.cluster.node_acts import (
 from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.progress import Progress
 from lycosa.cluster.worker_messages import Ended, Failed, FromWorker
+from lycosa.processes.failures import failed_start
 from lycosa.processes.session import Session
 from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.worker_group import WorkerGroup
@@ -138,8 +139,7 @@ class Node:
                 await self._recover(handle)
             ending = await self.workers.run_process(handle, lambda: self._job_of(handle, act))
         except Exception as error:
-            self._listener.fail_run(error)
-            ending = Died(str(error))
+            ending = failed_start(error, is_on_cluster=False)
         self._do(self.plan.handle_worker_end(handle.number, ending, time.monotonic()))
 
     async def _recover(self, handle: WorkerHandle) -> None:

@@ -22,6 +22,7 @@ from lycosa.config.units import show_mb
 from lycosa.model.parsed import ParserHealth
 from lycosa.politeness.address_pool import PoolState
 from lycosa.processes.worker_handle import WorkerHandle, WorkerNotStarted
+from lycosa.system.kept_tasks import KeptTasks, error_line
 from lycosa.system.memory import cpu_s, held_by
 from lycosa.system.memory_relief import FAR
 from lycosa.system.shortage import pause_s
@@ -47,23 +48,21 @@ class WorkerGroup:
         self._told_relief: set[str] = set()
         self._pool_state: PoolState | None = None  # as last shown
         self._next_told = self._next_stalled = 0.0
-        self._tasks: set[asyncio.Task[None]] = set()  # sending messages, and processes
+        self._tasks = KeptTasks(self._show_error)  # sending messages, and processes
 
     def __repr__(self) -> str:
-        return f"<WorkerGroup {list(self.handles.values())!r} tasks={len(self._tasks)}>"
+        return f"<WorkerGroup {list(self.handles.values())!r} {self._tasks!r}>"
 
     # -- processes
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a part of the node's work; ``close`` waits for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(work)
 
     @property
     def is_busy(self) -> bool:
         """Whether work that was begun is not finished."""
-        return bool(self._tasks)
+        return len(self._tasks) > 0
 
     def send(self, number: int, message: ToWorker) -> None:
         """Send a message to a worker; it is dropped when the worker has no process."""
@@ -99,8 +98,11 @@ class WorkerGroup:
 
     async def close(self) -> None:
         """Wait until all processes have ended. They were stopped or killed before."""
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._tasks.wait()
+
+    def _show_error(self, error: BaseException) -> None:
+        """Show that a part of the work failed; what depends on it is done again later."""
+        self._show_note(f"a part of this node's work failed ({error_line(error)})")
 
     # -- memory, and what workers wait for
 

@@ -194,7 +194,7 @@ class WorkerHandle:
     def how_it_died(self) -> str:
         """The signal or the exit code, for people."""
         code = self._process.returncode if self._process else 0
-        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return _signal_name(-code) if code < 0 else f"exit code {code}"
 
     async def _listen(self) -> Ended | Failed | None:
         assert self._stream is not None
@@ -214,6 +214,14 @@ class WorkerHandle:
         while not self._silence.is_too_long():  # noqa: ASYNC110 (what it waits for is that nothing happens)
             await asyncio.sleep(_LOOK_S)
         process.kill()
+
+
+def _signal_name(number: int) -> str:
+    """The name of a signal; those for real-time programs have only numbers."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 async def reap(process: subprocess.Popen[bytes]) -> None:

@@ -10,13 +10,11 @@ tests can show that crawls survive it.
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count
@@ -42,15 +40,14 @@ from lycosa.logs.records import LogLevel
 from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.model.parsed import ParserHealth
+from lycosa.processes.failures import failure_of
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
 from lycosa.processes.worker_state import WorkerState
 from lycosa.shard.live_view import viewable
-from lycosa.system.durable import FULL, DiskFull
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
 from lycosa.system.memory import give_back, use_few_arenas
 from lycosa.system.plugins import loaded
-from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
@@ -96,7 +93,7 @@ class WorkerProcess:
         except (ConnectionError, FrameError):
             return  # the supervisor is gone; the next start recovers
         except Exception as error:
-            failed = _failed(error)
+            failed = failure_of(error, is_on_cluster=job.cluster is not None)
             self._log.note(LogLevel.ERROR, "worker_failed", failed.text, values=_trace(failed))
             with suppress(ConnectionError):
                 await self._stream.send(encode_worker_message(failed))
@@ -303,27 +300,6 @@ def _extensions(job: WorkerJob) -> Extensions:
     """The extensions of installed packages, and the hooks of a test."""
     hooks = (_misbehave_at_hook,) if os.environ.get(_HOOKS_VARIABLE) == "1" else ()
     return Extensions(loaded(job.plugins.rules), (*loaded(job.plugins.sinks), *hooks))
-
-
-def _failed(error: Exception) -> Failed:
-    """The message to the supervisor about an error.
-
-    All kinds of a full disk, including those of Parquet, get the same class name.
-    """
-    number, filename = (
-        (error.errno or 0, str(error.filename or "")) if isinstance(error, OSError) else (0, "")
-    )
-    if "No space left on device" in str(error):
-        number = errno.ENOSPC
-    kind = DiskFull if number in FULL else type(error)
-    return Failed(
-        f"{kind.__module__}.{kind.__qualname__}",
-        str(error) or repr(error),
-        traceback.format_exc(),
-        number,
-        filename,
-        is_shortage(error),
-    )
 
 
 def _misbehave_at_hook(page: Page) -> None:

@@ -215,8 +215,27 @@ async def call_coordinator(
     """Make requests in this order; returns the state after them.
 
     Raises ``NoCoordinator`` and ``RequestRefused``. When the coordinator is lost before it answers,
-    the requests are made again.
+    the requests are made again. Without requests, the state comes within ``patience_s`` or not at
+    all: a coordinator that accepts connections and does not answer must not stop a probe.
     """
+    try:
+        async with asyncio.timeout(None if messages else patience_s):
+            return await _called(given, credentials, messages, tell, patience_s)
+    except TimeoutError:
+        where = ", ".join(given.coordinators)
+        raise NoCoordinator(
+            f"the coordinator of {given.name} ({where}) gave no answer within {patience_s:g} s; it"
+            " is stopped or overloaded, or something else listens there"
+        ) from None
+
+
+async def _called(
+    given: ClusterFile,
+    credentials: Credentials,
+    messages: list[CallerMessage],
+    tell: Callable[[str], None],
+    patience_s: float,
+) -> ClusterStatus:
     finder = CoordinatorFinder(given, credentials, tell)
     deadline = time.monotonic() + patience_s
     while True:

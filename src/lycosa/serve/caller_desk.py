@@ -7,8 +7,8 @@ crawl no longer waits for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from lycosa.cluster.messages import (
     CALLER,
@@ -31,6 +31,7 @@ from lycosa.model.compatibility import PROTOCOL, work_together
 from lycosa.network import Credentials, FrameServer
 from lycosa.serve.links import PeerLink
 from lycosa.system.frame_stream import FrameStream
+from lycosa.system.kept_tasks import KeptTasks
 from lycosa.system.wire import UNREADABLE
 
 LEFT_S = 60.0
@@ -63,16 +64,21 @@ class CalledCoordinator(Protocol):
 
 
 class CallerDesk:
-    """The callers of one coordinator. ``on_more`` is awaited when a caller has more requests."""
+    """The callers of one coordinator.
+
+    ``on_more`` is awaited when a caller has more requests. ``on_error`` gets errors that leave the
+    coordinator waiting for a caller that has left.
+    """
 
     def __init__(
         self,
         runner: CalledCoordinator,
         on_more: Callable[[], Awaitable[None]],
+        on_error: Callable[[BaseException], None],
         left_s: float = LEFT_S,
     ) -> None:
         self._runner, self._on_more, self._left_s = runner, on_more, left_s
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = KeptTasks(on_error)
 
     def __repr__(self) -> str:
         return f"<CallerDesk {len(self._runner.callers)} callers>"
@@ -96,7 +102,7 @@ class CallerDesk:
         finally:
             runner.callers.discard(link)
             if link.is_seeding and not runner.is_over:
-                self._begin(self._await_return())
+                self._tasks.begin(self._await_return())
 
     async def await_callers(self) -> None:
         """Wait for the callers of the coordinator before this one, as for one that left.
@@ -110,9 +116,7 @@ class CallerDesk:
 
     async def close(self) -> None:
         """Wait for no caller any more."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     async def _hear_caller(self, link: PeerLink, message: CallerMessage) -> None:
         runner = self._runner
@@ -145,11 +149,6 @@ class CallerDesk:
         await asyncio.sleep(self._left_s)
         if not self.is_seeded:
             await self._runner.hear(CALLER, NoMoreAsks())
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def caller_refusal(hello: CoordinatorHello, crawl: str) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from lycosa.cluster.messages import (
     CoordinatorHello,
     Refused,
+    ServedCrawl,
     decode_hello,
     decode_to_coordinator,
     encode_node_message,
@@ -31,6 +31,7 @@ from lycosa.serve.caller_desk import LEFT_S, MAX_CALLER_BYTES, CallerDesk, calle
 from lycosa.serve.links import PeerLink
 from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd, TellOperator
 from lycosa.system.frame_stream import FrameStream
+from lycosa.system.kept_tasks import KeptTasks
 from lycosa.system.wire import UNREADABLE
 
 _READY_S = 5.0  # a connection waits no longer until the crawl is claimed: it would be kept in vain
@@ -57,7 +58,7 @@ def cluster_rules(given: ClusterFile, config: Config, protocol: int = PROTOCOL) 
 class CoordinatorServer:
     """The port of one coordinator. A caller that left may come back for ``left_s``.
 
-    Nodes that were started for another ``generation`` of the crawl are refused.
+    Nodes that were started for another crawl than ``crawl``, or another generation, are refused.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class CoordinatorServer:
         read_limits: ReadLimits,
         tell: TellOperator,
         left_s: float = LEFT_S,
-        generation: str = "",
+        crawl: ServedCrawl = ServedCrawl(),  # noqa: B008 (frozen)
         protocol: int = PROTOCOL,
     ) -> None:
-        self._generation, self._protocol = generation, protocol
+        self._crawl, self._protocol = crawl, protocol
         self._given, self._runner = given, runner
         self._read_limits, self._tell = read_limits, tell
-        self._desk = CallerDesk(runner, self._follow_limits, left_s)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._desk = CallerDesk(runner, self._follow_limits, self._fail, left_s)
+        self._tasks = KeptTasks(self._fail)
 
     def __repr__(self) -> str:
         return f"<CoordinatorServer {self._runner!r}>"
@@ -96,31 +97,31 @@ class CoordinatorServer:
         )
         self._tell(f"listening at {await _open(server, addresses)}")
         try:
-            self._begin(self._work(config))
+            self._tasks.begin(self._work(config))
             return await self._runner.over
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._tasks.cancel()
             await self._desk.close()
             self._runner.part_from_peers()
             await server.close()
 
     async def _work(self, config: Config) -> None:
-        """Claim the crawl and be its coordinator; an error ends the service."""
+        """Claim the crawl and be its coordinator. An error ends the service (``_fail``)."""
         runner = self._runner
         try:
             rules = cluster_rules(self._given, config, self._protocol)
             await runner.claim(self._given.shards, config.limits, rules)
-            self._begin(self._desk.await_callers())
+            self._tasks.begin(self._desk.await_callers())
             await runner.run()
         except OutcomeUnknown:
             return  # it was ended while it waited
         except Fenced:
             runner.finish(ServeEnd(is_superseded=True))
-        except Exception as error:
-            if not runner.over.done():
-                runner.over.set_exception(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the service with an error."""
+        if not self._runner.over.done():
+            self._runner.over.set_exception(error)
 
     # -- connections
 
@@ -170,7 +171,13 @@ class CoordinatorServer:
         """Why a connection is refused; empty when it is not."""
         if reason := caller_refusal(hello, self._given.name):
             return reason
-        if hello.role == "node" and hello.generation != self._generation:
+        if hello.role == "node" and hello.crawl_id not in ("", self._crawl.crawl_id):
+            return (
+                f"its bucket has the crawl {hello.crawl_id}, and the coordinator's"
+                f" ({self._given.objects}) has the crawl {self._crawl.crawl_id} of the same name:"
+                " give the same objects.url in cluster.toml on all machines"
+            )
+        if hello.role == "node" and hello.generation != self._crawl.generation:
             return (
                 "the crawl was imported into other shards after this node or this coordinator was"
                 " started; start the older one again, with the same shards in cluster.toml"
@@ -197,11 +204,6 @@ class CoordinatorServer:
             self._runner.follow_limits(await asyncio.to_thread(self._read_limits))
         except ObjectError as error:
             self._tell(f"the stored limits cannot be read ({error}); those of the start stay")
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _encoded_refusal(reason: str, is_final: bool = True) -> bytes:

@@ -4,6 +4,9 @@ On one machine a snapshot is a flush, and the next commit waits for it. In a clu
 sent to object storage. That may take longer than a lease lasts, so commits continue meanwhile
 (``Ground.saves_aside``); only the trim happens between two commits. A snapshot that is saved aside
 may contain commits behind the one that it is named after. Its table says up to which one.
+
+A snapshot that cannot be stored is tried again after a pause that doubles. Otherwise each commit,
+one a second, would write and send the files of a store that is away.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from lycosa.shard.opening import Shard
 from lycosa.store import NotStored
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.mail import ParcelDelivery
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 300.0  # before a snapshot is tried again
 
 
 class SnapshotSaver:
@@ -41,6 +46,7 @@ class SnapshotSaver:
         self._write_bytes = 0  # of commits behind the last snapshot
         self._aside: asyncio.Task[None] | None = None
         self._done: tuple[int, int] | None = None  # a snapshot whose trim is due
+        self._failures, self._retry_at = 0, 0.0  # snapshots in a row that were not stored
         self.waits_for = ""
         """Why the last snapshot could not be stored, for people; else empty."""
 
@@ -102,7 +108,7 @@ class SnapshotSaver:
 
     def _is_due(self, commits: int) -> bool:
         made, limit = commits - self._saved, self._shard.ground.snapshot_limit
-        return made > 0 and (
+        return (made > 0 and self._monotonic() >= self._retry_at) and (
             made >= limit.commits
             or self._monotonic() - self._began >= limit.seconds
             or self._write_bytes >= limit.write_bytes
@@ -126,8 +132,11 @@ class SnapshotSaver:
                 )
         except NotStored as error:  # the log keeps what they would contain: it is not trimmed
             self.waits_for = str(error)
+            pause_s = _FIRST_PAUSE_S * 2.0 ** min(self._failures, 30)
+            self._failures += 1
+            self._retry_at = self._monotonic() + min(pause_s, _LONGEST_PAUSE_S)
             return
-        self.waits_for = ""
+        self.waits_for, self._failures, self._retry_at = "", 0, 0.0
         self._reach("flush:done")
         self._done = sequence, inbox
         self._began, self._write_bytes = extent[0], self._write_bytes - extent[1]
