@@ -441,8 +441,13 @@ async def test_a_session_of_the_page_follows_from_a_token(
         assert "httponly" in cookie and "samesite=strict" in cookie and OPERATE not in cookie
         assert (await client.get("/api/v1/stats")).status_code == 200
         client.cookies.clear()
-        client.cookies.set("lycosa_session", f"{int(time.time()) + 999}.{'0' * 64}")
-        assert (await client.get("/api/v1/stats")).status_code == 401
+        name, _, session = answer.headers["set-cookie"].partition(";")[0].partition("=")
+        facts, _, proof = session.rpartition(".")
+        for forged in (f"9{facts}.{proof}", f"{facts}.{'0' * 64}", f"{facts}", "", "x.y.z"):
+            client.cookies.set(name, forged)
+            assert (await client.get("/api/v1/stats")).status_code == 401, forged
+        client.cookies.set(name, session)
+        assert (await client.get("/api/v1/stats")).status_code == 200
 
 
 async def test_tls_is_spoken_and_nothing_else(crawled: Crawled, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from lycosa.api.access_log import AccessLog
 from lycosa.api.answers import (
     CoordinatorSilent,
     OwnerSilent,
@@ -61,6 +62,7 @@ def make_app(
     extend: Callable[[FastAPI], None] = lambda app: None,
 ) -> Gate:
     """The application for one crawl. ``extend`` adds routes that are no part of the API."""
+    access = AccessLog(log)
     app = FastAPI(
         title="Lycosa",
         version=version("lycosa"),
@@ -77,11 +79,11 @@ def make_app(
     for router in (frontier_router, host_router, stored_router, steering_router):
         app.include_router(router, prefix=API)
     app.include_router(probe_router)
-    app.include_router(login_routes(tokens, is_secure))
+    app.include_router(login_routes(tokens, access, rules.cookie, is_secure))
     _add_errors(app, log)
     _add_schema(app, needs_token=not tokens.are_none)
     extend(app)
-    return Gate(app, rules, tokens)
+    return Gate(app, rules, tokens, access)
 
 
 def _add_schema(app: FastAPI, needs_token: bool) -> None:

@@ -80,17 +80,23 @@ _Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
 
 
 class CrawlService:
-    """The crawl of ``place``, as its callers see it; ``note_wait`` as in ``CoordinatorCaller``."""
+    """The crawl of ``place``, as its callers see it; ``note_wait`` as in ``CoordinatorCaller``.
+
+    ``note_decision`` gets what an operator decided, the operator and the remark, after each
+    decision that the crawl has taken.
+    """
 
     def __init__(
         self,
         place: ReachedCrawl,
         limits: ApiLimits,
         note_wait: Callable[[str], None] = lambda why: None,
+        note_decision: Callable[[str, str, str], None] = lambda what, by, why: None,
     ) -> None:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._place, self._calls = place, OwnerCalls(place, limits)
+        self._note = note_decision
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
     def __repr__(self) -> str:
@@ -137,6 +143,8 @@ class CrawlService:
             if changed := changed_meanwhile(shown, await self.settings()):
                 raise SettingsChanged(values, shown, changed) from None
             raise
+        pairs = ", ".join(f"{key}={value}" for key, value in sorted(values.items()))
+        self._note(f"set {pairs}", by, why)
 
     async def pause(self, is_paused: bool, by: str, why: str = "") -> None:
         """Start no request until the crawl is resumed (``is_paused`` false).
@@ -148,10 +156,12 @@ class CrawlService:
             await self.watch.request(MoreAsks(), decision)
         else:
             await self.watch.request(decision)
+        self._note("pause the crawl" if is_paused else "resume the crawl", by, why)
 
     async def stop(self, by: str, why: str = "", at_once: bool = False) -> None:
         """End the crawl; it can be resumed."""
         await self.watch.request(StopCrawl(End.STOPPED.value, at_once, by, why))
+        self._note(f"stop the crawl{' at once' * at_once}", by, why)
 
     # -- what is stored, by the owners
 
@@ -242,7 +252,9 @@ class CrawlService:
         """Apply a decision about a host; returns after the commit."""
         host = self.addressing.host(decision.host)
         decision = msgspec.structs.replace(decision, host=host)
-        return await self._told(self.addressing.of_host(host), decision, DecisionAnswer)
+        answer = await self._told(self.addressing.of_host(host), decision, DecisionAnswer)
+        self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
+        return answer
 
     async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
         """Apply a decision about dead letters of all partitions; returns after the commits.
@@ -254,6 +266,9 @@ class CrawlService:
         if decision.host:
             decision = msgspec.structs.replace(decision, host=self.addressing.host(decision.host))
             partitions = [self.addressing.of_host(decision.host)]
+        chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
+        about = [f" of {each}" for each in (decision.reason, decision.host) if each]
+        what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
         until = asyncio.get_running_loop().time() + _PIECES_S
         replies = await self._gathered(
             lambda partition: self._decide_pieces(partition, decision, until), partitions
@@ -261,6 +276,7 @@ class CrawlService:
         for reply in replies:
             if isinstance(reply, OwnerSilent):
                 raise reply
+        self._note(what, decision.by, decision.why)
         answers = [each for each in replies if isinstance(each, DecisionAnswer)]
         return DecisionAnswer(
             sum(each.changed for each in answers), all(each.is_complete for each in answers)
@@ -283,6 +299,7 @@ class CrawlService:
         """
         importance = 1.0 if priority is None else priority
         refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
+        self._note(f"give {len(urls)} seeds", by, "")
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused

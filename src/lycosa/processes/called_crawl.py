@@ -54,6 +54,11 @@ class CalledCrawl:
             self._keeper = ApiKeeper(job, listener, self._tell)
             self._keeper.start()
 
+    def reload(self) -> None:
+        """Let the HTTP process read its tokens and its certificate again."""
+        if self._keeper is not None:
+            self._keeper.reload()
+
     async def close(self) -> None:
         """End the HTTP process and all conversations."""
         if self._keeper is not None:
