@@ -227,6 +227,9 @@ def test_a_decision_about_dead_letters_says_whether_it_is_complete(crawled: Craw
     assert crawled.client.post("/dlq", json=asked | {"call": first["call"]}).json() == first
     other = crawled.client.post("/dlq", json=asked | {"call": "another"})
     assert "call" in _problem(other, 422, "invalid")
+    rows = crawled.client.get("/actions").json()["rows"]
+    about = [each for each in rows if each["call"] == first["call"]]
+    assert [each["partitions"] for each in about] == [16], "one row, whoever logged a part"
 
 
 def test_content_is_a_download_or_plain_text_and_never_shown(crawled: Crawled) -> None:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lycosa.api.actions_list import listed_actions
 from lycosa.api.answers import (
     MergedList,
     OwnerSilent,
@@ -243,8 +244,8 @@ class CrawlService:
         return await self._listing(query)
 
     async def actions(self, query: ActionsQuery) -> MergedList:
-        """The log of operators' decisions of all partitions, newest first."""
-        return await self._listing(query)
+        """The log of operators' decisions, newest first, each as one row."""
+        return await listed_actions(self._listing, query)
 
     # -- decisions and other programs
 
