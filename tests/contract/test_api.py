@@ -393,6 +393,11 @@ def test_what_is_malformed_or_too_large_is_refused(crawled: Crawled) -> None:
     long = crawled.client.get("/stats", headers={"x-long": "x" * 20_000})
     _problem(long, 431, "head-too-large")
     _problem(crawled.client.get("/hosts", params={"most": 100_000}), 422, "invalid")
+    unknown = crawled.client.get("/dlq", params={"resaon": "http_client_error"})
+    assert "query.resaon: there is no such" in _problem(unknown, 422, "invalid")
+    assert "reason" in unknown.json()["detail"]
+    query = {"why": "of no effect"}
+    assert "none" in _problem(post("/crawl/resume", params=query), 422, "invalid")
     assert "openapi.json" in _problem(crawled.client.get("/nothing"), 404, "not-found")
     assert "GET" in _problem(crawled.client.delete("/stats"), 405, "bad-method")
 

@@ -108,6 +108,7 @@ def judge_log(log: Path) -> None:
 def test_refusals_and_decisions_are_in_the_log_and_bounded(tmp_path: Path) -> None:
     tokens, log = tmp_path / "tokens", tmp_path / "log"
     tokens.write_text(f"watcher read {READ}\nalice operate {OPERATE}\n")
+    tokens.chmod(0o644)
     options = ("--api-tokens", str(tokens), "--log-file", str(log), "--log-format", "json")
     with served_folder(tmp_path / "c", ["http://127.0.0.1:9/"], *options) as crawl:
         post = f"{crawl.url}/api/v1"
@@ -131,7 +132,10 @@ def test_refusals_and_decisions_are_in_the_log_and_bounded(tmp_path: Path) -> No
             client.post(f"{post}/dlq", headers=bearer(OPERATE), json=letters)
             seeds = {"urls": ["http://127.0.0.1:9/x"]}
             client.post(f"{post}/frontier/seed", headers=bearer(OPERATE), json=seeds)
+            icon = client.get(f"{crawl.url}/static/icon.svg")
+            assert icon.headers["cache-control"] == "no-cache" and icon.headers["etag"]
         assert crawl.stop() == 0
+    assert any("chmod 600" in line for line in crawl.lines)
     text = log.read_text()
     assert "guess" not in text and OPERATE not in text
     records = [json.loads(line) for line in text.splitlines()]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
@@ -28,6 +28,7 @@ from lycosa.api.probes import probe_router
 from lycosa.api.problems import PROBLEM_TYPE, TITLES, Problem
 from lycosa.api.process_log import ProcessLog
 from lycosa.api.quotas import Places
+from lycosa.api.requests import known_parameters
 from lycosa.api.service import CrawlService
 from lycosa.api.steering_routes import steering_router
 from lycosa.api.stored_routes import stored_router
@@ -77,7 +78,7 @@ def make_app(
     app.state.polls = Places(rules.limits.polls, "requests that wait")
     app.state.listeners = Places(rules.limits.listeners, "listeners of events")
     for router in (frontier_router, host_router, stored_router, steering_router):
-        app.include_router(router, prefix=API)
+        app.include_router(router, prefix=API, dependencies=[Depends(known_parameters)])
     app.include_router(probe_router)
     app.include_router(login_routes(tokens, access, rules.cookie, is_secure))
     _add_errors(app, log)

@@ -43,6 +43,8 @@ _HELD_BYTES = 64_000_000  # of all bodies together
 _BYTES_PER_S = 50_000  # the slowest body, after a pause
 _LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _LOGIN_RATE, _LOGIN_BURST = 0.5, 5.0
+# Files of the page are asked for again with their ETag: an upgrade may have changed them.
+_CACHING = (("/api/", b"no-store"), ("/static/", b"no-cache"))
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -91,10 +93,11 @@ class Gate:
             if message["type"] == "http.response.start":
                 has_begun = True
                 message["headers"] = [*message["headers"], *_SECURITY]
-                if scope["path"].startswith("/api/") and not any(
+                caching = next((c for path, c in _CACHING if scope["path"].startswith(path)), b"")
+                if caching and not any(
                     name.lower() == b"cache-control" for name, _ in message["headers"]
                 ):
-                    message["headers"].append((b"cache-control", b"no-store"))
+                    message["headers"].append((b"cache-control", caching))
             await send(message)
 
         try:

@@ -26,7 +26,7 @@ from lycosa.api.places import ReachedCrawl, reach_crawl
 from lycosa.api.process_log import ProcessLog
 from lycosa.api.service import CrawlService
 from lycosa.api.slow_clients import BoundedServer, http_server, raise_file_limit, yield_to_crawl
-from lycosa.api.tokens import Tokens, cookie_name, read_tokens
+from lycosa.api.tokens import Tokens, cookie_name, read_tokens, warning_about
 from lycosa.config.sources import SettingsError
 from lycosa.logs.log import opened_log
 from lycosa.logs.records import LogLevel
@@ -126,6 +126,8 @@ async def _run(supervisor: socket.socket, extend: Extend, log: ProcessLog) -> No
     yield_to_crawl()
     place = await asyncio.to_thread(reach_crawl, job, lambda line: log.tell("tls_files", line))
     tokens = read_tokens(job.settings.token_file, job.service, job.ended)
+    if warning := warning_about(job.settings.token_file):
+        log.tell("note", warning)
     tokens.on_ended = lambda session: _send_line(supervisor, session)
     reloads = asyncio.Event()
     serving = asyncio.create_task(serve_api(job, place, tokens, extend, log, reloads))

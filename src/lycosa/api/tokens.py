@@ -152,6 +152,13 @@ def read_tokens(file: str, service: str = "", ended: Iterable[str] = ()) -> Toke
     return Tokens(tokens, service, ended)
 
 
+def warning_about(file: str) -> str:
+    """Why the file of tokens is not as safe as it should be; empty when it is."""
+    if file and Path(file).stat().st_mode & 0o004:
+        return f"every user of this machine can read the tokens in {file}: chmod 600 {file}"
+    return ""
+
+
 def _token(line: str, where: str) -> Token:
     parts = line.split()
     scopes = {scope.name.lower(): scope for scope in AccessScope}
