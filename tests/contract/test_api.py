@@ -502,6 +502,22 @@ async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
         _problem(refused[0], 429, "too-many")
 
 
+async def test_one_client_takes_half_of_the_places_of_listeners(crawled: Crawled) -> None:
+    transport = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+    async with (
+        second_interface(crawled.job(listeners=2), Tokens([])) as url,
+        httpx.AsyncClient(base_url=f"{url}/api/v1") as one,
+        httpx.AsyncClient(base_url=f"{url}/api/v1", transport=transport) as other,
+        one.stream("GET", "/events") as listening,
+    ):
+        assert listening.status_code == 200
+        more = await one.get("/events")
+        assert "this client has too many listeners" in _problem(more, 503, "not-now")
+        assert int(more.headers["retry-after"]) >= 1
+        async with other.stream("GET", "/events") as also:
+            assert also.status_code == 200
+
+
 # -- its process
 
 
