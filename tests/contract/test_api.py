@@ -261,6 +261,9 @@ def test_a_decision_about_dead_letters_says_whether_it_is_complete(crawled: Craw
     assert crawled.client.post("/dlq", json=asked | {"call": first["call"]}).json() == first
     other = crawled.client.post("/dlq", json=asked | {"call": "another"})
     assert "call" in _problem(other, 422, "invalid")
+    rows = crawled.client.get("/actions").json()["rows"]
+    about = [each for each in rows if each["call"] == first["call"]]
+    assert [each["partitions"] for each in about] == [16], "one row, whoever logged a part"
 
 
 def test_content_is_a_download_or_plain_text_and_never_shown(crawled: Crawled) -> None:
@@ -424,6 +427,11 @@ def test_what_is_malformed_or_too_large_is_refused(crawled: Crawled) -> None:
     long = crawled.client.get("/stats", headers={"x-long": "x" * 20_000})
     _problem(long, 431, "head-too-large")
     _problem(crawled.client.get("/hosts", params={"most": 100_000}), 422, "invalid")
+    unknown = crawled.client.get("/dlq", params={"resaon": "http_client_error"})
+    assert "query.resaon: there is no such" in _problem(unknown, 422, "invalid")
+    assert "reason" in unknown.json()["detail"]
+    query = {"why": "of no effect"}
+    assert "none" in _problem(post("/crawl/resume", params=query), 422, "invalid")
     assert "openapi.json" in _problem(crawled.client.get("/nothing"), 404, "not-found")
     assert "GET" in _problem(crawled.client.delete("/stats"), 405, "bad-method")
 
@@ -475,8 +483,13 @@ async def test_a_session_of_the_page_follows_from_a_token(
         assert "httponly" in cookie and "samesite=strict" in cookie and OPERATE not in cookie
         assert (await client.get("/api/v1/stats")).status_code == 200
         client.cookies.clear()
-        client.cookies.set("lycosa_session", f"{int(time.time()) + 999}.{'0' * 64}")
-        assert (await client.get("/api/v1/stats")).status_code == 401
+        name, _, session = answer.headers["set-cookie"].partition(";")[0].partition("=")
+        facts, _, proof = session.rpartition(".")
+        for forged in (f"9{facts}.{proof}", f"{facts}.{'0' * 64}", f"{facts}", "", "x.y.z"):
+            client.cookies.set(name, forged)
+            assert (await client.get("/api/v1/stats")).status_code == 401, forged
+        client.cookies.set(name, session)
+        assert (await client.get("/api/v1/stats")).status_code == 200
 
 
 async def test_tls_is_spoken_and_nothing_else(crawled: Crawled, tmp_path: Path) -> None:
@@ -521,6 +534,22 @@ async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
         refused = [each for each in answers if each.status_code == 429]
         assert refused and int(refused[0].headers["retry-after"]) >= 1
         _problem(refused[0], 429, "too-many")
+
+
+async def test_one_client_takes_half_of_the_places_of_listeners(crawled: Crawled) -> None:
+    transport = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+    async with (
+        second_interface(crawled.job(listeners=2), Tokens([])) as url,
+        httpx.AsyncClient(base_url=f"{url}/api/v1") as one,
+        httpx.AsyncClient(base_url=f"{url}/api/v1", transport=transport) as other,
+        one.stream("GET", "/events") as listening,
+    ):
+        assert listening.status_code == 200
+        more = await one.get("/events")
+        assert "this client has too many listeners" in _problem(more, 503, "not-now")
+        assert int(more.headers["retry-after"]) >= 1
+        async with other.stream("GET", "/events") as also:
+            assert also.status_code == 200
 
 
 # -- its process

@@ -13,9 +13,12 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from lycosa.api.access_log import AccessLog
 from lycosa.api.gate import Gate, GateRules
+from lycosa.api.process_log import ProcessLog
 from lycosa.api.slow_clients import BoundedServer, http_server
 from lycosa.api.tokens import Tokens
+from lycosa.logs.log import EventLog
 from lycosa.serve.api_job import ApiLimits
 
 PATIENCE_S = 60.0
@@ -49,7 +52,7 @@ async def served(
 
 def gated(**limits: float) -> Gate:
     rules = GateRules("127.0.0.1", True, False, ApiLimits(**limits))  # type: ignore[arg-type]
-    return Gate(answer, rules, Tokens([]))
+    return Gate(answer, rules, Tokens([]), AccessLog(ProcessLog(EventLog(None, "api"))))
 
 
 async def connected(port: int, client: str = "127.0.0.1") -> socket.socket:

@@ -1,99 +1,156 @@
-"""Which connection is closed when there are too many, and what one client may hold."""
+"""How long a connection of an origin may be idle, and when HTTP/2 is not offered."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
+import select
+import socket
 
 import pytest
 
-from lycosa.api.connections import Connection, OpenConnections, client_at
-from lycosa.api.problems import Problem
-from lycosa.api.quotas import Places
+from lycosa.fetch.connections import (
+    FRESH_S,
+    MOST_IDLE_S,
+    ORDINARY,
+    Connections,
+    Manner,
+    connection_origin,
+    is_closed_by_peer,
+)
+from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
+from lycosa.reasons import Reason
 
-
-class Opened:
-    """Connections with names; ``closed`` are those that were closed for others."""
-
-    def __init__(self, most: int) -> None:
-        self.all = OpenConnections(most)
-        self.closed: list[str] = []
-
-    def open(self, client: str, name: str) -> Connection | None:
-        one = Connection(client, lambda: self.closed.append(name))
-        return one if self.all.admit(one) else None
-
-
-def test_the_oldest_without_a_request_of_the_client_with_most_is_closed() -> None:
-    opened = Opened(4)
-    opened.open("b", "b1")
-    busy = opened.open("a", "a1")
-    assert busy is not None
-    opened.open("a", "a2")
-    opened.open("a", "a3")
-    opened.all.note_request(busy)
-    opened.open("c", "c1")
-    assert opened.closed == ["a2"] and len(opened.all) == 4
-    opened.all.note_idle(busy)  # its request was answered, so it is the newest of its client
-    opened.open("c", "c2")
-    opened.open("c", "c3")
-    assert opened.closed == ["a2", "a3", "c1"]
-
-
-def test_a_new_connection_is_refused_while_all_others_have_requests() -> None:
-    opened = Opened(2)
-    for name in ("a1", "a2"):
-        one = opened.open("a", name)
-        assert one is not None
-        opened.all.note_request(one)
-    assert opened.open("b", "b1") is None and opened.closed == [] and len(opened.all) == 2
-
-
-def test_what_is_counted_fits_what_is_open_after_any_steps() -> None:
-    chance = random.Random(7)
-    opened, known = Opened(20), dict[Connection, bool]()
-    for step in range(5000):
-        if chance.random() < 0.5 or not known:
-            one = opened.open(f"client {chance.randrange(6)}", str(step))
-            if one is not None:
-                known[one] = True
-        else:
-            one = chance.choice(list(known))
-            act = chance.choice(["note_idle", "note_request", "remove"])
-            getattr(opened.all, act)(one)
-            known[one] = act == "note_idle"
-        known = {one: idle for one, idle in known.items() if one in opened.all}
-        idle = Counter(one.client for one, is_idle in known.items() if is_idle)
-        assert len(opened.all) == len(known) <= 20
-        assert {client: len(them) for client, them in opened.all._idle.items()} == idle
-        assert opened.all._highest == max(idle.values(), default=0)
+A, B = "https://a.example", "http://b.example:81"
 
 
 @pytest.mark.parametrize(
-    ("address", "client"),
+    ("value", "idle_s"),
     [
-        ("192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("fe80::1%eth0", "fe80::"),
-        ("", ""),
-        ("no: address", "no: address"),
+        ("timeout=5, max=100", 4),
+        ("max=100,timeout=5", 4),
+        ('Timeout = "20"', 19),
+        ("timeout=1", 0),
+        ("timeout=0", 0),
+        ("timeout=600", MOST_IDLE_S),
+        ("max=5", MOST_IDLE_S),
+        ("timeout=x", MOST_IDLE_S),
+        ("", MOST_IDLE_S),
     ],
 )
-def test_a_client_of_ipv6_is_a_network(address: str, client: str) -> None:
-    assert client_at(address) == client
+def test_the_announced_time_bounds_how_long_a_connection_may_be_idle(
+    value: str, idle_s: int
+) -> None:
+    connections = Connections()
+    connections.note_announced(A, value)
+    assert connections.manner(A, 0.0) == Manner(idle_s)
+    assert connections.manner(B, 0.0) == ORDINARY
 
 
-def test_one_client_takes_half_of_the_places_and_two_take_all() -> None:
-    places = Places(4, "listeners of events")
-    with places.hold("a"), places.hold("a"):
-        with pytest.raises(Problem, match="this client has too many"), places.hold("a"):
-            pass
-        with places.hold("b") as held:
-            held.add(1)
-            with pytest.raises(Problem, match="there are too many"), places.hold("c"):
-                pass
-    assert places.taken == 0
-    with places.hold("a", 2):
-        assert places.taken == 2
+def test_an_announcement_holds_until_the_next_answer() -> None:
+    connections = Connections()
+    connections.note_announced(A, "timeout=5")
+    connections.note_announced(A, "")
+    assert connections.manner(A, 0.0) == ORDINARY
+
+
+def test_an_origin_that_closed_without_an_answer_gets_new_connections_for_a_while() -> None:
+    connections = Connections()
+    connections.note_closed(A, 10.0)
+    connections.note_announced(A, "timeout=60")
+    assert [connections.manner(A, at).idle_s for at in (10.0, 9.0 + FRESH_S, 10.0 + FRESH_S)] == [
+        0,
+        0,
+        59,
+    ]
+    assert connections.manner(B, 10.0) == ORDINARY
+
+
+def test_an_origin_that_wants_http1_gets_it_for_a_while() -> None:
+    connections = Connections()
+    connections.note_http1(A, 10.0)
+    assert [connections.manner(A, at).http2 for at in (10.0, 10.0 + FRESH_S)] == [False, True]
+
+
+def test_where_no_connections_are_kept_none_is() -> None:
+    connections = Connections(keeps=False)
+    connections.note_announced(A, "timeout=60")
+    assert connections.manner(A, 0.0).idle_s == connections.manner(B, 0.0).idle_s == 0
+
+
+def test_the_origins_that_are_remembered_are_bounded() -> None:
+    connections = Connections(size=3)
+    for number in range(10):
+        connections.note_closed(f"http://h{number}.example", 0.0)
+    connections.note_announced(A, "")  # nothing to remember
+    assert len(connections) == 3 and "3 of 3" in repr(connections)
+    assert connections.manner("http://h9.example", 1.0).idle_s == 0
+
+
+@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="this system cannot tell")
+def test_a_connection_that_the_other_side_closed_is_not_used() -> None:
+    connections = Connections()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connections.note_opened(A, ours.fileno())
+        assert connections.manner(A, 0.0) == ORDINARY
+        theirs.send(b"bytes that nobody has read are no end")
+        assert connections.manner(A, 0.0) == ORDINARY
+        theirs.shutdown(socket.SHUT_WR)
+        assert connections.manner(A, 0.0) == Manner(is_new=True)
+        number = ours.fileno()
+    assert not is_closed_by_peer(number)  # nothing is there any more
+    assert not is_closed_by_peer(-1)
+
+
+@pytest.mark.parametrize(("url", "origin"), [("https://a.example/x/y?z", A), (f"{B}/", B)])
+def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
+    assert connection_origin(url) == origin
+
+
+@pytest.mark.parametrize(
+    ("trace", "reason"),
+    [
+        ([], Reason.REQUEST_UNANSWERED),
+        (["Reusing existing http: connection with host a"], Reason.REQUEST_UNANSWERED),
+        (
+            ["HTTP/2 stream 1 refused by server, try again on a new connection"],
+            Reason.REQUEST_REFUSED,
+        ),
+        (
+            ["Reusing existing https: connection with host a", "HTTP/2 stream 3 refused by server"],
+            Reason.REQUEST_REFUSED,
+        ),
+        (
+            ["received GOAWAY, error=0, last_stream=0", "HTTP/2 stream 1 refused by server"],
+            Reason.REQUEST_REFUSED,
+        ),
+        (
+            [
+                "Reusing existing https:",
+                "received GOAWAY, error=0, last_stream=1",
+                "HTTP/2 stream 3 refused by server",
+            ],
+            Reason.REQUEST_UNANSWERED,
+        ),
+        (
+            [
+                "Reusing existing https:",
+                "received GOAWAY, error=11, last_stream=1",
+                "HTTP/2 stream 3 refused by server",
+            ],
+            Reason.REQUEST_REFUSED,
+        ),
+        (["HTTP/2 stream 1 reset by server (error 0xb ENHANCE_YOUR_CALM)"], Reason.REQUEST_REFUSED),
+        (
+            [
+                "HTTP/2 stream 1 reset by server (error 0xd HTTP_1_1_REQUIRED)",
+                "Downgrades to HTTP/1.1",
+            ],
+            Reason.REQUEST_UNANSWERED,
+        ),
+    ],
+)
+def test_what_a_repeat_means_is_read_from_the_trace(trace: list[str], reason: Reason) -> None:
+    signs = Sign.NONE
+    for line in trace:
+        signs |= sign_in(line.encode() + b"\n")
+    assert reason_of_repeat(signs)[0] is reason

@@ -12,11 +12,11 @@ class MergedList(msgspec.Struct, frozen=True):
     """A piece of a list that several owners gave together.
 
     ``rows`` are the owners' own, in the order of the list. ``cursor`` continues it (empty = it is
-    complete). ``wall`` is the time of the oldest commit from which a row was read. ``is_partial``
-    says that a time budget ended the search early (see ``Found``). ``silent`` lists the
-    partitions whose owners did not answer: their rows are missing. An order of hosts is from the
-    time ``ordered_at`` (wall time, 0 = from that commit), and ends where more are not kept when
-    ``is_cut``.
+    complete), and each of ``marks`` after one row. ``wall`` is the time of the oldest commit from
+    which a row was read. ``is_partial`` says that a time budget ended the search early (see
+    ``Found``). ``silent`` lists the partitions whose owners did not answer: their rows are missing.
+    An order of hosts is from the time ``ordered_at`` (wall time, 0 = from that commit), and ends
+    where more are not kept when ``is_cut``.
     """
 
     rows: list[dict[str, Any]]
@@ -26,6 +26,7 @@ class MergedList(msgspec.Struct, frozen=True):
     silent: list[int] = []
     ordered_at: float = 0.0
     is_cut: bool = False
+    marks: list[str] = []
 
 
 class Rates(msgspec.Struct, frozen=True):

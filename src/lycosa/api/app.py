@@ -6,11 +6,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from lycosa.api.access_log import AccessLog
 from lycosa.api.answers import (
     CoordinatorSilent,
     OwnerSilent,
@@ -27,6 +28,7 @@ from lycosa.api.probes import probe_router
 from lycosa.api.problems import PROBLEM_TYPE, TITLES, Problem
 from lycosa.api.process_log import ProcessLog
 from lycosa.api.quotas import Places
+from lycosa.api.requests import known_parameters
 from lycosa.api.service import CrawlService
 from lycosa.api.steering_routes import steering_router
 from lycosa.api.stored_routes import stored_router
@@ -62,6 +64,7 @@ def make_app(
     extend: Callable[[FastAPI], None] = lambda app: None,
 ) -> Gate:
     """The application for one crawl. ``extend`` adds routes that are no part of the API."""
+    access = AccessLog(log)
     app = FastAPI(
         title="Lycosa",
         version=version("lycosa"),
@@ -77,13 +80,13 @@ def make_app(
     app.state.polls = Places(rules.limits.polls, "requests that wait")
     app.state.listeners = Places(rules.limits.listeners, "listeners of events")
     for router in (frontier_router, host_router, stored_router, steering_router):
-        app.include_router(router, prefix=API)
+        app.include_router(router, prefix=API, dependencies=[Depends(known_parameters)])
     app.include_router(probe_router)
-    app.include_router(login_routes(tokens, is_secure))
+    app.include_router(login_routes(tokens, access, rules.cookie, is_secure))
     _add_errors(app, log)
     _add_schema(app, needs_token=not tokens.are_none)
     extend(app)
-    return Gate(app, rules, tokens)
+    return Gate(app, rules, tokens, access)
 
 
 def _add_schema(app: FastAPI, needs_token: bool) -> None:

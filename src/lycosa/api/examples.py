@@ -191,6 +191,7 @@ ACTION_EXAMPLE: dict[str, Any] = {
     "call": "api 0f7f354a345043dda64563dab2c00bc2",
     "partition": 6,
     "number": 1,
+    "partitions": 1,
 }
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from lycosa.api.access_log import AccessLog
 from lycosa.api.connections import client_at
 from lycosa.api.problems import Problem
 from lycosa.api.quotas import HeldPlaces, Places, RequestQuota
@@ -30,7 +31,6 @@ Send = Callable[[AsgiMessage], Awaitable[None]]
 Application = Callable[[AsgiMessage, Receive, Send], Awaitable[None]]
 
 API = "/api/v1"
-COOKIE = "lycosa_session"
 PUBLIC = ("/health/", "/login", "/static/")
 """Paths that need no token: probes, the form that takes one, and what that form looks like."""
 _SESSION = ("/login", "/logout")  # they change only who the client is
@@ -43,6 +43,8 @@ _HELD_BYTES = 64_000_000  # of all bodies together
 _BYTES_PER_S = 50_000  # the slowest body, after a pause
 _LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _LOGIN_RATE, _LOGIN_BURST = 0.5, 5.0
+# Files of the page are asked for again with their ETag: an upgrade may have changed them.
+_CACHING = (("/api/", b"no-store"), ("/static/", b"no-cache"))
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -53,19 +55,25 @@ _SECURITY = [
 
 
 class GateRules(msgspec.Struct, frozen=True):
-    """Where the interface listens: ``host`` is the name in its address."""
+    """Where the interface listens: ``host`` is the name in its address.
+
+    ``cookie`` is the name of the cookie of a session.
+    """
 
     host: str
     is_loopback: bool
     is_behind_proxy: bool
     limits: ApiLimits
+    cookie: str = "lycosa_session"
 
 
 class Gate:
     """The application ``inner`` behind the checks."""
 
-    def __init__(self, inner: Application, rules: GateRules, tokens: Tokens) -> None:
-        self.inner, self._rules, self._tokens = inner, rules, tokens
+    def __init__(
+        self, inner: Application, rules: GateRules, tokens: Tokens, log: AccessLog
+    ) -> None:
+        self.inner, self._rules, self._tokens, self._log = inner, rules, tokens, log
         limits = rules.limits
         self._quota = RequestQuota(limits.rate, limits.rate * limits.burst_s)
         self._logins = RequestQuota(_LOGIN_RATE, _LOGIN_BURST)
@@ -85,30 +93,36 @@ class Gate:
             if message["type"] == "http.response.start":
                 has_begun = True
                 message["headers"] = [*message["headers"], *_SECURITY]
-                if scope["path"].startswith("/api/") and not any(
+                caching = next((c for path, c in _CACHING if scope["path"].startswith(path)), b"")
+                if caching and not any(
                     name.lower() == b"cache-control" for name, _ in message["headers"]
                 ):
-                    message["headers"].append((b"cache-control", b"no-store"))
+                    message["headers"].append((b"cache-control", caching))
             await send(message)
 
         try:
             await self._admit(scope, receive, guarded)
         except Problem as problem:
+            client = scope.get("state", {}).get("client")
+            name = client.name if client is not None else ""
+            self._log.note_refusal(problem.status, scope["method"], scope["path"], name)
             if not has_begun:
                 await send_problem(problem, scope, guarded)
 
     async def _admit(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
+        peer = self._peer(scope, headers)
+        self._log.begin_request(peer)
         _check_length(headers)
         self._check_size(scope)
         self._check_host(headers)
-        peer = self._peer(scope, headers)
         if wait := self._quota.take(peer):
             raise Problem(429, f"more than {self._rules.limits.rate:g} requests a second", wait)
         path = scope["path"]
         if path == "/login" and scope["method"] == "POST" and (wait := self._logins.take(peer)):
             raise Problem(429, "there are too many attempts to log in", wait)
         client = self._client(scope, headers)
+        scope.setdefault("state", {}).update(client=client, peer=peer)
         changes = scope["method"] not in _SAFE or path == _LEASING
         _check_origin(scope, headers, changes)
         if client is None and not path.startswith(PUBLIC):
@@ -116,7 +130,6 @@ class Gate:
         steers = changes and path not in _SESSION
         if client is not None and steers and client.scope < AccessScope.OPERATE:
             raise Problem(403, f"the token {client.name!r} may read and not change anything")
-        scope.setdefault("state", {}).update(client=client, peer=peer)
         if scope["method"] == "HEAD" and path not in (_LEASING, _EVENTS):
             # the server sends no body, because its own scope still has the method
             scope = {**scope, "method": "GET"}
@@ -158,12 +171,8 @@ class Gate:
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return self._tokens.client_of(secret.strip())
-        cookies = headers.get("cookie", "").split(";")
-        for cookie in cookies:
-            name, _, value = cookie.strip().partition("=")
-            if name == COOKIE:
-                return self._tokens.client_of_session(value, time.time())
-        return None
+        cookie = session_cookie(headers.get("cookie", ""), self._rules.cookie)
+        return self._tokens.client_of_session(cookie, time.time())
 
     def _no_token(self, scope: AsgiMessage, headers: dict[str, str]) -> Problem:
         is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/")
@@ -251,6 +260,15 @@ def _check_length(headers: dict[str, str]) -> None:
     if "transfer-encoding" in headers and "content-length" in headers:
         detail = "a request has either Transfer-Encoding or Content-Length"
         raise Problem(400, detail, headers=_CLOSE)
+
+
+def session_cookie(header: str, name: str) -> str:
+    """The value of the session's cookie in a header ``Cookie``; empty without one."""
+    for cookie in header.split(";"):
+        found, _, value = cookie.strip().partition("=")
+        if found == name:
+            return value
+    return ""
 
 
 def _check_origin(scope: AsgiMessage, headers: dict[str, str], changes: bool) -> None:

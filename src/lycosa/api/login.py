@@ -12,7 +12,8 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.api.gate import COOKIE
+from lycosa.api.access_log import AccessLog
+from lycosa.api.gate import session_cookie
 from lycosa.api.tokens import SESSION_S, Tokens
 
 _FORM = """<!doctype html>
@@ -26,8 +27,11 @@ autofocus></label> <button>Log in</button></p></form></main></body></html>
 _POLICY = "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 
-def login_routes(tokens: Tokens, is_secure: bool) -> APIRouter:
-    """The form, its answer, and the end of the session. ``is_secure``: clients come over TLS."""
+def login_routes(tokens: Tokens, log: AccessLog, cookie: str, is_secure: bool) -> APIRouter:
+    """The form, its answer, and the end of the session, whose cookie has the name ``cookie``.
+
+    ``is_secure``: clients come over TLS.
+    """
     router = APIRouter(include_in_schema=False)
 
     def form(note: str, status: int) -> Response:
@@ -44,11 +48,14 @@ def login_routes(tokens: Tokens, is_secure: bool) -> APIRouter:
         secret = fields.get("token", [""])[0].strip()
         if tokens.are_none:
             return RedirectResponse("/", 303)
-        if tokens.client_of(secret) is None:
+        client = tokens.client_of(secret)
+        if client is None:
+            log.note_failed_login()
             return form("There is no such token.", 403)
+        log.note_login(client.name)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
-            COOKIE,
+            cookie,
             tokens.begin_session(secret, time.time()),
             max_age=int(SESSION_S),
             path="/",
@@ -59,9 +66,12 @@ def login_routes(tokens: Tokens, is_secure: bool) -> APIRouter:
         return answer
 
     @router.post("/logout")
-    async def log_out() -> Response:
+    async def log_out(request: Request) -> Response:
+        session = session_cookie(request.headers.get("cookie", ""), cookie)
+        if (client := tokens.end_session(session, time.time())) is not None:
+            log.note_logout(client.name)
         answer = RedirectResponse("/login", 303)
-        answer.delete_cookie(COOKIE, path="/", secure=is_secure, httponly=True, samesite="strict")
+        answer.delete_cookie(cookie, path="/", secure=is_secure, httponly=True, samesite="strict")
         return answer
 
     return router

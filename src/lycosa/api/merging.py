@@ -72,6 +72,7 @@ def merged(answers: Mapping[int, Found], most: int, silent: list[int]) -> Merged
     last = str(rows[-1].get("cursor", "")) if rows else known_to
     return MergedList(
         rows=[_shown(row) for row in rows],
+        marks=[str(row.get("cursor", "")) for row in rows],
         cursor=(last if len(rows) == most else known_to or last) if has_more and not is_cut else "",
         wall=min((found.wall for found in answers.values()), default=0.0),
         is_partial=any(found.is_partial for found in answers.values()),

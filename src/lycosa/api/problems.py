@@ -10,6 +10,7 @@ import msgspec
 PROBLEM_TYPE = "application/problem+json"
 
 TITLES = {
+    303: ("log-in", "Log in first"),
     400: ("bad-request", "The request cannot be understood"),
     401: ("no-token", "A token is needed"),
     403: ("forbidden", "The request is not allowed"),

@@ -1,8 +1,9 @@
 """The process of the HTTP interface: ``python -m lycosa.api.process FD``.
 
 The socket ``FD`` is to the process that started this one: a line with the job arrives there, this
-process sends a byte a second, and ends when the other end closes. Nothing is stored here, so it may
-be killed at any time.
+process sends a line end a second, and ends when the other end closes. A byte from there means that
+tokens and certificate may have changed; a line to there is a session that was ended. Nothing is
+stored here, so the process may be killed at any time.
 """
 
 from __future__ import annotations
@@ -14,23 +15,26 @@ import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from fastapi import FastAPI
 
+from lycosa.api.access_log import AccessLog
 from lycosa.api.app import make_app
 from lycosa.api.gate import GateRules
 from lycosa.api.places import ReachedCrawl, reach_crawl
 from lycosa.api.process_log import ProcessLog
 from lycosa.api.service import CrawlService
-from lycosa.api.slow_clients import http_server, raise_file_limit, yield_to_crawl
-from lycosa.api.tokens import Tokens, read_tokens
+from lycosa.api.slow_clients import BoundedServer, http_server, raise_file_limit, yield_to_crawl
+from lycosa.api.tokens import Tokens, cookie_name, read_tokens, warning_about
 from lycosa.config.sources import SettingsError
 from lycosa.logs.log import opened_log
 from lycosa.logs.records import LogLevel
 from lycosa.network import split_address
-from lycosa.serve.api_job import ApiJob, decode_api_job
+from lycosa.serve.api_job import ApiJob, ApiSettings, decode_api_job
 
 _ALIVE_S = 1.0
+_INFO = LogLevel.INFO
 _MAX_JOB_BYTES = 100_000
 
 
@@ -39,17 +43,24 @@ Extend = Callable[[FastAPI], None]
 
 
 async def serve_api(
-    job: ApiJob, place: ReachedCrawl, tokens: Tokens, extend: Extend, log: ProcessLog
+    job: ApiJob,
+    place: ReachedCrawl,
+    tokens: Tokens,
+    extend: Extend,
+    log: ProcessLog,
+    reloads: asyncio.Event | None = None,
 ) -> None:
-    """Serve until this is cancelled."""
+    """Serve until this is cancelled; tokens and certificate are read again after ``reloads``."""
     settings = job.settings
     listener = socket.socket(fileno=job.listener)
     address = listener.getsockname()[0]
+    is_secure = bool(settings.certificate) or settings.is_behind_proxy
     rules = GateRules(
         host=split_address(settings.address)[0],
         is_loopback=address.startswith("127.") or address == "::1",
         is_behind_proxy=settings.is_behind_proxy,
         limits=settings.limits,
+        cookie=cookie_name(place.coordinator.name, is_secure),
     )
 
     def note_wait(why: str) -> None:
@@ -58,39 +69,71 @@ async def serve_api(
         else:
             log.tell("waiting_over", "the coordinator answers again", LogLevel.INFO)
 
-    service = CrawlService(place, settings.limits, note_wait)
-    is_secure = bool(settings.certificate) or settings.is_behind_proxy
+    note_decision = AccessLog(log).note_decision
+    service = CrawlService(place, settings.limits, note_wait, note_decision)
     app = make_app(service, rules, tokens, log, is_secure, extend)
     server = http_server(app, settings.limits, settings.certificate, settings.key)
-    watching = asyncio.create_task(service.watch.run())
+    tasks = [asyncio.create_task(service.watch.run())]
+    if reloads is not None:
+        reload = partial(_reload, settings, tokens, server, log)
+        tasks.append(asyncio.create_task(_reload_whenever(reloads, reload)))
     try:
         await server._serve([listener])  # without its handlers of signals
     finally:
         server.close_all()
         listener.close()
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await place.close()
+
+
+async def _reload_whenever(reloads: asyncio.Event, reload: Callable[[], None]) -> None:
+    while True:
+        await reloads.wait()
+        reloads.clear()
+        await asyncio.to_thread(reload)
+
+
+def _reload(settings: ApiSettings, tokens: Tokens, server: BoundedServer, log: ProcessLog) -> None:
+    """Use the present files of tokens and certificate; what cannot be read stays as it was."""
+    if settings.token_file:
+        try:
+            tokens.follow(read_tokens(settings.token_file))
+            log.tell("api_reloaded", f"the tokens of {settings.token_file} are read again", _INFO)
+        except SettingsError as error:
+            log.tell_failure(f"the tokens stay those of the start: {error}")
+    if settings.certificate:
+        files = f"{settings.certificate} and {settings.key}"
+        try:
+            server.use_certificate(settings.certificate, settings.key)
+            log.tell("api_reloaded", f"new connections get the certificate of {files}", _INFO)
+        except (OSError, ssl.SSLError) as error:
+            log.tell_failure(f"the certificate stays the one before: {files}: {error}")
 
 
 async def _run(supervisor: socket.socket, extend: Extend, log: ProcessLog) -> None:
     loop = asyncio.get_running_loop()
     supervisor.setblocking(False)
     line = b""
-    while not line.endswith(b"\n"):
+    while b"\n" not in line:  # what follows is a reload of what is read now
         piece = await loop.sock_recv(supervisor, _MAX_JOB_BYTES)
         if not piece:
             return
         line += piece
-    job = decode_api_job(line)
+    job = decode_api_job(line.partition(b"\n")[0])
     raise_file_limit(job.settings.limits.connections)
     yield_to_crawl()
     place = await asyncio.to_thread(reach_crawl, job, lambda line: log.tell("tls_files", line))
-    tokens = read_tokens(job.settings.token_file)
-    serving = asyncio.create_task(serve_api(job, place, tokens, extend, log))
+    tokens = read_tokens(job.settings.token_file, job.service, job.ended)
+    if warning := warning_about(job.settings.token_file):
+        log.tell("note", warning)
+    tokens.on_ended = lambda session: _send_line(supervisor, session)
+    reloads = asyncio.Event()
+    serving = asyncio.create_task(serve_api(job, place, tokens, extend, log, reloads))
     telling = asyncio.create_task(_tell(supervisor))
     await asyncio.wait(
-        {serving, telling, asyncio.create_task(_await_end(supervisor))},
+        {serving, telling, asyncio.create_task(_follow(supervisor, reloads))},
         return_when=asyncio.FIRST_COMPLETED,
     )
     if serving.done():
@@ -99,18 +142,27 @@ async def _run(supervisor: socket.socket, extend: Extend, log: ProcessLog) -> No
 
 async def _tell(supervisor: socket.socket) -> None:
     """Say that the loop runs."""
-    loop = asyncio.get_running_loop()
-    with suppress(OSError):
+    with suppress(ConnectionError):
         while True:
-            await loop.sock_sendall(supervisor, b".")
+            _send_line(supervisor, "")
             await asyncio.sleep(_ALIVE_S)
 
 
-async def _await_end(supervisor: socket.socket) -> None:
+def _send_line(supervisor: socket.socket, line: str) -> None:
+    """Send a line at once. Raises ``ConnectionError`` when the other end has closed.
+
+    A full buffer holds thousands of lines: then the supervisor hangs, and needs none.
+    """
+    with suppress(BlockingIOError):
+        supervisor.send(line.encode() + b"\n")
+
+
+async def _follow(supervisor: socket.socket, reloads: asyncio.Event) -> None:
+    """Pass reloads on until the other end closes."""
     loop = asyncio.get_running_loop()
     with suppress(OSError):
         while await loop.sock_recv(supervisor, 100):
-            pass
+            reloads.set()
 
 
 def run_api(extend: Extend = lambda app: None) -> None:

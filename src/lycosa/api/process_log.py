@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections.abc import Mapping
 
 from lycosa.logs.log import EventLog
 from lycosa.logs.records import LogLevel, one_line
@@ -25,6 +26,12 @@ class ProcessLog:
 
     def __repr__(self) -> str:
         return f"<ProcessLog {self._log!r}>"
+
+    def note(
+        self, level: LogLevel, event: str, message: str, values: Mapping[str, str | int]
+    ) -> None:
+        """Log an event that is for the log only."""
+        self._log.note(level, event, message, values=values)
 
     def tell(self, event: str, text: str, level: LogLevel = LogLevel.WARNING) -> None:
         """Tell of something that an operator should know; ``event`` as in docs/logs.md."""

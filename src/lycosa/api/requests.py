@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from fastapi import Request
 
+from lycosa.api.gate import API
+from lycosa.api.problems import Problem
 from lycosa.api.quotas import Places
 from lycosa.api.service import CrawlService
 from lycosa.api.tokens import Client
+from lycosa.config.near_names import near_name
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse query parameters that the endpoint does not have: ``reson=x`` would list everything.
+
+    Raises ``Problem`` 422.
+    """
+    if not request.query_params:
+        return
+    paths = request.app.openapi()["paths"]  # made once
+    path = API + request.scope["route"].path_format.removeprefix(API)
+    described = paths[path][request.method.lower()]
+    parameters = described.get("parameters", [])
+    known = [each["name"] for each in parameters if each["in"] == "query"]
+    for name in request.query_params:
+        if name not in known:
+            near = near_name(name, known)
+            those = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
+            raise Problem(422, f"query.{name[:100]}: there is no such parameter; {those}")
 
 
 def service_of(request: Request) -> CrawlService:

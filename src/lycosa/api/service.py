@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lycosa.api.actions_list import listed_actions
 from lycosa.api.answers import (
     MergedList,
     OwnerSilent,
@@ -91,17 +92,23 @@ _Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
 
 
 class CrawlService:
-    """The crawl of ``place``, as its callers see it; ``note_wait`` as in ``CoordinatorCaller``."""
+    """The crawl of ``place``, as its callers see it; ``note_wait`` as in ``CoordinatorCaller``.
+
+    ``note_decision`` gets what an operator decided, the operator and the remark, after each
+    decision that the crawl has taken.
+    """
 
     def __init__(
         self,
         place: ReachedCrawl,
         limits: ApiLimits,
         note_wait: Callable[[str], None] = lambda why: None,
+        note_decision: Callable[[str, str, str], None] = lambda what, by, why: None,
     ) -> None:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._place, self._calls = place, OwnerCalls(place, limits)
+        self._note = note_decision
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
     def __repr__(self) -> str:
@@ -148,6 +155,8 @@ class CrawlService:
             if changed := changed_meanwhile(shown, await self.settings()):
                 raise SettingsChanged(values, shown, changed) from None
             raise
+        pairs = ", ".join(f"{key}={value}" for key, value in sorted(values.items()))
+        self._note(f"set {pairs}", by, why)
 
     async def pause(self, is_paused: bool, by: str, why: str = "") -> None:
         """Start no request until the crawl is resumed (``is_paused`` false).
@@ -159,10 +168,12 @@ class CrawlService:
             await self.watch.request(MoreAsks(), decision)
         else:
             await self.watch.request(decision)
+        self._note("pause the crawl" if is_paused else "resume the crawl", by, why)
 
     async def stop(self, by: str, why: str = "", at_once: bool = False) -> None:
         """End the crawl; it can be resumed."""
         await self.watch.request(StopCrawl(End.STOPPED.value, at_once, by, why))
+        self._note(f"stop the crawl{' at once' * at_once}", by, why)
 
     # -- what is stored, by the owners
 
@@ -244,8 +255,8 @@ class CrawlService:
         return await self._listing(query)
 
     async def actions(self, query: ActionsQuery) -> MergedList:
-        """The log of operators' decisions of all partitions, newest first."""
-        return await self._listing(query)
+        """The log of operators' decisions, newest first, each as one row."""
+        return await listed_actions(self._listing, query)
 
     # -- decisions and other programs
 
@@ -259,6 +270,7 @@ class CrawlService:
         answer = await self._told(self.addressing.of_host(host), decision, DecisionAnswer)
         if answer.hosts == []:
             raise HostUnknown(host, await self._near_hosts(host))
+        self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
         return answer
 
     async def _known(self, text: str) -> str:
@@ -286,6 +298,9 @@ class CrawlService:
         if decision.host:
             decision = msgspec.structs.replace(decision, host=await self._known(decision.host))
             partitions = [self.addressing.of_host(decision.host)]
+        chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
+        about = [f" of {each}" for each in (decision.reason, decision.host) if each]
+        what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
         until = asyncio.get_running_loop().time() + _PIECES_S
         replies = await self._gathered(
             lambda partition: self._decide_pieces(partition, decision, until), partitions
@@ -293,6 +308,7 @@ class CrawlService:
         for reply in replies:
             if isinstance(reply, OwnerSilent):
                 raise reply
+        self._note(what, decision.by, decision.why)
         answers = [each for each in replies if isinstance(each, DecisionAnswer)]
         return DecisionAnswer(
             sum(each.changed for each in answers), all(each.is_complete for each in answers)
@@ -316,6 +332,7 @@ class CrawlService:
         importance = 1.0 if priority is None else priority
         states = await self._states_of(urls)
         refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
+        self._note(f"give {len(urls)} seeds", by, "")
         return [
             GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
             if url in refused

@@ -152,6 +152,13 @@ class BoundedServer(uvicorn.Server):
             self._listen(listener)
         self.started = True
 
+    def use_certificate(self, certificate: str, key: str) -> None:
+        """Use these files for new connections. Raises ``OSError`` and ``ssl.SSLError``."""
+        # A context of its own: one that failed to load a key would have a certificate without it.
+        fresh = uvicorn.Config(self.config.app, ssl_certfile=certificate, ssl_keyfile=key)
+        fresh.load()
+        self.config.ssl = fresh.ssl
+
     def close_all(self) -> None:
         """End listening and all connections at once."""
         loop = asyncio.get_running_loop()

@@ -3,8 +3,9 @@
 A token is a line ``NAME SCOPE SECRET`` of a file, or of the environment variable
 ``LYCOSA_API_TOKENS``. A secret is kept as its SHA-256 only, is compared with all tokens in constant
 time, and never appears in a log, a message or a process list. A session is a cookie that contains
-its time of expiry and a keyed hash under the token's, so it survives a restart of this process and
-ends when the token is removed.
+its time of expiry, a random number and a keyed hash of both under the token's, so it survives a
+restart of this process and ends when the token is removed. One that was ended before its expiry is
+on a list, which the process that started this one keeps.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import secrets
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from pathlib import Path
 
 import msgspec
 
 from lycosa.config.sources import SettingsError
+from lycosa.serve.api_job import session_expiry
 from lycosa.system.environment import TOKENS_VARIABLE
 
 SESSION_S = 12 * 3600.0
 """How long a session of the page lasts, in seconds."""
 _MIN_SECRET = 16
-_KEY = b"lycosa api session 1"
+_KEY = b"lycosa api session 2"
 
 
 class AccessScope(IntEnum):
@@ -51,10 +55,16 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Tokens:
-    """All tokens. Without any, everyone who reaches the interface may do everything."""
+    """All tokens. Without any, everyone who reaches the interface may do everything.
 
-    def __init__(self, tokens: list[Token]) -> None:
-        self._tokens = tokens
+    Sessions are valid for one run of the ``service``. Those in ``ended`` are over; ``on_ended`` is
+    called with one more.
+    """
+
+    def __init__(self, tokens: list[Token], service: str = "", ended: Iterable[str] = ()) -> None:
+        self._tokens, self._service = tokens, service
+        self._ended = set(ended)
+        self.on_ended: Callable[[str], None] = lambda session: None
 
     def __repr__(self) -> str:
         return f"<Tokens {self._tokens}>"
@@ -73,31 +83,58 @@ class Tokens:
                 found = token.client
         return found
 
+    def follow(self, other: Tokens) -> None:
+        """Use other tokens from now on. Sessions of those that remain continue."""
+        self._tokens = other._tokens
+
     def begin_session(self, secret: str, now: float) -> str:
         """The cookie of a new session, for a secret that ``client_of`` knows."""
-        expires = int(now + SESSION_S)
-        return f"{expires}.{_proof(hashlib.sha256(secret.encode()).digest(), expires)}"
+        facts = f"{int(now + SESSION_S)}.{secrets.token_hex(8)}"
+        return f"{facts}.{self._proof(hashlib.sha256(secret.encode()).digest(), facts)}"
 
     def client_of_session(self, cookie: str, now: float) -> Client | None:
         """The client whose session this cookie is, while it lasts."""
-        head, _, proof = cookie.partition(".")
-        if not (head.isascii() and head.isdigit() and len(head) < 16 and int(head) > now):
+        facts, _, proof = cookie.rpartition(".")
+        expires = facts.partition(".")[0]
+        if not (expires.isascii() and expires.isdigit() and len(expires) < 16):
+            return None
+        if int(expires) <= now or cookie in self._ended:
             return None
         found = None
         for token in self._tokens:
-            expected = _proof(token.digest, int(head)).encode()
+            expected = self._proof(token.digest, facts).encode()
             if hmac.compare_digest(expected, proof.encode()):
                 found = token.client
         return found
 
+    def end_session(self, cookie: str, now: float) -> Client | None:
+        """End a session before its expiry; returns whose it was."""
+        client = self.client_of_session(cookie, now)
+        if client is not None:
+            self._ended = {each for each in self._ended if session_expiry(each) > now} | {cookie}
+            self.on_ended(cookie)
+        return client
 
-def _proof(digest: bytes, expires: int) -> str:
-    key = hmac.new(digest, _KEY, hashlib.sha256).digest()
-    return hmac.new(key, str(expires).encode(), hashlib.sha256).hexdigest()
+    def _proof(self, digest: bytes, facts: str) -> str:
+        key = hmac.new(digest, _KEY, hashlib.sha256).digest()
+        return hmac.new(key, f"{self._service} {facts}".encode(), hashlib.sha256).hexdigest()
 
 
-def read_tokens(file: str) -> Tokens:
-    """The tokens of a file, else those of the environment. Raises ``SettingsError``."""
+def cookie_name(crawl: str, is_secure: bool) -> str:
+    """The name of the session's cookie.
+
+    Cookies know no ports, so interfaces of several crawls on one machine need several names. With
+    the prefix, a browser takes it only from this host and by TLS (RFC 6265bis 4.1.3.2).
+    """
+    name = f"lycosa_session_{hashlib.sha256(crawl.encode()).hexdigest()[:8]}"
+    return f"__Host-{name}" if is_secure else name
+
+
+def read_tokens(file: str, service: str = "", ended: Iterable[str] = ()) -> Tokens:
+    """The tokens of a file, else those of the environment; the rest as for ``Tokens``.
+
+    Raises ``SettingsError``.
+    """
     if file:
         try:
             text, where = Path(file).read_text("utf-8"), file
@@ -114,7 +151,14 @@ def read_tokens(file: str) -> Tokens:
     ]
     if file and not tokens:
         raise SettingsError([f"{file} has no token: give lines of NAME SCOPE SECRET"])
-    return Tokens(tokens)
+    return Tokens(tokens, service, ended)
+
+
+def warning_about(file: str) -> str:
+    """Why the file of tokens is not as safe as it should be; empty when it is."""
+    if file and Path(file).stat().st_mode & 0o004:
+        return f"every user of this machine can read the tokens in {file}: chmod 600 {file}"
+    return ""
 
 
 def _token(line: str, where: str) -> Token:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from lycosa.cli.cluster_parts import (
 from lycosa.cli.crawl_seeds import CrawlSeeds
 from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode
+from lycosa.cli.serve_signals import handle_signals
 from lycosa.cli.setting_options import config_option, set_option
 from lycosa.model.compatibility import PROTOCOL
 
@@ -176,10 +177,13 @@ async def _serve(
     records = SavedRecords(client, topics, crawl.manifest.crawl, note_waiting, foreign.note)
     try:
         runner = RunningCoordinator(given.name, records, tell_line)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
-                loop.add_signal_handler(number, runner.finish, ServeEnd())
+        keeper: ApiKeeper | None = None
+
+        def reload() -> None:
+            if keeper is not None:
+                keeper.reload()
+
+        handle_signals(partial(runner.finish, ServeEnd()), reload)
         service = CoordinatorServer(
             given,
             runner,

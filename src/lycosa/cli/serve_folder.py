@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl import crawl_settings
 from lycosa.cli.crawl_seeds import CrawlSeeds
 from lycosa.cli.output import ExitCode, clean
+from lycosa.cli.serve_signals import handle_signals
 
 if TYPE_CHECKING:
     from lycosa.processes.api_keeper import ApiListener
@@ -64,11 +64,13 @@ async def _serve(
     from lycosa.processes.called_crawl import CalledCrawl
     from lycosa.processes.socket_folder import SocketFolder
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
-            loop.add_signal_handler(number, service.stop)
     called: CalledCrawl | None = None
+
+    def reload() -> None:
+        if called is not None:
+            called.reload()
+
+    handle_signals(service.stop, reload)
     keeping = asyncio.create_task(health.keep(service.health))
     with SocketFolder() as sockets:
 

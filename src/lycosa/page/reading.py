@@ -216,7 +216,12 @@ def _is_policy(key: str) -> bool:
 async def _live_settings(request: Request, template: str, is_shown: Any) -> Response:
     known = fields()
     rows = [
-        (key, value, known[key].meaning, " ".join((known[key].type_text, known[key].bound_text)))
+        (
+            key,
+            value,
+            known[key].meaning,
+            " ".join((known[key].type_text, known[key].bound_text)).strip(),
+        )
         for key, value in (await service_of(request).settings()).items()
         if is_shown(key)
     ]

@@ -2,8 +2,9 @@
 
 The listening socket belongs to this process, so clients find the same port after the other one was
 started again, and an address in use is reported before the crawl starts. The other process tells
-every second that it lives. One that is silent for too long is killed; one that died is started
-again after a pause. It ends when this process does, because its end of the socket pair closes.
+every second that it lives, and which sessions were ended, so that the next one knows them. One that
+is silent for too long is killed; one that died is started again after a pause. It ends when this
+process does, because its end of the socket pair closes.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import secrets
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -23,7 +26,7 @@ from lycosa.config.sources import SettingsError
 from lycosa.network import split_address
 from lycosa.network.errors import RefusedConnection
 from lycosa.processes.worker_handle import WorkerSilence, reap
-from lycosa.serve.api_job import ApiJob, encode_api_job
+from lycosa.serve.api_job import ApiJob, encode_api_job, session_expiry
 from lycosa.system.kept_tasks import error_line
 
 _MODULE = "lycosa.page.process"
@@ -32,6 +35,9 @@ _SILENT_LOOKS = 15  # in a row
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _STEADY_S = 60.0  # a process that lived so long is started again at once
 _BACKLOG = 512
+_END_S = 3.0
+_MOST_LINE = 1000
+_MOST_ENDED = 1000
 
 
 class ApiListener:
@@ -70,7 +76,9 @@ class ApiKeeper:
 
     def __init__(self, job: ApiJob, listener: ApiListener, tell: Callable[[str], None]) -> None:
         number = listener.socket.fileno()
-        self._job = msgspec.structs.replace(job, listener=number)
+        service = secrets.token_hex(16)
+        self._job = msgspec.structs.replace(job, listener=number, service=service)
+        self._ours: socket.socket | None = None
         self._listener, self._tell = listener, tell
         self._keeping: asyncio.Task[None] | None = None
         self.pid = 0
@@ -81,6 +89,12 @@ class ApiKeeper:
     def start(self) -> None:
         """Start the process, and again whenever it ends."""
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    def reload(self) -> None:
+        """Let the process read its tokens and its certificate again."""
+        if self._ours is not None:
+            with suppress(OSError):  # it ends, and the next one reads them anyway
+                self._ours.send(b"r")
 
     async def close(self) -> None:
         """End the process and stop listening."""
@@ -118,13 +132,19 @@ class ApiKeeper:
                 ours.setblocking(False)
                 loop = asyncio.get_running_loop()
                 await loop.sock_sendall(ours, encode_api_job(self._job) + b"\n")
+                self._ours = ours
                 why = await self._listen(ours)
             except OSError as error:
                 why = f"was lost ({error.strerror or error})"
             except BaseException:
-                process.kill()  # it has nothing to lose
+                ours.close()  # it ends, with the last lines of its log
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_END_S):
+                        await reap(process)
+                process.kill()  # it has nothing else to lose
                 raise
             finally:
+                self._ours = None
                 ours.close()
                 await reap(process)
                 self.pid = 0
@@ -143,13 +163,26 @@ class ApiKeeper:
     async def _listen(self, ours: socket.socket) -> str:
         """Wait for the end of the process; empty text, or why it is killed."""
         loop, silence = asyncio.get_running_loop(), WorkerSilence(_SILENT_LOOKS)
+        heard = b""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
-                    if not await loop.sock_recv(ours, 64):
+                    piece = await loop.sock_recv(ours, 1024)
+                    if not piece:
                         return ""
                     silence.note_heard()
+                    *lines, heard = (heard + piece).split(b"\n")
+                    self._note_ended([line.decode() for line in lines if line])
+                    heard = heard[:_MOST_LINE]
                     continue
             if silence.is_too_long():
                 os.kill(self.pid, 9)
                 return f"did not answer for {_SILENT_LOOKS * _LOOK_S:.0f} s and was killed"
+
+    def _note_ended(self, sessions: list[str]) -> None:
+        """Remember sessions that were ended, for the process after this one."""
+        if sessions:
+            now = time.time()
+            ended = [each for each in self._job.ended if session_expiry(each) > now]
+            ended = [*ended, *sessions][-_MOST_ENDED:]
+            self._job = msgspec.structs.replace(self._job, ended=ended)

@@ -58,6 +58,11 @@ class CalledCrawl:
     def _tell_error(self, error: BaseException) -> None:
         self._tell(f"the end of a caller was not handled ({error_line(error)})")
 
+    def reload(self) -> None:
+        """Let the HTTP process read its tokens and its certificate again."""
+        if self._keeper is not None:
+            self._keeper.reload()
+
     async def close(self) -> None:
         """End the HTTP process and all conversations."""
         if self._keeper is not None:

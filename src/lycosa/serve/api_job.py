@@ -52,7 +52,8 @@ class ApiJob(msgspec.Struct, frozen=True):
 
     ``listener`` is the number of the inherited socket that listens. On one machine ``folder`` is
     the crawl folder and ``sockets`` the folder of the sockets of coordinator and workers; on a
-    cluster ``cluster_file`` is the path of cluster.toml.
+    cluster ``cluster_file`` is the path of cluster.toml. Sessions of the page are those of the
+    service with the random ``service``, without those that ``ended``.
     """
 
     settings: ApiSettings
@@ -60,6 +61,14 @@ class ApiJob(msgspec.Struct, frozen=True):
     folder: str = ""
     sockets: str = ""
     cluster_file: str = ""
+    service: str = ""
+    ended: list[str] = []
+
+
+def session_expiry(session: str) -> int:
+    """When a session of the page ends by itself, in seconds since 1970: its cookie begins so."""
+    expires = session.partition(".")[0]
+    return int(expires) if expires.isascii() and expires.isdigit() else 0
 
 
 encode_api_job = msgspec.json.Encoder().encode
