@@ -15,7 +15,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import trustme
@@ -99,34 +98,35 @@ def flooding(
     """A server at the port that it yields. It answers ``pages`` requests of each connection before
     the flood, if it comes after the handshake.
     """
-    context = server_tls(issued)
-    context.num_tickets = 0  # the first record of ours has the number 0
-    with socket.create_server((host, 0)) as listener, tempfile.TemporaryDirectory() as folder:
-        secrets = Path(folder, "secrets")
-        context.keylog_filename = str(secrets)
-        open_connections: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+    connections: list[socket.socket] = []
 
-        def serve() -> None:
-            with contextlib.suppress(OSError):  # the listener is closed at the end
-                while True:
-                    connection, _ = listener.accept()
-                    open_connections[:] = [connection]
-                    with connection, contextlib.suppress(OSError):
-                        connection.settimeout(20)
-                        if kind in BEFORE:
-                            connection.recv(65_536)
-                            _flood(connection, lambda: BEFORE[kind])
-                            continue
-                        records = _Connection(connection, context, secrets).answered(pages)
-                        _flood(connection, partial(AFTER[kind], records))
+    def accept() -> None:
+        with contextlib.suppress(OSError):  # the listener is shut at the end
+            while True:
+                connections.append(listener.accept()[0])
+                threads.append(threading.Thread(target=serve, args=connections[-1:]))
+                threads[-1].start()
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
+    def serve(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):  # the client ends it
+            connection.settimeout(60)
+            if kind in BEFORE:
+                connection.recv(65_536)
+                _flood(connection, lambda: BEFORE[kind])
+            else:
+                records = _Connection(connection, issued).answered(pages)
+                _flood(connection, partial(AFTER[kind], records))
+
+    with socket.create_server((host, 0)) as listener:
+        threads.append(threading.Thread(target=accept))
+        threads[0].start()
         yield listener.getsockname()[1]
-        for each in (listener, *open_connections):
+        for each in (listener, *connections):
             with contextlib.suppress(OSError):  # it is closed
                 each.shutdown(socket.SHUT_RDWR)
-        thread.join(30)
+        for thread in threads:
+            thread.join(30)
 
 
 def _flood(connection: socket.socket, write: Callable[[], bytes]) -> None:
@@ -140,18 +140,20 @@ def _flood(connection: socket.socket, write: Callable[[], bytes]) -> None:
 class _Connection:
     """One client, up to the flood."""
 
-    def __init__(self, connection: socket.socket, context: ssl.SSLContext, secrets: Path) -> None:
-        self._connection, self._secrets = connection, secrets
+    def __init__(self, connection: socket.socket, issued: trustme.LeafCert) -> None:
+        self._connection = connection
+        self._context = server_tls(issued)
+        self._context.num_tickets = 0  # the first record of ours has the number 0
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._received, self._to_send, server_side=True)
-        self._secrets.write_bytes(b"")
 
     def answered(self, pages: int) -> _Records:
         """Shake hands, answer ``pages`` requests and read one more."""
-        self._until_done(self._tls.do_handshake)
-        self._connection.sendall(self._to_send.read())
-        lines = self._secrets.read_text().splitlines()
-        line = next(each for each in lines if each.startswith("SERVER_TRAFFIC_SECRET_0"))
+        with tempfile.NamedTemporaryFile("r") as secrets:
+            self._context.keylog_filename = secrets.name
+            self._tls = self._context.wrap_bio(self._received, self._to_send, server_side=True)
+            self._until_done(self._tls.do_handshake)
+            self._connection.sendall(self._to_send.read())
+            line = next(each for each in secrets if each.startswith("SERVER_TRAFFIC_SECRET_0"))
         records = _Records(bytes.fromhex(line.split()[2]))
         for _ in range(pages):
             self._read_request()
