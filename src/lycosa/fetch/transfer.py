@@ -170,7 +170,8 @@ class Transfer:
         return self.received - received < self.limits.min_bytes_per_s * elapsed
 
     def _on_connected(self, address: str, _own: str, _port: int, _own_port: int) -> int:
-        return self._safely(self._judge_connection, address, failed=pycurl.PREREQFUNC_ABORT)
+        aborts = int(pycurl.PREREQFUNC_ABORT)
+        return self._safely(self._judge_connection, address, failed=aborts)
 
     def _judge_connection(self, address: str) -> int:
         if self.sent:
