@@ -60,7 +60,7 @@ def sender_of(
     lease: ShardLease | None = None,
 ) -> RequestSender:
     return RequestSender(
-        server, server, MachineAddresses(table), log, clock, Limits(), lease or folder_lease()
+        server, server, MachineAddresses(table, clock), log, clock, Limits(), lease or folder_lease()
     )
 
 
@@ -76,7 +76,7 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
     tables = [AddressTable(tmp_path / "addresses", section) for _ in range(2)]
     logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
     ours, other = (
-        RequestSender(server, server, MachineAddresses(table), log, clock, Limits(), folder_lease())
+        RequestSender(server, server, MachineAddresses(table, clock), log, clock, Limits(), folder_lease())
         for table, log in zip(tables, logs, strict=True)
     )
     clock.now += 10 * DELAY_S  # a new table waits for one delay

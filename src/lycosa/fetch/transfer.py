@@ -177,6 +177,11 @@ class Transfer:
         if self.sent:
             self.end_with(*reason_of_repeat(self.signs))
             return int(pycurl.PREREQFUNC_ABORT)
+        # A process that stood still sends nothing late: its slot may not count any more.
+        late, _ = self.overdue(self._clock.monotonic())
+        if late is not Reason.NONE:
+            self.end_with(late, late.meaning)
+            return int(pycurl.PREREQFUNC_ABORT)
         self.address = address
         refusal = self._guard.refusal(address)
         if refusal:

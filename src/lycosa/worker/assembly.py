@@ -147,7 +147,7 @@ def assemble(
     config, shard = job.config, shard or open_folder_shard(job, ports.open_table)
     owned = open_owned(job, CrawlClock(ports.clock, job.time_base), shard)
     clock = owned.clock
-    addresses = (ports.addresses or _addresses)(job)
+    addresses = ports.addresses(job) if ports.addresses else _addresses(job, ports.clock)
     sender = _sender(owned, ports, addresses)
     departures = _departures(owned, ports, lambda e: worker.fail(e))  # noqa: PLW0108 (made later)
     settling = StoringMark(attempts_folder(job.folder), job.number)
@@ -382,11 +382,13 @@ def _intake(owned: Owned, departures: OutgoingParcels, extensions: Extensions) -
     return intake
 
 
-def _addresses(job: WorkerJob) -> Addresses:
-    section = job.config.politeness
+def _addresses(job: WorkerJob, clock: Clock) -> Addresses:
+    section, request_s = job.config.politeness, job.config.fetch.total_s
     if job.machine_table is not None:
-        return MachineAddresses(open_machine_table(job.machine_table, section))
-    return MachineAddresses(AddressTable(addresses_path(job.folder), section))
+        table = open_machine_table(job.machine_table, section, request_s)
+    else:
+        table = AddressTable(addresses_path(job.folder), section, request_s=request_s)
+    return MachineAddresses(table, clock)
 
 
 def _crawl_info(job: WorkerJob) -> CrawlInfo:

@@ -19,7 +19,7 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 
 MACHINE_TABLE_VARIABLE = "LYCOSA_RUNTIME_DIR"
-MACHINE_TABLE_NAME = "addresses-2"
+MACHINE_TABLE_NAME = "addresses-3"
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -41,9 +41,14 @@ def machine_table(section: PolitenessSection) -> Path:
     return path
 
 
-def open_machine_table(path: Path, section: PolitenessSection) -> AddressTable:
-    """Open the table of all crawls for one process. Raises ``ValueError`` or ``OSError``."""
-    return AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS)
+def open_machine_table(
+    path: Path, section: PolitenessSection, request_s: float = 60.0
+) -> AddressTable:
+    """Open the table of all crawls for one process, whose requests take at most ``request_s``.
+
+    Raises ``ValueError`` or ``OSError``.
+    """
+    return AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS, request_s)
 
 
 def table_place(path: Path, section: PolitenessSection) -> str:

@@ -40,16 +40,41 @@ _NEXT_ADDRESS = frozenset(
 _LONGEST_REST_S = (
     60.0  # before a second attempt in the same visit; after a longer rest the URL is retried later
 )
+_LONG_WAIT_S = 5.0  # for a slot, before the operator is told
+_MOST_WAITING = 1024  # addresses
 _NO_LEASE_S = 1.0  # until a host has its turn again
 
 
 class SlotCounts:
-    """The slots that a worker holds, and how often an address had none free."""
+    """The slots that a worker holds, how often an address had none free, and for how long."""
 
-    __slots__ = ("held", "waits")
+    __slots__ = ("_waiting", "held", "waits")
 
     def __init__(self) -> None:
         self.held = self.waits = 0
+        # by address, monotonic seconds: since when every answer was to wait, and the last of them
+        self._waiting: dict[str, tuple[float, float]] = {}
+
+    def note_taken(self, address: str) -> None:
+        """A slot of the address was free."""
+        self.held += 1
+        self._waiting.pop(address, None)
+
+    def note_wait(self, address: str, now: float) -> None:
+        """None was free."""
+        self.waits += 1
+        since, last = self._waiting.pop(address, (now, now))
+        self._waiting[address] = now if now - last > _LONG_WAIT_S else since, now
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def trouble(self, address: str, now: float) -> str:
+        """Why the hosts of an address wait, when they have for a while; empty when not."""
+        since, last = self._waiting.get(address, (now, now))
+        if now - since < _LONG_WAIT_S or now - last > _LONG_WAIT_S:
+            return ""
+        whose = "requests" if self.held else "requests of other crawls"
+        return f"{whose} to {address} have left no room for {now - since:.0f} s"
 
 
 class Slot:
@@ -92,9 +117,9 @@ class Slot:
         if wait <= 0:
             # where several machines share the addresses, an answer was waited for
             self._taken_at, self.is_held = self._clock.monotonic(), True
-            self._counts.held += 1
+            self._counts.note_taken(self.address)
         else:
-            self._counts.waits += 1
+            self._counts.note_wait(self.address, now)
         return wait
 
     def note(self, at: float) -> SlotNote:
