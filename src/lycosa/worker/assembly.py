@@ -55,7 +55,7 @@ from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.letter_desk import LetterDesk
 from lycosa.worker.live import AppliedSettings
-from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.measures import measured_worker
 from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.operator_desk import OperatorDesk
@@ -166,6 +166,7 @@ def assemble(
     if want_permits is not None:
         worker.is_alone, worker.committer.mail, worker.on_quiet = False, delivery, departures.hurry
     meter = measured_worker(worker, pipeline, stages, departures, clock)
+    slots = [addresses.close, *([sender.hosts.close] if sender.hosts is not None else [])]
     return Assembled(
         worker,
         stages.intake,
@@ -180,7 +181,7 @@ def assemble(
         meter,
         _call_desk(owned, stages, worker, pipeline),
         stages,
-        _closed_in_turn(meter.stop_watching, settling.close, addresses.close, shard.close),
+        _closed_in_turn(meter.stop_watching, settling.close, *slots, shard.close),
     )
 
 
@@ -239,8 +240,17 @@ def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> RequestSender:
     sender = RequestSender(
         ports.fetcher, ports.resolver, addresses, owned.attempts, clock, limits, ports.lease
     )
+    sender.hosts = _shared_hosts(owned.job, ports.clock)
     owned.frontier.on_benched = sender.prefetch_addresses
     return sender
+
+
+def _shared_hosts(job: WorkerJob, clock: Clock) -> MachineAddresses | None:
+    """The slots of hosts, if crawls of this machine share what they request."""
+    if job.machine_table is None:
+        return None
+    section, request_s = job.config.politeness, job.config.fetch.total_s
+    return MachineAddresses(open_host_table(job.machine_table, section, request_s), clock)
 
 
 def _stages(

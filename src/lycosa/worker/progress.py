@@ -111,7 +111,8 @@ class ProgressReport:
             else ""
         ) or record.reason.label
         if record.state is not HostState.SNOOZED:
-            reason = self._slots.trouble(record.address, now)
+            slots = self._slots
+            reason = slots.trouble(record.address, now) or slots.trouble(record.host, now)
         waiting = record.waiting + record.retrying
         if self._host_pages:  # the others will be parked
             waiting = min(waiting, max(self._host_pages - record.usage.captures, 0))
