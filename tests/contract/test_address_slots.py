@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lycosa.config.sections import PolitenessSection
 from lycosa.politeness import AddressTable, MachineAddresses, NodeAddresses
 from lycosa.ports import Addresses
+from lycosa.system.clock import SystemClock
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=2)
 UNDELAYED = PolitenessSection(address_delay_s=0, address_slots=2)
@@ -31,7 +32,7 @@ def join(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Join]:
     def make(section: PolitenessSection = SECTION) -> Addresses:
         is_machine = request.param == "machine"
         table = (
-            MachineAddresses(AddressTable(tmp_path / "addresses", section, 1024))
+            MachineAddresses(AddressTable(tmp_path / "addresses", section, 1024), SystemClock())
             if is_machine
             else node.join(section)
         )

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from http2_server import Shed, shedding
+from lycosa.config.sections import FetchSection
+from lycosa.fetch import CurlFetcher, Guard
 from lycosa.model.fetched import Limits
 from lycosa.reasons import Reason
 from lycosa.system.clock import SystemClock
@@ -161,3 +163,34 @@ async def test_what_the_lease_broke_off_says_so_without_an_answer(world: World) 
     fetched = await asyncio.wait_for(fetcher.fetch(to(server, limits=LIMITS)), 5)
     assert fetched.detail == "broken off before it was sent"
     assert (fetched.header_block, fetched.body, fetched.sent_s) == (b"", b"", 0.0)
+
+
+class SkippingClock(SystemClock):
+    """A clock that skips time, as that of a process which stood still does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skipped_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.skipped_s
+
+
+@pytest.mark.parametrize(("stood_still_s", "is_sent"), [(4.0, True), (7.0, False), (3600.0, False)])
+async def test_a_process_that_stood_still_while_it_connected_sends_nothing_late(
+    world: World, ca_file: str, tmp_path: Path, stood_still_s: float, is_sent: bool
+) -> None:
+    """The slot of the address counts no more, so another request may be open in its place."""
+    clock, context = SkippingClock(), server_tls(AUTHORITY.issue_cert("www.example.org"))
+
+    def stand_still(*_: object) -> None:
+        clock.skipped_s = stood_still_s
+
+    context.sni_callback = stand_still
+    server = await world.serve(always(OK), tls=context)
+    section, guard = FetchSection(ca_file=ca_file), Guard(["127.0.0.0/8"])
+    fetcher = CurlFetcher(section, "lycosa/0.1", "", guard, clock, tmp_path / "spool")
+    fetched = await fetcher.fetch(to(server, scheme="https", limits=LIMITS))
+    await fetcher.close()
+    assert fetched.reason is (Reason.NONE if is_sent else Reason.CONNECT_TIMEOUT)
+    assert len(server.requests) == is_sent

@@ -26,7 +26,7 @@ from lycosa.config.sections import (
 from lycosa.model.page import Page
 from lycosa.politeness import AddressTable, MachineAddresses
 from lycosa.reasons import Reason
-from lycosa.synthetic import run_virtual
+from lycosa.synthetic import VirtualClock, run_virtual
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.job import Extensions
@@ -96,7 +96,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.table = AddressTable(None, CONFIG.politeness)
-        self._inner = MachineAddresses(self.table)
+        self._inner = MachineAddresses(self.table, VirtualClock())
         self.record_start, self.close = self._inner.record_start, self._inner.close
         self.describe_slot = self._inner.describe_slot
 

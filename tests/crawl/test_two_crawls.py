@@ -81,6 +81,30 @@ def test_crawls_with_tables_of_their_own_do_not(tmp_path: Path) -> None:
     assert min(log.start_gaps("127.0.0.1")) < DELAY_S - LATE_S
 
 
+def of_one_host(tmp_path: Path, *more: str) -> RequestLog:
+    """Two crawls of one host, whose answers take a while, without any delay."""
+    slow = SyntheticWeb(
+        WebPlan(hosts=1, pages=8, distribution="fixed", page_bytes=300, latency_s=0.3)
+    )
+    quick = ("--set", "politeness.address_delay_s=0", *more)
+    with served_with_log(slow, pace=1.0) as (port, log):
+        running = [crawl(tmp_path / f"c{number}", 0, port, *quick) for number in range(2)]
+        assert [each.wait(120) for each in running] == [3, 3]
+    assert len(log.hosts()) == 1 and len(log) >= 12
+    return log
+
+
+def test_two_crawls_request_a_host_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYCOSA_RUNTIME_DIR", str(tmp_path / "machine"))
+    # a busy server notes the end of an answer later than the client has it
+    assert of_one_host(tmp_path).shortest_gap() >= -LATE_S
+
+
+def test_crawls_that_share_nothing_request_it_at_once(tmp_path: Path) -> None:
+    own = of_one_host(tmp_path, "--set", "politeness.address_table=crawl")
+    assert own.shortest_gap() < 0
+
+
 def test_each_crawl_holds_its_own_settings_against_what_all_did(tmp_path: Path) -> None:
     slow, quick = (
         PolitenessSection(address_delay_s=5.0, address_slots=1),

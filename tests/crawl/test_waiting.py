@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from crawling import QUICK, Pages, crawl_folder
+from crawling import page as html_page
 from judging import quick_config
+from lycosa.attempts import read_attempts
 from lycosa.cluster.progress import HostNote, Progress
 from lycosa.config.sections import RetrySection
+from lycosa.folder.names import addresses_path, attempts_folder
+from lycosa.inspect.reader import read_folder
+from lycosa.model.completed import UrlState
+from lycosa.politeness import AddressTable
 from lycosa.processes.status_file import waiting_for
 from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Assembled
@@ -78,3 +88,34 @@ def test_a_url_that_is_disallowed_does_not_hide_the_one_behind_it(tmp_path: Path
     assert found[1:] == [()]
     crawl.run(meanwhile=lambda assembled: look(assembled, "no/3", "y"))
     assert found[2:] == [(f"{A}y",)] and web.asked[f"{A}x"] == 1
+
+
+def test_an_address_whose_slots_others_hold_is_named_as_the_cause(tmp_path: Path) -> None:
+    """Such as those of a crawl that was suspended. It goes on when they count no more."""
+    folder, said = tmp_path / "c", list[str]()
+    own_table = replace(QUICK.politeness, address_table="crawl", delay_s=30.0)
+    config = replace(QUICK, politeness=own_table)
+    pages = {A: html_page(f"{A}1", f"{A}2"), f"{A}1": html_page(), f"{A}2": html_page()}
+
+    async def hold_slots(assembled: Assembled) -> None:
+        report, address = ProgressReport(assembled, config), "198.18.1.1"
+        await assembled.clock.sleep(10.0)
+        suspended = AddressTable(addresses_path(folder), config.politeness)
+        while suspended.take_slot(address, assembled.clock.monotonic()) > 0:
+            await assembled.clock.sleep(0.1)
+        for _ in range(3):
+            await assembled.clock.sleep(0.3)
+            assert suspended.take_slot(address, assembled.clock.monotonic()) == 0
+        for _ in range(16):
+            await assembled.clock.sleep(10.0)
+            said.append(waiting_for(report.make_report()))
+        suspended.close()
+
+    crawl_folder(folder, Pages(pages), [A], config, meanwhile=hold_slots)
+    expected = r"a.example, ready in \d s \(requests of other crawls to 198.18.1.1 have left no room for \d+ s\)"
+    assert [line for line in said if re.fullmatch(expected, line)], said
+    assert {each.url: each.state for each in read_folder(folder).urls()} == dict.fromkeys(
+        pages, UrlState.FETCHED
+    )
+    starts = [each.started for each in read_attempts(attempts_folder(folder))]
+    assert max(b - a for a, b in pairwise(starts)) < 90.0, "not for as long as they were held"

@@ -78,6 +78,9 @@ PROOFS = {
         "attacks: each is bounded in time and memory, its reason is recorded, and the crawl"
         " continues"
     ),
+    "tls_floods": (
+        "hosts that send TLS handshake messages without end leave the others 90 % of their rate"
+    ),
     "simulation": (
         "predictions of lycosa simulate compared with real crawls; its scaling law; a thousand days"
         " over 100,000 hosts"

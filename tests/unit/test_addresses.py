@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.addresses import STRIPE_LOCKS, STRIPES, AddressTable
 from lycosa.politeness.byte_locks import ByteLocks
+from lycosa.politeness.machine_addresses import MachineAddresses
+from lycosa.synthetic import VirtualClock, VirtualLoop, run_virtual
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=2)
 UNDELAYED = PolitenessSection(address_delay_s=0, address_slots=2)
@@ -202,15 +205,74 @@ def test_a_successor_in_the_same_row_is_not_taken_for_the_dead(tmp_path: Path) -
     second.end()
 
 
-def test_a_stopped_process_keeps_its_slots_and_stops_nobody(tmp_path: Path, other: Other) -> None:
+def test_slots_of_a_stopped_process_count_until_its_requests_must_have_ended(
+    tmp_path: Path, other: Other
+) -> None:
+    """A request lasts 60 s by default, and its process may be 15 s late."""
     table = AddressTable(tmp_path / "addresses", SECTION, 1024)
     other.take_slot("192.0.2.1", 100.0)
     other.take_slot("192.0.2.1", 100.5)
     other.process.send_signal(signal.SIGSTOP)
-    assert table.take_slot("192.0.2.1", 200.0) > 0
-    assert table.take_slot("192.0.2.2", 200.0) == 0
+    assert table.take_slot("192.0.2.1", 175.4) > 0
+    assert table.take_slot("192.0.2.2", 175.4) == 0
+    assert table.take_slot("192.0.2.1", 175.5) == 0
+    assert table.take_slot("192.0.2.1", 176.0) == 0
+    assert table.take_slot("192.0.2.1", 177.0) > 0, "no more than two of the living"
     other.process.send_signal(signal.SIGCONT)
     table.close()
+
+
+def test_a_process_that_goes_on_takes_no_slot_while_too_many_are_held(
+    tmp_path: Path, other: Other
+) -> None:
+    table = AddressTable(tmp_path / "addresses", SECTION, 1024)
+    assert [other.take_slot("192.0.2.1", 100.0), other.take_slot("192.0.2.1", 100.5)] == [0, 0]
+    assert [table.take_slot("192.0.2.1", 200.0), table.take_slot("192.0.2.1", 200.5)] == [0, 0]
+    assert other.take_slot("192.0.2.1", 202.0) > 0, "two of its own are open, and two of others"
+    other.release_slot("192.0.2.1", 202.0)
+    other.release_slot("192.0.2.1", 202.0)
+    assert other.take_slot("192.0.2.1", 202.0) > 0, "its late releases freed only its own"
+    table.release_slot("192.0.2.1", 202.0)
+    assert other.take_slot("192.0.2.1", 202.0) == 0
+    assert table.take_slot("192.0.2.1", 203.0) > 0, "one of each is open"
+    table.close()
+
+
+def test_a_process_that_renews_its_slots_keeps_them(tmp_path: Path) -> None:
+    """A request of another crawl may last longer than ours, or be lent to an outside fetcher."""
+    ours, theirs = (AddressTable(tmp_path / "addresses", SECTION, 1024) for _ in range(2))
+    assert [theirs.take_slot("192.0.2.1", 100.0), theirs.take_slot("192.0.2.1", 100.5)] == [0, 0]
+    for now in range(101, 1000, int(theirs.renew_s)):
+        assert theirs.renew(now)
+        assert ours.take_slot("192.0.2.1", now) > 0
+    theirs.release_slot("192.0.2.1", 1000.0)
+    theirs.release_slot("192.0.2.1", 1000.0)
+    assert not theirs.renew(1000.0)
+    ours.close()
+    theirs.close()
+
+
+def test_the_time_that_slots_count_is_that_of_their_own_process(tmp_path: Path) -> None:
+    slow = AddressTable(tmp_path / "addresses", SECTION, 1024, request_s=600.0)
+    quick = AddressTable(tmp_path / "addresses", SECTION, 1024, request_s=5.0)
+    assert [slow.take_slot("192.0.2.1", 100.0), slow.take_slot("192.0.2.1", 101.0)] == [0, 0]
+    assert quick.take_slot("192.0.2.1", 715.9) > 0
+    assert quick.take_slot("192.0.2.1", 716.0) == 0
+    slow.close()
+    quick.close()
+
+
+def test_a_slot_is_not_given_to_two_when_all_cells_are_those_of_stopped_processes(
+    tmp_path: Path,
+) -> None:
+    section = PolitenessSection(address_delay_s=0, address_slots=8)  # as many as there are cells
+    stopped, ours = (AddressTable(tmp_path / "addresses", section, 1024) for _ in range(2))
+    assert {stopped.take_slot("192.0.2.1", 100.0) for _ in range(8)} == {0}
+    assert ours.take_slot("192.0.2.1", 900.0) > 0
+    stopped.release_slot("192.0.2.1", 900.0)
+    assert ours.take_slot("192.0.2.1", 900.0) == 0
+    ours.close()
+    stopped.close()
 
 
 def test_whoever_does_not_get_the_lock_is_told_to_come_again(tmp_path: Path) -> None:
@@ -438,3 +500,28 @@ def test_a_table_that_was_made_before_there_were_identities_gets_one(tmp_path: P
     assert first.identity == second.identity != 0
     first.close()
     second.close()
+
+
+def test_a_loop_that_runs_keeps_its_slots_and_one_that_stood_still_does_not(tmp_path: Path) -> None:
+    """A slot may be held for hours, as that of a URL which is lent to an outside fetcher."""
+
+    async def hold() -> None:
+        path, clock = tmp_path / "addresses", VirtualClock()
+        ours, theirs = (MachineAddresses(AddressTable(path, SECTION), clock) for _ in range(2))
+        assert await theirs.take_slot("192.0.2.1", 0.0) == 0
+        assert await theirs.take_slot("192.0.2.1", 1.0) == 0
+        await clock.sleep(7200.0)
+        assert await ours.take_slot("192.0.2.1", clock.monotonic()) > 0
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.skip(80.0)
+        assert await ours.take_slot("192.0.2.1", clock.monotonic()) == 0
+        await clock.sleep(1.0)
+        assert await ours.take_slot("192.0.2.1", clock.monotonic()) > 0, "it goes on"
+        await theirs.release_slot("192.0.2.1", clock.monotonic())
+        await theirs.release_slot("192.0.2.1", clock.monotonic())
+        assert await ours.take_slot("192.0.2.1", clock.monotonic()) == 0
+        ours.close()
+        theirs.close()
+
+    run_virtual(hold())

@@ -21,6 +21,7 @@ from lycosa.config.sections import (
     LimitSection,
     RefetchRule,
     ScopeRule,
+    ScopeSection,
     UploadSection,
 )
 from lycosa.config.sources import (
@@ -451,6 +452,15 @@ def test_a_tree_survives_being_saved() -> None:
     saved = msgspec.json.decode(msgspec.json.encode(config))
     assert from_dict(saved) == config
     assert all(value_of(from_dict(saved), key) == value_of(config, key) for key in fields())
+
+
+def test_a_saved_pattern_that_is_not_supported_is_refused_until_it_is_replaced() -> None:
+    """Earlier versions accepted every pattern of Python's ``re``."""
+    saved = replace(Config(), scope=ScopeSection(exclude=("/a(?!b)",)))
+    with pytest.raises(SettingsError, match=r"saved with the crawl: scope.exclude: '/a\(\?!b\)'"):
+        load_settings(None, {}, [], base=saved)
+    given = load_settings(None, {}, ["scope.exclude=/c"], base=saved).config
+    assert given.scope.exclude == ("/c",)
 
 
 def test_saved_settings_of_another_version_are_told() -> None:

@@ -334,6 +334,14 @@ async def test_a_star_is_the_only_wildcard() -> None:
     assert query.asked == ["axorg", "a.org"]
 
 
+async def test_stars_of_a_pin_do_not_multiply_the_time_for_a_name() -> None:
+    """An engine that backtracks tries every division of the name: 10**11 of them."""
+    resolver, query, _ = make(pins=("*a*a*a*a*a*b=10.0.0.1",))
+    name = ".".join(["a" * 60] * 4)
+    assert await reason_of(resolver, name) is Reason.DNS_NO_SUCH_NAME
+    assert query.asked == [name]
+
+
 @pytest.mark.parametrize(
     "pin", ["", "a.org", "=1.1.1.1", "a.org=", "a.org=b.org", "a.org=1.1.1.1,", "a.org=1.1.1.999"]
 )

@@ -60,7 +60,13 @@ def sender_of(
     lease: ShardLease | None = None,
 ) -> RequestSender:
     return RequestSender(
-        server, server, MachineAddresses(table), log, clock, Limits(), lease or folder_lease()
+        server,
+        server,
+        MachineAddresses(table, clock),
+        log,
+        clock,
+        Limits(),
+        lease or folder_lease(),
     )
 
 
@@ -76,11 +82,13 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
     tables = [AddressTable(tmp_path / "addresses", section) for _ in range(2)]
     logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
     ours, other = (
-        RequestSender(server, server, MachineAddresses(table), log, clock, Limits(), folder_lease())
+        RequestSender(
+            server, server, MachineAddresses(table, clock), log, clock, Limits(), folder_lease()
+        )
         for table, log in zip(tables, logs, strict=True)
     )
     clock.now += 10 * DELAY_S  # a new table waits for one delay
-    our_slot, other_slot = ours.slot(ADDRESS), other.slot(ADDRESS)
+    our_slot, other_slot = ours.slot(ADDRESS, "a.test"), other.slot(ADDRESS, "a.test")
     assert await our_slot.take() == 0
     clock.now += held_up_s
     taken = await other_slot.take()
@@ -132,7 +140,7 @@ async def test_a_second_attempt_is_never_early(tmp_path: Path) -> None:
     section = msgspec.structs.replace(PolitenessSection(), address_delay_s=0.0)
     log = AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
     sender = sender_of(server, AddressTable(tmp_path / "addresses", section), log, clock)
-    slot = sender.slot(ADDRESS)
+    slot = sender.slot(ADDRESS, "a.test")
     assert await slot.take() == 0.0
     fetched = await sender.send_request(
         FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5, slot
@@ -188,7 +196,7 @@ async def test_nothing_is_sent_without_the_lease(
         AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic()),
     )
     sender = sender_of(server, table, log, clock, lease)
-    slot = sender.slot(ADDRESS)
+    slot = sender.slot(ADDRESS, "a.test")
     taken = await slot.take()
     assert (taken == 0) is (left_s > 0)
     if taken == 0:
@@ -228,7 +236,7 @@ async def test_a_second_attempt_that_is_broken_off_leaves_the_outcome_of_the_fir
     sender = sender_of(
         server, AddressTable(None, PolitenessSection(address_delay_s=0.0)), log, clock, lease
     )
-    slot = sender.slot(ADDRESS)
+    slot = sender.slot(ADDRESS, "a.test")
     assert await slot.take() == 0
     fetched = await sender.send_request(FetchRequest("http://a.test/", ADDRESS), rest, slot)
     assert (fetched.reason, len(server.starts)) == (Reason.REQUEST_UNANSWERED, 1)

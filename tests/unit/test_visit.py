@@ -157,6 +157,7 @@ TABLE: list[tuple[Event, VisitStep]] = [
     (AddressFound(ERRAND, -1.0), SendRequest(ERRAND)),
     (AddressFound(PAGE, 0.2), Postpone(0.2)),
     (AddressFound(ROBOTS, 0.2), Postpone(0.2)),
+    (AddressFound(PAGE, 0.2, True), Postpone(0.2, True)),
     (PermitAsked(True), SendRequest(PAGE)),
     (PermitAsked(False), GiveBack()),
     (robots_answered(answered=True), GiveBack()),

@@ -10,10 +10,10 @@ them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from lycosa.admit.refusal import Refusal
+from lycosa.config.patterns import Patterns
 from lycosa.config.sections import ScopeRule, ScopeSection
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
@@ -31,15 +31,15 @@ _WORDS = {
 class Scope:
     """Judges URLs by the settings and the seeds so far. ``site_of`` gives the site of a host.
 
-    Raises ``ValueError`` naming the pattern when a regular expression is invalid.
+    Raises ``ValueError`` with the setting and the pattern when a pattern is not supported.
     """
 
     def __init__(self, section: ScopeSection, site_of: Callable[[str], str]) -> None:
         self._section = section
         self._rule = f"scope.rule = {section.rule.value}"
         self._site_of = site_of
-        self._include = _compiled("scope.include", section.include)
-        self._exclude = _compiled("scope.exclude", section.exclude)
+        self._include = Patterns("scope.include", section.include)
+        self._exclude = Patterns("scope.exclude", section.exclude)
         self._places: set[str] = set()
         self._hosts: set[str] = set()  # hosts of the places, or their sites
 
@@ -69,9 +69,10 @@ class Scope:
         exclude patterns only, because the crawl starts there even when no include pattern matches
         it.
         """
-        for rule, pattern in self._exclude:
-            if pattern.search(url):
-                return Refusal(Reason.EXCLUDED, rule, pattern.pattern)
+        excluded = self._exclude.find(url)
+        if excluded is not None:
+            rule = f"scope.exclude[{excluded}]"
+            return Refusal(Reason.EXCLUDED, rule, self._exclude.texts[excluded])
         if kind is LinkKind.SEED:
             return None
         anywhere = kind.is_requisite or kind is LinkKind.SITEMAP_FILE
@@ -108,7 +109,7 @@ class Scope:
                 return Refusal(Reason.OUT_OF_SCOPE, self._rule, _schemeless(url))
         elif rule is not ScopeRule.ANY and (place := self._place_of(url)) not in self._places:
             return Refusal(Reason.OUT_OF_SCOPE, self._rule, place)
-        if self._include and not any(pattern.search(url) for _, pattern in self._include):
+        if self._include and self._include.find(url) is None:
             return Refusal(Reason.NOT_INCLUDED, "scope.include", " | ".join(self._section.include))
         return None
 
@@ -162,15 +163,3 @@ class Scope:
 
 def _schemeless(url: str) -> str:
     return host_of(url) + target_of(url)
-
-
-def _compiled(setting: str, patterns: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
-    compiled = []
-    for number, pattern in enumerate(patterns):
-        try:
-            compiled.append((f"{setting}[{number}]", re.compile(pattern)))
-        except re.error as error:
-            raise ValueError(
-                f"{setting}[{number}] is not a regular expression: {pattern!r}: {error}"
-            ) from error
-    return compiled

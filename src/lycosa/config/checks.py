@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from lycosa.config.fixed_intervals import check_intervals
 from lycosa.config.near_names import near_name
+from lycosa.config.patterns import compile_pattern
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
 STORE_OPTIONS = (
@@ -54,10 +55,7 @@ _CONTACT = re.compile(r"(?:https?://[^\s/.]+\.[^\s]+|(?:mailto:)?[^@\s]+@[^@\s]+
 
 def check_expressions(patterns: Sequence[str]) -> None:
     for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+        compile_pattern(pattern)
 
 
 def check_ranges(ranges: Sequence[str]) -> None:

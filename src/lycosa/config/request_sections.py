@@ -74,8 +74,8 @@ class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     address_table: Annotated[
         AddressTables,
         setting(
-            "Which crawls share the limits of an IP address: machine (all crawls of "
-            "this user on the machine) or crawl (only this one)."
+            "Which crawls share the limits of an IP address, and request a host in turn: machine "
+            "(all crawls of this user on the machine) or crawl (only this one)."
         ),
     ] = AddressTables.MACHINE
 

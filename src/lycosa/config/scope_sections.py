@@ -69,10 +69,11 @@ class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     ] = ScopeRule.HOST
     include: Annotated[
         tuple[str, ...],
-        setting("Regular expressions; if there are any, a URL must match one of them."),
+        setting("Regular expressions (RE2); if there are any, a URL must match one of them."),
     ] = ()
     exclude: Annotated[
-        tuple[str, ...], setting("Regular expressions; a URL that matches one of them is refused.")
+        tuple[str, ...],
+        setting("Regular expressions (RE2); a URL that matches one of them is refused."),
     ] = ()
     max_depth: Annotated[
         int, setting("Maximum number of links from a seed; -1 is no limit.", ge=-1)

@@ -12,7 +12,8 @@ text, and folded HTTP/1 lines, which it unfolds.
 
 Handles are pooled, because setting up a new one costs more than a request on a kept connection.
 Every transfer has a timer in addition to libcurl's, so ``fetch`` always returns, whatever a server,
-libcurl or a callback does.
+libcurl or a callback does. Timers need a loop that runs: ``handshake_limit`` ends what would keep
+OpenSSL busy.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lycosa.fetch.body import MemoryBudget
 from lycosa.fetch.connections import Connections, connection_origin
 from lycosa.fetch.cookies import CookieJars, Lent, empty
 from lycosa.fetch.guard import Guard
+from lycosa.fetch.handshake_limit import OpenSockets
 from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
 from lycosa.fetch.libcurl import default_ca_file, pycurl
 from lycosa.fetch.open_transfer import OpenTransfer
@@ -42,7 +44,12 @@ from lycosa.reasons import Reason
 _RECEIVE_BYTES = 65_536
 _POOLED_HANDLES = 256
 _REDIRECTS = range(300, 400)
-_NO_RESPONSE = (Reason.INTERNAL, Reason.ADDRESS_FORBIDDEN, Reason.LEASE_EXPIRED)
+_NO_RESPONSE = (
+    Reason.INTERNAL,
+    Reason.ADDRESS_FORBIDDEN,
+    Reason.LEASE_EXPIRED,
+    Reason.TLS_FAILED,
+)
 _TRUNCATED = {
     Reason.NONE: "",
     Reason.BODY_TRUNCATED: "length",
@@ -99,6 +106,7 @@ class CurlFetcher:
         self._connections = Connections(
             keeps=section.connections > 0, size=2 * section.connections + 1024
         )
+        self._sockets = OpenSockets()
         self._budget = MemoryBudget(section.open_bytes)
         self._multi: Any = None
         self._idle: list[Transfer] = []
@@ -228,7 +236,13 @@ class CurlFetcher:
         if self._ca_file:
             curl.setopt(pycurl.CAINFO, self._ca_file)
         return Transfer(
-            curl, self._guard, self._clock, self._budget, self._spool_folder, self._may_send_now
+            curl,
+            self._guard,
+            self._clock,
+            self._budget,
+            self._spool_folder,
+            self._sockets,
+            self._may_send_now,
         )
 
     def _may_send_now(self) -> bool:

@@ -19,8 +19,9 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import chain, zip_longest
-from typing import Protocol
+from typing import Any, Protocol
 
+from lycosa.config.patterns import compile_pattern
 from lycosa.config.sections import DnsSection
 from lycosa.fetch.name_server_silence import NameServerSilence
 from lycosa.ports import Clock, ResolveError
@@ -237,15 +238,16 @@ class Pins:
     def __init__(
         self,
         exact: dict[str, tuple[str, ...]],
-        patterns: list[tuple[re.Pattern[str], tuple[str, ...]]],
+        patterns: list[tuple[Any, tuple[str, ...]]],
     ) -> None:
         self._exact, self._patterns = exact, patterns
 
     def find_addresses(self, name: str) -> tuple[str, ...] | None:
         found = self._exact.get(name)
         if found is None and self._patterns:
+            data = name.encode("utf-8", "replace")
             found = next(
-                (addresses for pattern, addresses in self._patterns if pattern.fullmatch(name)),
+                (addresses for pattern, addresses in self._patterns if pattern.fullmatch(data)),
                 None,
             )
         return found
@@ -257,7 +259,7 @@ def parse_pins(pins: Sequence[str]) -> Pins:
     Raises ``ValueError`` with the pin.
     """
     exact: dict[str, tuple[str, ...]] = {}
-    patterns: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
+    patterns: list[tuple[Any, tuple[str, ...]]] = []
     for pin in pins:
         pattern, equals, value = pin.partition("=")
         pattern = _folded(pattern.strip())
@@ -266,7 +268,10 @@ def parse_pins(pins: Sequence[str]) -> Pins:
             raise ValueError(f"not NAME=ADDRESS[,ADDRESS...]: {pin!r}")
         texts = tuple(map(str, addresses))
         if "*" in pattern:
-            patterns.append((re.compile(".*".join(map(re.escape, pattern.split("*")))), texts))
+            # pages decide which names are looked up: not ``re``, which tries every division of a
+            # name among several stars
+            expression = ".*".join(map(re.escape, pattern.split("*")))
+            patterns.append((compile_pattern(expression), texts))
         else:
             exact.setdefault(pattern, texts)
     return Pins(exact, patterns)

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lycosa.fetch.body import IncomingBody, MemoryBudget
-from lycosa.fetch.connections import ORDINARY, Manner
+from lycosa.fetch.connections import ORDINARY, Manner, connection_origin
 from lycosa.fetch.guard import Guard
+from lycosa.fetch.handshake_limit import MOST_MESSAGES, OpenSockets, is_handshake_message
 from lycosa.fetch.headers import HeaderBlock, plain_block, request_target
 from lycosa.fetch.libcurl import pycurl
 from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
@@ -45,9 +46,11 @@ class Transfer:
         clock: Clock,
         budget: MemoryBudget,
         spool_folder: Path,
+        sockets: OpenSockets,
         may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self.curl = curl
+        self._sockets = sockets
         self._guard, self._clock, self._budget, self._folder = guard, clock, budget, spool_folder
         self._may_send = may_send
         for option, callback in (
@@ -59,6 +62,7 @@ class Transfer:
         ):
             curl.setopt(option, callback)
         self._manner, self._http_version = Manner(-1), 0  # none yet
+        self._url = ""
         self.begin_transfer(Limits())
 
     def begin_transfer(self, limits: Limits) -> None:
@@ -77,6 +81,7 @@ class Transfer:
         self.sent = 0.0
         self.first_byte = 0.0
         self.received = 0
+        self._handshake_messages = 0
         self._plain_block = b""
         self._mark = (0.0, 0)  # start time and byte count of the speed measurement
 
@@ -96,6 +101,7 @@ class Transfer:
         """
         address = f"[{request.address}]" if ":" in request.address else request.address
         curl = self.curl
+        self._url = request.url
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.REQUEST_TARGET, request_target(request.url))
         # connect for any host and port of this handle to this address, same port
@@ -164,11 +170,17 @@ class Transfer:
         return self.received - received < self.limits.min_bytes_per_s * elapsed
 
     def _on_connected(self, address: str, _own: str, _port: int, _own_port: int) -> int:
-        return self._safely(self._judge_connection, address, failed=pycurl.PREREQFUNC_ABORT)
+        aborts = int(pycurl.PREREQFUNC_ABORT)
+        return self._safely(self._judge_connection, address, failed=aborts)
 
     def _judge_connection(self, address: str) -> int:
         if self.sent:
             self.end_with(*reason_of_repeat(self.signs))
+            return int(pycurl.PREREQFUNC_ABORT)
+        # A process that stood still sends nothing late: its slot may not count any more.
+        late, _ = self.overdue(self._clock.monotonic())
+        if late is not Reason.NONE:
+            self.end_with(late, late.meaning)
             return int(pycurl.PREREQFUNC_ABORT)
         self.address = address
         refusal = self._guard.refusal(address)
@@ -192,6 +204,7 @@ class Transfer:
     def _judge_socket(self, socket: int) -> int:
         if not self.sent:
             self.socket = socket
+            self._sockets.note_made(socket, connection_origin(self._url))
             return _SOCKET_ACCEPTED
         self.end_with(*reason_of_repeat(self.signs))
         return _SOCKET_REFUSED
@@ -237,8 +250,8 @@ class Transfer:
     def _on_debug(self, kind: int, data: bytes) -> None:
         """Read libcurl's trace.
 
-        Only the trace shows the request as sent over TLS, the TLS version, and why there was no
-        response.
+        Only the trace shows the request as sent over TLS, the TLS version, why there was no
+        response, and each handshake message (``handshake_limit``).
         """
         if kind == pycurl.INFOTYPE_HEADER_OUT:
             self.request_block += data
@@ -246,10 +259,18 @@ class Transfer:
             return
         elif data.startswith(_TLS_TEXT):
             self.tls = data[len(_TLS_TEXT) :].split(None, 1)[0].decode("latin-1")
+        elif is_handshake_message(data):
+            self._handshake_messages += 1
+            if self._handshake_messages == MOST_MESSAGES + 1:
+                self._safely(self._end_handshake, self._url, failed=None)
         else:
             self.signs |= sign_in(data)
 
-    def _safely(self, work: Callable[[Any], int], argument: object, failed: int) -> int:
+    def _end_handshake(self, url: str) -> None:
+        self.end_with(Reason.TLS_FAILED, f"more than {MOST_MESSAGES} handshake messages")
+        self._sockets.end_connections(connection_origin(url))
+
+    def _safely(self, work: Callable[[Any], _R], argument: object, failed: _R) -> _R:
         try:
             return work(argument)
         except Exception as error:

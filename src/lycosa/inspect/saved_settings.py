@@ -25,7 +25,10 @@ from lycosa.urls.identity import Canonicalizer
 
 
 class SettingsUnreadable(Exception):
-    """``settings.json`` cannot be read; the message names the file and the error."""
+    """``settings.json`` cannot be read, or a pattern in it is of a version that accepted more.
+
+    The message names the file or setting, and the error.
+    """
 
 
 class SavedSettings(msgspec.Struct, frozen=True):
@@ -91,7 +94,10 @@ class ScopePlaces:
 
 
 class PureRules:
-    """Scope and traps by the saved settings. ``near`` as in ``ScopePlaces``."""
+    """Scope and traps by the saved settings. ``near`` as in ``ScopePlaces``.
+
+    Raises ``SettingsUnreadable`` when a saved pattern is not supported.
+    """
 
     def __init__(self, reader: CrawlReader, saved: SavedSettings, near: int | None = None) -> None:
         self._config = saved.config
@@ -122,7 +128,13 @@ class PureRules:
         if scope is None:
             if len(self._scopes) >= 4:
                 self._scopes.clear()
-            scope = self._scopes[places] = Scope(self._config.scope, self._site_of)
+            try:
+                scope = self._scopes[places] = Scope(self._config.scope, self._site_of)
+            except ValueError as error:
+                raise SettingsUnreadable(
+                    f"saved with the crawl: {error}; resume the crawl with a pattern that is"
+                    " supported, which replaces the saved one"
+                ) from error
             for place in places:
                 scope.add_seed(place)
         return scope

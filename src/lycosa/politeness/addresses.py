@@ -17,6 +17,10 @@ that holds the slot. No call waits, and no slot leaks:
 * Every open table holds a lock on one row for as long as it lives, and its cells contain that row
   and a generation. A cell whose row is not locked, or has another generation, is dead and is
   reclaimed. Process ids are not used, so their reuse cannot cause an error.
+* The row has a time until which its slots count. A process renews it while it holds slots
+  (``renew``), so it passes only when the process has stood still for longer than a request lasts,
+  as a suspended one does. Its slots then count no more for others. They stay its own, and count
+  again when it goes on: it takes none while too many are open, and others wait for it.
 
 Times are on a machine-wide monotonic clock, which starts again at every boot: a start more than a
 second in the future counts as happening now. An entry is kept for the longest delay of all
@@ -40,16 +44,18 @@ from lycosa.politeness.byte_locks import ByteLocks
 from lycosa.ports import SlotNote
 from lycosa.system.durable import named
 
-_MAGIC = 0x4C59434144445232  # "LYCADDR2"
+_MAGIC = 0x4C59434144445233  # "LYCADDR3"
 _WORD = 8
 _ENTRIES = 8  # per bucket; a ninth is shared
 _ROWS = 512  # maximum number of tables open at once
-# magic, buckets, cells, barrier, longest delay, identity, spare; then one generation per row
-_HEADER_WORDS = 8 + _ROWS
+# magic, buckets, cells, barrier, longest delay, identity, spare; then one generation per row, and
+# per row the time until which its slots count
+_HEADER_WORDS = 8 + 2 * _ROWS
 _BARRIER = 3
 _LONGEST = 4
 _IDENTITY = 5
 _FIRST_ROW = 8
+_FIRST_TIME = _FIRST_ROW + _ROWS
 STRIPES = 256
 _OPENING_LOCK, _ROW_LOCKS, STRIPE_LOCKS = 0, 1024, 4096  # byte offsets of locks
 _MAX_CELLS = 64
@@ -60,6 +66,8 @@ _SEEN_SHARE = 0.5
 _STALE_S = 1.0
 _SHARED = _ENTRIES
 _NEVER = 0.0  # no start yet
+LATE_S = 15.0
+"""How late a process that is not suspended may end a request."""
 _EARLIEST = 1e-9
 MACHINE_ENTRIES, MACHINE_SLOTS = 16384, _MAX_CELLS
 """The layout of a table that crawls with different settings share."""
@@ -75,7 +83,8 @@ class AddressTable:
     Open it after forking, once per process and file, and use it from one thread. ``entries`` is the
     number of addresses that can be in use at once and still be told apart. ``most_slots`` is the
     number of requests to one address that can be counted (at most 64; by default as many as
-    ``address_slots`` needs). Both can change only while no process has the file open.
+    ``address_slots`` needs). Both can change only while no process has the file open. ``request_s``
+    is the longest time that a request of this process may take.
     """
 
     __slots__ = (
@@ -85,6 +94,7 @@ class AddressTable:
         "_cells",
         "_delay_s",
         "_held",
+        "_hold_s",
         "_locks",
         "_memory",
         "_path",
@@ -101,8 +111,10 @@ class AddressTable:
         section: PolitenessSection,
         entries: int = 65536,
         most_slots: int = 0,
+        request_s: float = 60.0,
     ) -> None:
         self._path = path
+        self._hold_s = request_s + LATE_S
         self._delay_s = section.address_delay_s
         self._slots = min(section.address_slots, _MAX_CELLS)
         # rounded up, so that most changes of the setting keep the layout
@@ -124,6 +136,7 @@ class AddressTable:
         # and match an old cell.
         generation = int.from_bytes(os.urandom(6), "little") or 1
         self._words[_FIRST_ROW + self._row] = generation
+        self._times[_FIRST_TIME + self._row] = 0.0
         self._tag = generation << 16 | (self._row + 1)
 
     def __repr__(self) -> str:
@@ -215,6 +228,19 @@ class AddressTable:
         if not cells:
             del self._held[address]
 
+    def renew(self, now: float) -> bool:
+        """Let our slots count for as long as a request may last; returns whether we hold any.
+
+        ``take_slot`` does the same. Call it at least once in ``renew_s`` while slots are held.
+        """
+        self._times[_FIRST_TIME + self._row] = now + self._hold_s
+        return bool(self._held)
+
+    @property
+    def renew_s(self) -> float:
+        """The longest time between two calls of ``renew``."""
+        return LATE_S / 2
+
     def snapshot(self) -> dict[str, int]:
         """Addresses remembered and slots in use by all processes; reads the whole table."""
         remembered = used = 0
@@ -247,9 +273,10 @@ class AddressTable:
         if wait_s > 0:
             return wait_s
         first = base + 2 * (_ENTRIES + 1) + entry * self._cells
-        if not self._has_slot(first) and not self._reclaim(first):
+        if not self._has_slot(first) and not self._reclaim(first, now):
             return max(_NO_SLOT_S, min(self._delay_s, 1.0))
         cell = first + self._words[first : first + self._cells].tolist().index(0)
+        self.renew(now)
         # The time first: a process that dies between the two writes has started nothing.
         self._times[time_at] = max(now, _EARLIEST)
         self._words[cell] = self._tag
@@ -294,16 +321,30 @@ class AddressTable:
         first = base + 2 * (_ENTRIES + 1) + entry * self._cells
         if not any(self._words[first : first + self._cells]):
             return True
-        self._reclaim(first)
+        self._reclaim(first, now)
         return not any(self._words[first : first + self._cells])
 
-    def _reclaim(self, first: int) -> bool:
-        """Clear the cells of dead processes; returns whether a slot that we may use is free."""
+    def _reclaim(self, first: int, now: float) -> bool:
+        """Clear the cells of dead processes; returns whether a slot that we may use is free.
+
+        Cells of processes that stand still are not used again: these processes will clear them.
+        """
+        counted = used = 0
         for cell in range(first, first + self._cells):
             tag = self._words[cell]
-            if tag and not self._is_alive(tag):
+            if not tag:
+                continue
+            if self._is_alive(tag):
+                used += 1
+                counted += self._counts(tag, now)
+            else:
                 self._words[cell] = 0
-        return self._has_slot(first)
+        return counted < self._slots and used < self._cells
+
+    def _counts(self, tag: int, now: float) -> bool:
+        """Whether a slot of a living process counts."""
+        row = (tag & 0xFFFF) - 1
+        return row == self._row or now < self._times[_FIRST_TIME + row]
 
     def _is_alive(self, tag: int) -> bool:
         row, generation = (tag & 0xFFFF) - 1, tag >> 16

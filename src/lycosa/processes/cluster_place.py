@@ -32,7 +32,7 @@ from lycosa.politeness.address_pool import PoolUse, PoolWorker
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.politeness.pooled_addresses import PooledAddresses
-from lycosa.ports import Addresses
+from lycosa.ports import Addresses, Clock
 from lycosa.shard.opening import Shard
 from lycosa.system.clock import SystemClock
 from lycosa.system.frame_stream import FrameStream
@@ -227,7 +227,7 @@ class ClusterPlace:
 
     def _addresses(self, job: WorkerJob) -> Addresses:
         """The slots of addresses: those of this machine, or those of all that share the pool."""
-        local, given = _machine_addresses(job), self._services.given
+        local, given = _machine_addresses(job, self.ports.clock), self._services.given
         if given.redis is None:
             return local
         from lycosa.redis import RedisPool  # an optional extra
@@ -251,11 +251,12 @@ class ClusterPlace:
         return f"<ClusterPlace shard={self.job.number} term={self.term}>"
 
 
-def _machine_addresses(job: WorkerJob) -> MachineAddresses:
+def _machine_addresses(job: WorkerJob, clock: Clock) -> MachineAddresses:
     """The slots of addresses that all shards on this machine share."""
-    section = job.config.politeness
+    section, request_s = job.config.politeness, job.config.fetch.total_s
     if job.machine_table is not None:
-        return MachineAddresses(open_machine_table(job.machine_table, section))
+        return MachineAddresses(open_machine_table(job.machine_table, section, request_s), clock)
     path = addresses_path(job.folder.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return MachineAddresses(AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS))
+    table = AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS, request_s)
+    return MachineAddresses(table, clock)

@@ -127,10 +127,15 @@ class NameFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddressFound(msgspec.Struct, frozen=True, gc=False):
-    """The host has an address. If ``wait_s`` is at most 0, a slot of it is taken."""
+    """The host has an address.
+
+    If ``wait_s`` is at most 0, a slot of it is taken; otherwise the address has none free, or
+    (``is_host_busy``) another crawl requests the host.
+    """
 
     purpose: Purpose
     wait_s: float
+    is_host_busy: bool = False
 
 
 class PermitAsked(msgspec.Struct, frozen=True, gc=False):
@@ -320,10 +325,14 @@ class FindAddress(msgspec.Struct, frozen=True, gc=False):
 
 
 class Postpone(msgspec.Struct, frozen=True, gc=False):
-    """Let all hosts of the address wait for ``wait_s``, because the address has no free slot."""
+    """Let all hosts of the address wait for ``wait_s``, because the address has no free slot.
+
+    Only the host waits if ``is_host_busy``: another crawl requests it.
+    """
 
     keeps: ClassVar[Keeps] = _HOST
     wait_s: float
+    is_host_busy: bool = False
 
 
 class AskPermit(msgspec.Struct, frozen=True, gc=False):

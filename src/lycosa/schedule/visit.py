@@ -205,7 +205,7 @@ def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> VisitSte
 
 def _use_address(event: AddressFound, rules: VisitRules, now: float) -> VisitStep:
     if event.wait_s > 0:
-        return Postpone(event.wait_s)
+        return Postpone(event.wait_s, event.is_host_busy)
     return AskPermit() if event.purpose is _PAGE else SendRequest(event.purpose)
 
 

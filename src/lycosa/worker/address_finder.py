@@ -46,11 +46,11 @@ class AddressFinder:
             self._store.append_dns(name_of(host.name), addresses, self._clock.wall())
         host.record.address = addresses[0]
         workbench.rejoin_address(host, addresses[0])
-        visit.slot, visit.others = self._sender.slot(addresses[0]), addresses[1:]
+        visit.slot, visit.others = self._sender.slot(addresses[0], host.name), addresses[1:]
         wait_s = await visit.slot.take()
         if wait_s <= 0:
             now = self._clock.monotonic()
             workbench.postpone_address(addresses[0], now + self._address_delay_s)
         if purpose is not Purpose.ERRAND:
             host.note_name()
-        return AddressFound(purpose, wait_s)
+        return AddressFound(purpose, wait_s, visit.slot.is_host_busy)

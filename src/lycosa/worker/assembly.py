@@ -55,7 +55,7 @@ from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.letter_desk import LetterDesk
 from lycosa.worker.live import AppliedSettings
-from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.measures import measured_worker
 from lycosa.worker.near_duplicates import NearDuplicates
 from lycosa.worker.operator_desk import OperatorDesk
@@ -147,7 +147,7 @@ def assemble(
     config, shard = job.config, shard or open_folder_shard(job, ports.open_table)
     owned = open_owned(job, CrawlClock(ports.clock, job.time_base), shard)
     clock = owned.clock
-    addresses = (ports.addresses or _addresses)(job)
+    addresses = ports.addresses(job) if ports.addresses else _addresses(job, ports.clock)
     sender = _sender(owned, ports, addresses)
     departures = _departures(owned, ports, lambda e: worker.fail(e))  # noqa: PLW0108 (made later)
     settling = StoringMark(attempts_folder(job.folder), job.number)
@@ -167,6 +167,7 @@ def assemble(
     if want_permits is not None:
         worker.is_alone, worker.committer.mail, worker.on_quiet = False, delivery, departures.hurry
     meter = measured_worker(worker, pipeline, stages, departures, clock)
+    slots = [addresses.close, *([sender.hosts.close] if sender.hosts is not None else [])]
     return Assembled(
         worker,
         stages.intake,
@@ -181,7 +182,7 @@ def assemble(
         meter,
         _call_desk(owned, stages, worker, pipeline),
         stages,
-        _closed_in_turn(meter.stop_watching, settling.close, addresses.close, shard.close),
+        _closed_in_turn(meter.stop_watching, settling.close, *slots, shard.close),
     )
 
 
@@ -240,8 +241,17 @@ def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> RequestSender:
     sender = RequestSender(
         ports.fetcher, ports.resolver, addresses, owned.attempts, clock, limits, ports.lease
     )
+    sender.hosts = _shared_hosts(owned.job, ports.clock)
     owned.frontier.on_benched = sender.prefetch_addresses
     return sender
+
+
+def _shared_hosts(job: WorkerJob, clock: Clock) -> MachineAddresses | None:
+    """The slots of hosts, if crawls of this machine share what they request."""
+    if job.machine_table is None:
+        return None
+    section, request_s = job.config.politeness, job.config.fetch.total_s
+    return MachineAddresses(open_host_table(job.machine_table, section, request_s), clock)
 
 
 def _stages(
@@ -385,11 +395,13 @@ def _intake(owned: Owned, departures: OutgoingParcels, extensions: Extensions) -
     return intake
 
 
-def _addresses(job: WorkerJob) -> Addresses:
-    section = job.config.politeness
+def _addresses(job: WorkerJob, clock: Clock) -> Addresses:
+    section, request_s = job.config.politeness, job.config.fetch.total_s
     if job.machine_table is not None:
-        return MachineAddresses(open_machine_table(job.machine_table, section))
-    return MachineAddresses(AddressTable(addresses_path(job.folder), section))
+        table = open_machine_table(job.machine_table, section, request_s)
+    else:
+        table = AddressTable(addresses_path(job.folder), section, request_s=request_s)
+    return MachineAddresses(table, clock)
 
 
 def _crawl_info(job: WorkerJob) -> CrawlInfo:

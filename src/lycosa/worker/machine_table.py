@@ -1,10 +1,11 @@
 """The address table that all crawls of a user on this machine share.
 
-Together they respect the delay and the slots of each address. The table is in memory that all
-processes of the machine see, in a folder that only this user can enter: ``/dev/shm/lycosa-UID`` on
-Linux, else below the folder for temporary files. The variable ``LYCOSA_RUNTIME_DIR`` names another
-folder. The file name has the version of the layout, so that programs of different versions do not
-disturb each other.
+Together they respect the delay and the slots of each address. A second table beside it has one slot
+for each host, so that crawls which share a host send it one request at a time. The table is in
+memory that all processes of the machine see, in a folder that only this user can enter:
+``/dev/shm/lycosa-UID`` on Linux, else below the folder for temporary files. The variable
+``LYCOSA_RUNTIME_DIR`` names another folder. The file name has the version of the layout, so that
+programs of different versions do not disturb each other.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ import stat
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 
 MACHINE_TABLE_VARIABLE = "LYCOSA_RUNTIME_DIR"
-MACHINE_TABLE_NAME = "addresses-2"
+MACHINE_TABLE_NAME = "addresses-3"
+HOST_TABLE_NAME = "hosts-3"
+_HOST_CELLS = 8  # one request, and those of crawls that stand still
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -33,17 +38,37 @@ def machine_table(section: PolitenessSection) -> Path:
     try:
         _make_private(folder)
         path = folder / MACHINE_TABLE_NAME
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        for each in (path, path.with_name(HOST_TABLE_NAME)):
+            os.close(os.open(each, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         open_machine_table(path, section).close()
+        open_host_table(path, section).close()
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise NoMachineTable(f"{folder}: {what}") from error
     return path
 
 
-def open_machine_table(path: Path, section: PolitenessSection) -> AddressTable:
-    """Open the table of all crawls for one process. Raises ``ValueError`` or ``OSError``."""
-    return AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS)
+def open_machine_table(
+    path: Path, section: PolitenessSection, request_s: float = 60.0
+) -> AddressTable:
+    """Open the table of all crawls for one process, whose requests take at most ``request_s``.
+
+    Raises ``ValueError`` or ``OSError``.
+    """
+    return AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS, request_s)
+
+
+def open_host_table(
+    path: Path, section: PolitenessSection, request_s: float = 60.0
+) -> AddressTable:
+    """Open the table of hosts beside the table ``path``, as ``open_machine_table``.
+
+    A host has no delay here: its pause after a request is that of each crawl.
+    """
+    single = msgspec.structs.replace(section, address_delay_s=0.0, address_slots=1)
+    return AddressTable(
+        path.with_name(HOST_TABLE_NAME), single, MACHINE_ENTRIES, _HOST_CELLS, request_s
+    )
 
 
 def table_place(path: Path, section: PolitenessSection) -> str:

@@ -37,6 +37,7 @@ class ProgressReport:
     ) -> None:
         self._worker, self._meter = assembled.worker, assembled.meter
         self._undelivered = assembled.delivery.stalled
+        self._slots = assembled.sender.slots
         self._clock = assembled.clock
         self._pacing, self._host_pages = assembled.stages.pacing, config.budgets.host_pages
         self._most_captures = config.limits.max_pages
@@ -116,7 +117,9 @@ class ProgressReport:
             if record.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE)
             else ""
         ) or record.reason.label
-        reason = reason if record.state is HostState.SNOOZED else ""
+        if record.state is not HostState.SNOOZED:
+            slots = self._slots
+            reason = slots.trouble(record.address, now) or slots.trouble(record.host, now)
         waiting = record.waiting + record.retrying
         if self._host_pages:  # the others will be parked
             waiting = min(waiting, max(self._host_pages - record.usage.captures, 0))

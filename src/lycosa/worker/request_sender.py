@@ -1,8 +1,9 @@
 """Sends a request, with the address slot before it and its lines in the attempt log.
 
-Pages and robots.txt files, including redirect targets of robots.txt, are requested here. It is the
-only place where a request leaves the worker. So no request is sent without its line in the attempt
-log and a slot of its address.
+Where crawls of one machine share their slots, a host has one too: two crawls that both have a host
+request it in turn. Pages and robots.txt files, including redirect targets of robots.txt, are
+requested here. It is the only place where a request leaves the worker. So no request is sent
+without its line in the attempt log and a slot of its address.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from types import TracebackType
 
 import msgspec
@@ -40,42 +42,82 @@ _NEXT_ADDRESS = frozenset(
 _LONGEST_REST_S = (
     60.0  # before a second attempt in the same visit; after a longer rest the URL is retried later
 )
+_LONG_WAIT_S = 5.0  # for a slot, before the operator is told
+_MOST_WAITING = 1024  # addresses
+_HOST_BUSY_S = 0.5  # until a host is tried again that another crawl requests
 _NO_LEASE_S = 1.0  # until a host has its turn again
 
 
 class SlotCounts:
-    """The slots that a worker holds, and how often an address had none free."""
+    """The slots that a worker holds, how often an address had none free, and for how long."""
 
-    __slots__ = ("held", "waits")
+    __slots__ = ("_waiting", "held", "waits")
 
     def __init__(self) -> None:
         self.held = self.waits = 0
+        # by address, monotonic seconds: since when every answer was to wait, and the last of them
+        self._waiting: dict[str, tuple[float, float]] = {}
+
+    def note_taken(self, address: str, host: str) -> None:
+        """A slot of the address, and of the host, was free."""
+        self.held += 1
+        self._waiting.pop(address, None)
+        self._waiting.pop(host, None)
+
+    def note_wait(self, address: str, now: float) -> None:
+        """None was free of an address or a host."""
+        self.waits += 1
+        since, last = self._waiting.pop(address, (now, now))
+        self._waiting[address] = now if now - last > _LONG_WAIT_S else since, now
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def trouble(self, address: str, now: float) -> str:
+        """Why an address or a host waits, when it has for a while; empty when not."""
+        since, last = self._waiting.get(address, (now, now))
+        if now - since < _LONG_WAIT_S or now - last > _LONG_WAIT_S:
+            return ""
+        whose = "requests" if self.held else "requests of other crawls"
+        return f"{whose} to {address} have left no room for {now - since:.0f} s"
 
 
 class Slot:
-    """A slot of an address, for one request.
+    """A slot of an address, and of a host if those are shared, for one request.
 
     It is held from a ``take`` that returns 0 until ``give_back`` or the end of an ``async with``
     block. Giving back a slot that is not held does nothing.
     """
 
-    __slots__ = ("_addresses", "_clock", "_counts", "_lease", "_taken_at", "address", "is_held")
+    __slots__ = (
+        "_addresses",
+        "_clock",
+        "_counts",
+        "_hosts",
+        "_lease",
+        "_taken_at",
+        "address",
+        "host",
+        "is_held",
+        "is_host_busy",
+    )
 
     def __init__(
         self,
         address: str,
+        host: str,
         addresses: Addresses,
+        hosts: Addresses | None,
         clock: Clock,
         lease: ShardLease,
         counts: SlotCounts,
     ) -> None:
-        self.address = address
+        self.address, self.host = address, host
         self._counts = counts
-        self._addresses = addresses
+        self._addresses, self._hosts = addresses, hosts
         self._clock = clock
         self._lease = lease
         self._taken_at = 0.0
-        self.is_held = False
+        self.is_held = self.is_host_busy = False
 
     def __repr__(self) -> str:
         return f"<Slot {self.address} {'held' if self.is_held else 'not held'}>"
@@ -83,18 +125,29 @@ class Slot:
     async def take(self) -> float:
         """Take the slot; return 0, or the seconds to wait before the next try.
 
-        No slot is taken without the lease on the shard.
+        ``is_host_busy`` says whether the wait is for another crawl's request to the host. No slot
+        is taken without the lease on the shard.
         """
         now = self._clock.monotonic()
         if not self._lease.holds(now):
             return _NO_LEASE_S
-        wait = await self._addresses.take_slot(self.address, now, self)
+        hosts = self._hosts
+        self.is_host_busy = hosts is not None and await hosts.take_slot(self.host, now, self) > 0
+        if self.is_host_busy:
+            self._counts.note_wait(self.host, now)
+            return _HOST_BUSY_S
+        wait = inf
+        try:
+            wait = await self._addresses.take_slot(self.address, now, self)
+        finally:
+            if hosts is not None and wait > 0:  # also when the call was cancelled
+                await hosts.release_slot(self.host, now, self)
         if wait <= 0:
             # where several machines share the addresses, an answer was waited for
             self._taken_at, self.is_held = self._clock.monotonic(), True
-            self._counts.held += 1
+            self._counts.note_taken(self.address, self.host)
         else:
-            self._counts.waits += 1
+            self._counts.note_wait(self.address, now)
         return wait
 
     def note(self, at: float) -> SlotNote:
@@ -125,7 +178,10 @@ class Slot:
         if self.is_held:
             self.is_held = False
             self._counts.held -= 1
-            await self._addresses.release_slot(self.address, self._clock.monotonic(), self)
+            now = self._clock.monotonic()
+            await self._addresses.release_slot(self.address, now, self)
+            if self._hosts is not None:
+                await self._hosts.release_slot(self.host, now, self)
 
     async def __aenter__(self) -> Slot:
         return self
@@ -169,6 +225,8 @@ class RequestSender:
         """Attempts by the class of their status."""
         self.errors = {cause.value: 0 for cause in Cause}
         """Failed attempts by cause."""
+        self.hosts: Addresses | None = None
+        """The slots of hosts that other crawls of the machine may request too; each has one."""
         self.on_ended: AttemptListener = lambda request, fetched, delay_s: None
         """Called at the end of each attempt."""
 
@@ -186,9 +244,11 @@ class RequestSender:
         with suppress(ResolveError):
             await self.resolve_host(host)
 
-    def slot(self, address: str) -> Slot:
-        """A slot of an address, not taken yet."""
-        return Slot(address, self._addresses, self._clock, self._lease, self.slots)
+    def slot(self, address: str, host: str) -> Slot:
+        """A slot for a request to a host at an address, not taken yet."""
+        return Slot(
+            address, host, self._addresses, self.hosts, self._clock, self._lease, self.slots
+        )
 
     async def send_request(
         self, request: FetchRequest, rest: DelayAfter, slot: Slot, others: Sequence[str] = ()
@@ -207,7 +267,7 @@ class RequestSender:
         if not address or delay_s > _LONGEST_REST_S:
             return fetched
         await self._sleep(delay_s)
-        second = self.slot(address)
+        second = self.slot(address, slot.host)
         if await second.take() > 0:
             return fetched
         again = msgspec.structs.replace(request, address=address)

@@ -26,7 +26,8 @@ def set_aside(
         partition.aside.retire(host, step.reason, step.detail)
     else:
         until = clock.monotonic() + step.wait_s
-        frontier.workbench.postpone_address(host.record.address, until)
+        if not step.is_host_busy:
+            frontier.workbench.postpone_address(host.record.address, until)
         # The host's own time too, because an address without hosts in the workbench is forgotten.
         host.postpone(until)
 
