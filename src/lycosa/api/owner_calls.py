@@ -8,6 +8,8 @@ to that worker fail at once, for a moment: a worker that hangs must not hold all
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +19,9 @@ from lycosa.calls import (
     Call,
     CallRefusal,
     CallReply,
+    ContentFound,
+    ContentQuery,
+    Found,
     LeaseUrls,
     StateQuestion,
     decode_reply,
@@ -26,6 +31,7 @@ from lycosa.exchange import CallRefused, NoAnswer
 from lycosa.serve.api_job import ApiLimits
 from lycosa.system.wire import UNREADABLE
 
+_Reply = TypeVar("_Reply")
 _REST_S = 2.0
 _LEASES = 4  # so many times more calls for URLs than others
 READ_S = 3.0
@@ -86,3 +92,51 @@ class OwnerCalls:
         if isinstance(reply, CallRefusal):
             raise ServiceRefusal(reply.reason)
         return reply
+
+    async def ask(self, partition: int, question: StateQuestion) -> Found:
+        """The answer to a question about stored state."""
+        return await self._reply(partition, question, Found, READ_S)
+
+    async def content(self, partition: int, query: ContentQuery) -> ContentFound:
+        """A piece of a stored body."""
+        return await self._reply(partition, query, ContentFound, READ_S)
+
+    async def told(self, partition: int, call: Call, kind: type[_Reply]) -> _Reply:
+        """The reply to a call that is answered after a commit."""
+        return await self._reply(partition, call, kind, WRITE_S)
+
+    async def answers(
+        self, question: StateQuestion, partitions: Iterable[int]
+    ) -> tuple[dict[int, Found], list[int]]:
+        """The answers by partition, and the partitions of owners that gave none."""
+        asked = list(partitions)
+        replies = await gathered(lambda partition: self.ask(partition, question), asked)
+        found = {
+            partition: reply
+            for partition, reply in zip(asked, replies, strict=True)
+            if isinstance(reply, Found)
+        }
+        silent = [partition for partition in asked if partition not in found]
+        if silent and not found:
+            raise next(reply for reply in replies if isinstance(reply, OwnerSilent))
+        return found, silent
+
+    async def _reply(
+        self, partition: int, call: Call, kind: type[_Reply], deadline_s: float
+    ) -> _Reply:
+        reply: CallReply = await self.call(partition, call, deadline_s)
+        if not isinstance(reply, kind):
+            raise ServiceRefusal(f"the owner answered with a {type(reply).__name__}")
+        return reply
+
+
+async def gathered(call: Callable[[int], Any], partitions: Iterable[int]) -> Sequence[object]:
+    """The results for all partitions, with ``OwnerSilent`` as a value."""
+
+    async def one(partition: int) -> object:
+        try:
+            return await call(partition)
+        except OwnerSilent as error:
+            return error
+
+    return await asyncio.gather(*map(one, partitions))

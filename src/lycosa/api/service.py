@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -31,20 +31,17 @@ from lycosa.api.answers import (
 from lycosa.api.merging import decoded_rows, merged
 from lycosa.api.outside_leases import LeaseDesk
 from lycosa.api.overview import counted_status
-from lycosa.api.owner_calls import READ_S, WRITE_S, OwnerCalls
+from lycosa.api.owner_calls import WRITE_S, OwnerCalls, gathered
 from lycosa.api.places import ReachedCrawl
 from lycosa.api.watching import CoordinatorCaller
 from lycosa.calls import (
     ActionsQuery,
-    Call,
-    CallReply,
     CapturesQuery,
     ContentFound,
     ContentQuery,
     DeadLetterDecision,
     DeadLettersQuery,
     DecisionAnswer,
-    Found,
     GivenUrl,
     GivenVerdict,
     GivenVerdicts,
@@ -56,7 +53,6 @@ from lycosa.calls import (
     LeasedUrl,
     OutsideResult,
     ResultTaken,
-    StateQuestion,
     UrlQuery,
     UrlStatesQuery,
     UrlVerdict,
@@ -87,7 +83,6 @@ _NEAR = 50  # candidates for a mistyped name of a host, for each search
 _PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
-_Reply = TypeVar("_Reply")
 _Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
 
 
@@ -184,14 +179,14 @@ class CrawlService:
     async def host(self, host: str) -> dict[str, Any] | None:
         """One host; ``None`` when the crawl does not know it."""
         name = self.addressing.host(host)
-        found = await self._ask(self.addressing.of_host(name), HostQuery(name))
+        found = await self._calls.ask(self.addressing.of_host(name), HostQuery(name))
         return next(iter(decoded_rows(found)), None)
 
     async def host_urls(self, query: HostUrlsQuery) -> MergedList:
         """The URLs of one host."""
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
         partition = self.addressing.of_host(query.host)
-        return merged({partition: await self._ask(partition, query)}, query.most, [])
+        return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
 
     async def url(self, url: str) -> dict[str, Any] | None:
         """One URL, as ``lycosa explain --json`` shows it; ``url`` may be a hash.
@@ -224,7 +219,7 @@ class CrawlService:
         if url is None:
             return MergedList([])
         query = msgspec.structs.replace(query, url=url)
-        answers, silent = await self._answers(query, self._owners_of(url))
+        answers, silent = await self._calls.answers(query, self._owners_of(url))
         return merged(answers, query.most, silent)
 
     async def content(self, query: ContentQuery) -> ContentFound:
@@ -234,8 +229,8 @@ class CrawlService:
             return ContentFound(b"{}")
         query = msgspec.structs.replace(query, url=url)
         partitions = self._owners_of(url)
-        replies = await self._gathered(
-            lambda partition: self._content(partition, query), partitions
+        replies = await gathered(
+            lambda partition: self._calls.content(partition, query), partitions
         )
         found = [each for each in replies if isinstance(each, ContentFound)]
         for each in found:
@@ -251,7 +246,7 @@ class CrawlService:
         if query.host:
             query = msgspec.structs.replace(query, host=await self._known(query.host))
             partition = self.addressing.of_host(query.host)
-            return merged({partition: await self._ask(partition, query)}, query.most, [])
+            return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
         return await self._listing(query)
 
     async def actions(self, query: ActionsQuery) -> MergedList:
@@ -267,7 +262,7 @@ class CrawlService:
         """
         host = self.addressing.host(decision.host)
         decision = msgspec.structs.replace(decision, host=host)
-        answer = await self._told(self.addressing.of_host(host), decision, DecisionAnswer)
+        answer = await self._calls.told(self.addressing.of_host(host), decision, DecisionAnswer)
         if answer.hosts == []:
             raise HostUnknown(host, await self._near_hosts(host))
         self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
@@ -302,7 +297,7 @@ class CrawlService:
         about = [f" of {each}" for each in (decision.reason, decision.host) if each]
         what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
         until = asyncio.get_running_loop().time() + _PIECES_S
-        replies = await self._gathered(
+        replies = await gathered(
             lambda partition: self._decide_pieces(partition, decision, until), partitions
         )
         for reply in replies:
@@ -318,7 +313,7 @@ class CrawlService:
         self, partition: int, decision: DeadLetterDecision, until: float
     ) -> DecisionAnswer:
         while True:
-            answer = await self._told(partition, decision, DecisionAnswer)
+            answer = await self._calls.told(partition, decision, DecisionAnswer)
             if answer.is_complete or asyncio.get_running_loop().time() >= until:
                 return answer
 
@@ -350,10 +345,12 @@ class CrawlService:
                 grouped.setdefault(self.addressing.of_url(url), []).append(url)
 
         async def ask(partition: int) -> list[dict[str, Any]]:
-            return decoded_rows(await self._ask(partition, UrlStatesQuery(grouped[partition])))
+            return decoded_rows(
+                await self._calls.ask(partition, UrlStatesQuery(grouped[partition]))
+            )
 
         try:
-            found = await self._gathered(ask, grouped)
+            found = await gathered(ask, grouped)
         except ServiceRefusal:  # an owner of an earlier version does not know the question
             return {}
         rows = [row for answer in found if isinstance(answer, list) for row in answer]
@@ -373,7 +370,7 @@ class CrawlService:
             numbers = grouped[partition]
             try:
                 call = GiveUrls(by, [urls[number] for number in numbers])
-                reply = await self._told(partition, call, GivenVerdicts)
+                reply = await self._calls.told(partition, call, GivenVerdicts)
             except (OwnerSilent, ServiceRefusal) as error:
                 verdict, why = UrlVerdict.UNKNOWN, f"call again: {error}"
                 for number in numbers:
@@ -430,7 +427,7 @@ class CrawlService:
         try:
             async with asyncio.timeout(_SEARCH_S):
                 while True:
-                    found = await self._ask(partition, query)
+                    found = await self._calls.ask(partition, query)
                     if rows := decoded_rows(found):
                         return rows[0]
                     if not found.cursor:
@@ -440,52 +437,6 @@ class CrawlService:
             why = f"no URL with this hash was found in {_SEARCH_S:.0f} s; give the URL or its id"
             raise OwnerSilent(partition, why) from None
 
-    async def _ask(self, partition: int, question: StateQuestion) -> Found:
-        return await self._reply(partition, question, Found, READ_S)
-
-    async def _content(self, partition: int, query: ContentQuery) -> ContentFound:
-        return await self._reply(partition, query, ContentFound, READ_S)
-
-    async def _told(self, partition: int, call: Call, kind: type[_Reply]) -> _Reply:
-        return await self._reply(partition, call, kind, WRITE_S)
-
-    async def _reply(
-        self, partition: int, call: Call, kind: type[_Reply], deadline_s: float
-    ) -> _Reply:
-        reply: CallReply = await self._calls.call(partition, call, deadline_s)
-        if not isinstance(reply, kind):
-            raise ServiceRefusal(f"the owner answered with a {type(reply).__name__}")
-        return reply
-
     async def _listing(self, query: _Listed) -> MergedList:
-        answers, silent = await self._answers(query, range(self.addressing.partitions))
+        answers, silent = await self._calls.answers(query, range(self.addressing.partitions))
         return merged(answers, query.most, silent)
-
-    async def _answers(
-        self, question: StateQuestion, partitions: Iterable[int]
-    ) -> tuple[dict[int, Found], list[int]]:
-        """The answers by partition, and the partitions of owners that gave none."""
-        asked = list(partitions)
-        replies = await self._gathered(lambda partition: self._ask(partition, question), asked)
-        found = {
-            partition: reply
-            for partition, reply in zip(asked, replies, strict=True)
-            if isinstance(reply, Found)
-        }
-        silent = [partition for partition in asked if partition not in found]
-        if silent and not found:
-            raise next(reply for reply in replies if isinstance(reply, OwnerSilent))
-        return found, silent
-
-    async def _gathered(
-        self, call: Callable[[int], Any], partitions: Iterable[int]
-    ) -> Sequence[object]:
-        """The results for all partitions, with ``OwnerSilent`` as a value."""
-
-        async def one(partition: int) -> object:
-            try:
-                return await call(partition)
-            except OwnerSilent as error:
-                return error
-
-        return await asyncio.gather(*map(one, partitions))
