@@ -159,11 +159,12 @@ addresses = ["127.0.0.1:{coordinator}"]
         file.chmod(0o600)
 
     def _verdict(self, number: int, method: str, path: str) -> int:
-        """One put in ten fails: half of them are refused, half lose their answer."""
+        """One put in ten fails, in one of three ways."""
         if method != "PUT" or self.chance.random() >= 0.1:
             return 0
         self.refused_puts += 1
-        return 503 if self.chance.random() < 0.5 else -1
+        # not done, met another request (and not done), or done without an answer
+        return self.chance.choice((503, 409, -1))
 
 
 def _port() -> int:
