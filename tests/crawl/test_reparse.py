@@ -4,7 +4,9 @@ start or by ``lycosa reparse``.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +25,8 @@ from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.reasons import Reason
-from lycosa.synthetic import Response
+from lycosa.synthetic import Crash, Response
+from lycosa.worker.assembly import Assembled
 
 HOST = "http://a.example/"
 ROBOTS = f"{HOST}robots.txt"
@@ -195,3 +198,64 @@ def test_the_command_parses_and_says_what_came_of_it(
     assert "nothing to parse" in capsys.readouterr().out
     assert main(["reparse", str(tmp_path)]) == 2
     assert "is not a crawl" in capsys.readouterr().err
+
+
+# -- a suspect URL in the same start
+
+MANY = 160
+SUSPECT, OTHER = "http://b.test/x", "http://c.test/"
+
+
+class SlowParser(InlineParser):
+    """Needs half a second for a document."""
+
+    async def parse(self, document: Document) -> Parsed:
+        await asyncio.sleep(0.5)
+        return await super().parse(document)
+
+
+class Deadly(Pages):
+    """The worker dies when it asks for the suspect."""
+
+    folder: Path
+
+    def respond(self, url: str, at: float, headers: dict[str, str]) -> Response:  # type: ignore[override]
+        if url == SUSPECT:
+            shutil.copytree(self.folder, self.folder.with_name("c.killed"))
+            raise Crash("fetch")
+        return super().respond(url, at, headers)
+
+
+@pytest.mark.parametrize("slots", [QUICK.fetch.slots, 1])
+def test_a_suspect_beside_bodies_that_wait_stops_neither_commits_nor_requests(
+    tmp_path: Path, slots: int
+) -> None:
+    names = [f"{HOST}{number}" for number in range(MANY)]
+    site = {HOST: page(*names)} | {url: page(text=f"page {url}") for url in names}
+    site |= {SUSPECT: page(text="the suspect"), OTHER: page("/1", "/2", "/3")}
+    site |= {f"{OTHER}{number}": page(text=f"other {number}") for number in (1, 2, 3)}
+    folder, parser = tmp_path / "c", failing(*names)
+    config = msgspec.structs.replace(QUICK, fetch=msgspec.structs.replace(QUICK.fetch, slots=slots))
+    crawl_folder(folder, Pages(site), [HOST], config, parser=parser)
+    deadly = Deadly(site)
+    deadly.folder = folder
+    assert crawl_folder(folder, deadly, [SUSPECT], config, start=1000.0, parser=parser) is None
+
+    web, ages, seen = Pages(site), [0.0], []
+
+    async def watch(crawl: Assembled) -> None:
+        """How long the last commit is ago while bodies are parsed, and what was asked for."""
+        worker, clock = crawl.worker, crawl.clock
+        commits, since = worker.committer.commits, clock.monotonic()
+        while worker.reparsing.done.parsed < MANY:
+            if worker.committer.commits != commits:
+                commits, since = worker.committer.commits, clock.monotonic()
+            ages.append(clock.monotonic() - since)
+            seen[:] = web.asked
+            await asyncio.sleep(0.1)
+
+    crawl_folder(folder, web, [OTHER], config, start=2000.0, parser=SlowParser, meanwhile=watch)
+    assert max(ages) < 5.0
+    # within the 80 seconds that the bodies take
+    assert {SUSPECT, OTHER, *(f"{OTHER}{number}" for number in (1, 2, 3))} <= {*seen}
+    assert audit(folder).is_clean

@@ -26,7 +26,6 @@ from lycosa.store.reading import RecordError, StoredRecord
 from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.intake import Intake
 
-_BATCH = 16
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _REVISIT = "revisit"
 _Key = tuple[Partition, bytes]
@@ -77,18 +76,17 @@ class Reparser:
     ) -> None:
         """Parse all bodies once that were not parsed for one of these reasons.
 
-        ``may_go_on`` is awaited before each batch; the run ends when it returns false.
+        ``may_go_on`` is awaited before each body; the run ends when it returns false.
         """
         keys = [
             (partition, url)
             for partition in self._partitions.values()
             for url in partition.unparsed.with_reasons(reasons)
         ]
-        for start in range(0, len(keys), _BATCH):
+        for key in keys:
             if not await may_go_on():
                 return
-            for key in keys[start : start + _BATCH]:
-                await self._one(key)
+            await self._one(key)
 
     async def parse_stored(self, lease: Lease, body: UnparsedBody) -> Parsed | None:
         """What is in a stored body of the lease's URL; ``None`` if it cannot be read."""

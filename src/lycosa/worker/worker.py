@@ -94,6 +94,11 @@ class Worker:
         return len(self._running)
 
     @property
+    def _visits(self) -> int:
+        """Number of visits in progress: a reparse run uses no slot, and no suspect waits for it."""
+        return len(self._running) - (self._reparse in self._running)
+
+    @property
     def parser_health(self) -> ParserHealth:
         """The state of the parser."""
         return self._pipeline.parsing.health
@@ -222,8 +227,9 @@ class Worker:
         if self._stop is not None:
             return self._stop
         self._has_more = self._start_visits(now, time)
-        if not self._solo_waiting:
-            self.committer.start_when_due(now)
+        # Also while a suspect waits or is visited: what the others and the reparser did would
+        # gather in memory, callers would wait, and the lease on a shard would end.
+        self.committer.start_when_due(now)
         # A worker that waits for more seeds or for a resource has not finished, although nothing
         # runs.
         runs_nothing = not (self._running or self._solo_waiting)
@@ -262,7 +268,7 @@ class Worker:
 
     @property
     def _may_start(self) -> bool:
-        has_slot = len(self._running) - self._pipeline.parsing.number < self._most_running
+        has_slot = self._visits - self._pipeline.parsing.number < self._most_running
         if self.committer.is_behind:
             return False  # commits are slower than fetching; this bounds what waits for them
         return (
@@ -340,10 +346,11 @@ class Worker:
     async def _may_reparse(self) -> bool:
         """Whether to continue parsing stored bodies.
 
-        Waits while the disk or the next commit has no room for the results.
+        Waits while the disk or the next commit has no room for the results, and while a suspect is
+        visited alone.
         """
         while self._stop is None and (
-            self.committer.is_behind or self.lacks_room or self._is_paused
+            self.committer.is_behind or self.lacks_room or self._is_paused or self._solo_waiting
         ):
             await self._clock.sleep(_IDLE_S)
         return self._stop is None
@@ -376,7 +383,7 @@ class Worker:
         self._solo_waiting += 1
         try:
             async with self._solo:
-                while len(self._running) > self._solo_waiting:
+                while self._visits > self._solo_waiting:
                     await self._clock.sleep(0.01)
                 urls = await self._pipeline.next_urls(visit.host) if self._is_careful else ()
                 self._books.crashes.name_urls(urls)
