@@ -15,6 +15,7 @@ import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.cli import main
+from lycosa.config.sections import PolitenessSection
 from lycosa.folder.names import table_folder
 from lycosa.inspect.audit.run import audit
 from lycosa.inspect.reader import read_folder
@@ -166,10 +167,92 @@ def test_a_document_without_a_parse_is_refetched_unconditionally(tmp_path: Path)
     etag = ("ETag", '"one"')
     root = msgspec.structs.replace(SITE[HOST], headers=[*SITE[HOST].headers, etag])
     web = Validated({**SITE, HOST: root})
-    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(HOST, reason=Reason.PARSE_TIMEOUT))
+    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(HOST, reason=Reason.PARSE_KILLED))
     crawl_folder(tmp_path / "c", web, [HOST], start=50 * 86400.0)
     crawl_folder(tmp_path / "c", web, [HOST], start=100 * 86400.0)
     assert asked == ["", "", '"one"']
+    assert fetched(tmp_path / "c") == SITE.keys()
+
+
+class BusyParser(InlineParser):
+    """Answers the first parses of documents below ``/b`` with a reason, and counts its calls."""
+
+    def __init__(self, config: ParserConfig, reason: Reason, fails: int, tries: list[int]) -> None:
+        super().__init__(config)
+        self._reason, self._fails, self._tries = reason, fails, tries
+
+    async def parse(self, document: Document) -> Parsed:
+        if document.url == f"{HOST}b":
+            self._tries.append(document.tries)
+            if len(self._tries) <= self._fails:
+                return Parsed(reason=self._reason)
+        return await super().parse(document)
+
+
+def busy(reason: Reason, fails: int, tries: list[int]) -> Callable[[ParserConfig], BusyParser]:
+    return functools.partial(BusyParser, reason=reason, fails=fails, tries=tries)
+
+
+def test_a_document_for_which_the_machine_was_too_busy_is_parsed_later_in_the_same_run(
+    tmp_path: Path,
+) -> None:
+    tries: list[int] = []
+    web = Pages(SITE)
+    crawl_folder(tmp_path / "c", web, [HOST], parser=busy(Reason.PARSE_STALLED, 3, tries))
+    assert fetched(tmp_path / "c") == SITE.keys()
+    assert tries == [0, 1, 2, 3]  # with more patience each time
+    assert len(web.asked) == len(set(web.asked))
+    assert audit(tmp_path / "c").is_clean
+
+
+def test_a_long_run_does_not_wait_until_its_end_with_them(tmp_path: Path) -> None:
+    tries: list[int] = []
+    site = dict(SITE)
+    site[f"{HOST}c"] = page(*(f"/long/{number}" for number in range(1000)))
+    web = Pages(site)
+    crawl_folder(
+        tmp_path / "c",
+        web,
+        [HOST],
+        msgspec.structs.replace(QUICK, politeness=PolitenessSection(delay_s=1.0)),
+        parser=busy(Reason.PARSE_STALLED, 1, tries),
+        stop_after_s=700.0,
+    )
+    assert tries == [0, 1]
+    assert f"{HOST}d" in web.asked
+
+
+def test_a_document_that_used_its_processor_time_is_tried_once_more_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    tries: list[int] = []
+    parser = busy(Reason.PARSE_TIMEOUT, 99, tries)
+    for start in range(4):
+        crawl_folder(tmp_path / "c", Pages(SITE), [HOST], start=start * 100.0, parser=parser)
+    assert tries == [0, 1]
+    report = audit(tmp_path / "c")
+    assert report.is_clean
+    notes = next(check.notes for check in report.checks if check.name == "parsed")
+    assert len(notes) == 1 and notes[0].startswith("1 parse_timeout")
+
+
+def test_a_machine_that_stays_too_busy_ends_the_run_and_the_next_start_tries_again(
+    tmp_path: Path,
+) -> None:
+    tries: list[int] = []
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], parser=busy(Reason.PARSE_STALLED, 99, tries))
+    assert tries == [0, 1, 2, 3]
+    assert remark(tmp_path / "c", f"{HOST}b") is Reason.PARSE_STALLED
+    notes = [each for check in audit(tmp_path / "c").checks for each in check.notes]
+    assert any(each.startswith("1 parse_stalled") and f"{HOST}b" in each for each in notes)
+    crawl_folder(
+        tmp_path / "c",
+        Pages(SITE),
+        [],
+        start=100.0,
+        parser=busy(Reason.PARSE_STALLED, 0, tries),
+    )
+    assert tries == [0, 1, 2, 3, 4]
     assert fetched(tmp_path / "c") == SITE.keys()
 
 
