@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
+from lycosa.calls import DecisionAnswer, ReparseDecision, decode_reply, encode_call
 from lycosa.cli import main
 from lycosa.config.sections import PolitenessSection
 from lycosa.folder.names import table_folder
@@ -253,6 +254,75 @@ def test_a_machine_that_stays_too_busy_ends_the_run_and_the_next_start_tries_aga
         parser=busy(Reason.PARSE_STALLED, 0, tries),
     )
     assert tries == [0, 1, 2, 3, 4]
+    assert fetched(tmp_path / "c") == SITE.keys()
+
+
+# -- on demand, while the crawl runs
+
+
+async def want(crawl: Assembled, call: str, with_killed: bool = False) -> int:
+    """Ask the owner of all partitions to parse documents again; how many it marked."""
+    number = 0
+    for partition in range(QUICK.frontier.partitions):
+        decision = ReparseDecision(call, "ann", with_killed)
+        reply = decode_reply(await crawl.calls.answer_call(partition, encode_call(decision)))
+        assert isinstance(reply, DecisionAnswer)
+        number += reply.changed
+    return number
+
+
+def test_the_owner_of_a_running_crawl_parses_documents_when_an_operator_asks(
+    tmp_path: Path,
+) -> None:
+    tries: list[int] = []
+
+    async def ask(crawl: Assembled) -> None:
+        await asyncio.sleep(60.0)
+        assert await want(crawl, "first") == 0  # it needs --killed
+        assert (tries, f"{HOST}d" in web.asked) == ([0], False)
+        assert await want(crawl, "second", with_killed=True) == 1
+        await asyncio.sleep(60.0)
+        assert (tries, f"{HOST}d" in web.asked) == ([0, 1], True)
+        assert await want(crawl, "second", with_killed=True) == 1  # its first answer, no effect
+        assert await want(crawl, "third", with_killed=True) == 0
+
+    web = Pages(SITE)
+    parser = busy(Reason.PARSE_KILLED, 1, tries)
+    crawl_folder(tmp_path / "c", web, [HOST], parser=parser, meanwhile=ask)
+    assert fetched(tmp_path / "c") == SITE.keys()
+    assert audit(tmp_path / "c").is_clean
+
+
+def test_one_call_is_one_try(tmp_path: Path) -> None:
+    tries: list[int] = []
+
+    async def ask(crawl: Assembled) -> None:
+        await asyncio.sleep(60.0)
+        assert await want(crawl, "call", with_killed=True) == 1
+        await asyncio.sleep(3600.0)
+
+    parser = busy(Reason.PARSE_KILLED, 99, tries)
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], parser=parser, meanwhile=ask)
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], start=10_000.0, parser=parser)
+    assert tries == [0, 1]
+
+
+def test_the_next_owner_parses_what_was_asked_for_when_the_one_before_ended(
+    tmp_path: Path,
+) -> None:
+    tries: list[int] = []
+
+    async def ask(crawl: Assembled) -> None:
+        await asyncio.sleep(60.0)
+        crawl.worker.stop()
+        for partition in crawl.worker.frontier.partitions.values():
+            partition.unparsed.want(with_killed=True)
+
+    parser = busy(Reason.PARSE_KILLED, 1, tries)
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], parser=parser, meanwhile=ask)
+    assert tries == [0]
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], start=1000.0, parser=parser)
+    assert tries == [0, 1]
     assert fetched(tmp_path / "c") == SITE.keys()
 
 

@@ -7,6 +7,7 @@ from lycosa.calls.decisions import (
     DecisionAnswer,
     HostAction,
     HostDecision,
+    ReparseDecision,
 )
 from lycosa.calls.outside import (
     GiveResults,
@@ -71,6 +72,7 @@ __all__ = [
     "LeaseUrls",
     "LeasedUrl",
     "OutsideResult",
+    "ReparseDecision",
     "ResultTaken",
     "ResultVerdict",
     "ResultsTaken",

@@ -1,4 +1,5 @@
-"""Decisions of operators about hosts, as the owner of the host carries them out.
+"""Decisions of operators about hosts, and about documents that were not parsed, as the owner of the
+partition carries them out.
 
 They are a third input of a partition, beside ``Discovered`` and ``Completed``. Each is committed
 together with its row in the log of decisions.
@@ -6,7 +7,16 @@ together with its row in the log of decisions.
 
 from __future__ import annotations
 
-from lycosa.calls import MOST_WORDS, CallRefusal, DecisionAnswer, HostAction, HostDecision
+from collections.abc import Callable
+
+from lycosa.calls import (
+    MOST_WORDS,
+    CallRefusal,
+    DecisionAnswer,
+    HostAction,
+    HostDecision,
+    ReparseDecision,
+)
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.decision_log import ActionRow
 from lycosa.frontier.frontier import Frontier
@@ -19,10 +29,17 @@ from lycosa.worker.intake import Intake
 
 
 class OperatorDesk:
-    """One per worker."""
+    """One per worker. ``reparse_now`` begins to parse what was marked for it."""
 
-    def __init__(self, frontier: Frontier, intake: Intake, clock: CrawlClock) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        intake: Intake,
+        clock: CrawlClock,
+        reparse_now: Callable[[], None],
+    ) -> None:
         self._frontier, self._intake, self._clock = frontier, intake, clock
+        self._reparse_now = reparse_now
 
     def __repr__(self) -> str:
         return f"<OperatorDesk {self._frontier!r}>"
@@ -46,7 +63,20 @@ class OperatorDesk:
         else:
             host = host or partition.meet_host(hash8(name), f"http://{name}/")
             changed = self._change_host(partition, host, decision)
-        self._note(partition, decision, name, changed)
+        self._note(partition, decision, decision.action.value, name, changed)
+        return DecisionAnswer(changed)
+
+    async def decide_reparse(
+        self, partition: Partition, decision: ReparseDecision
+    ) -> DecisionAnswer:
+        """Mark documents, so that this owner or the next one parses them again."""
+        known = partition.decisions.find(decision.call)
+        if known is not None:
+            return DecisionAnswer(known.changed)
+        changed = partition.unparsed.want(decision.with_killed)
+        subject = "documents that were not parsed" + (", --killed" * decision.with_killed)
+        self._note(partition, decision, "reparse", subject, changed)
+        self._reparse_now()
         return DecisionAnswer(changed)
 
     def _change_host(self, partition: Partition, host: VisitState, decision: HostDecision) -> int:
@@ -71,14 +101,19 @@ class OperatorDesk:
         return 1
 
     def _note(
-        self, partition: Partition, decision: HostDecision, subject: str, changed: int
+        self,
+        partition: Partition,
+        decision: HostDecision | ReparseDecision,
+        action: str,
+        subject: str,
+        changed: int,
     ) -> None:
         partition.decisions.add(
             ActionRow(
                 decision.call,
                 decision.by[:MOST_WORDS],
                 self._now_us(),
-                decision.action.value,
+                action,
                 subject,
                 decision.why[:MOST_WORDS],
                 changed,
