@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,20 @@ def parse(
         ("<select><option>a<option>b</select><button>c</button>d", "a\nb\nc\nd"),
         ("<pre>a  b\n  c</pre>", "a b\nc"),
         ("a<script>x</script><style>y</style><template>z</template><noscript>n</noscript>b", "ab"),
+        # In each of these a browser with scripts ends the noscript at its end tag.
+        *(
+            (f"<title>t</title><body>a<noscript>{inner}</noscript><p>b", "a\nb")
+            for inner in (
+                "<div>",
+                "<p>Enable scripts.",
+                "<table>",
+                "<!-- ",
+                "<a title='",
+                "<div></div>",
+            )
+        ),
+        ("<head><noscript><img src=x></noscript><title>t</title></head><body>b", "b"),
+        ("a<noscript>b", "a"),
         ("a<script type=application/ld+json>{}</script>", "a"),
         (
             (
@@ -311,3 +326,22 @@ def test_any_bytes_are_parsed(body: bytes, content_type: str) -> None:
 )
 def test_any_headers_are_parsed(headers: list[tuple[str, str]]) -> None:
     assert PARSER.parse(Document(URL, 200, headers, b"<p>x")).reason is not Reason.INTERNAL
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["<a href={}>", "<div class={}>", "<!-- ={}", "<a title='{}=", "<table><a href={}>"],
+)
+def test_many_noscript_elements_cost_in_proportion_and_hide_nothing(content: str) -> None:
+    number = 40_000
+    noscripts = "".join(f"<noscript>{content.format(each)}</noscript>" for each in range(number))
+    started = time.process_time()
+    parsed = parse(f"<body>{noscripts}<a href=last>last</a>")
+    assert time.process_time() - started < 4.0
+    assert parsed.text == "last"
+    assert f"{URL}last" in [link.url for link in parsed.links]
+
+
+def test_each_of_a_thousand_noscript_elements_is_read() -> None:
+    noscripts = "".join(f"<noscript><a href={n}><!-- </noscript>" for n in range(1000))
+    assert len(parse(noscripts).links) == 1000
