@@ -308,9 +308,8 @@ class ChildParser:
             pause_s = max(0.0, min(since + limit - asleep_since, longest_s))
             await self._clock.sleep(pause_s)
             now = self._clock.monotonic()
-            if (overslept_s := now - asleep_since - pause_s) > 1.0:
-                # The machine was suspended or busy, so the child did not run either.
-                child.head_since = min(child.head_since + overslept_s, now)
+            if now - asleep_since - pause_s > self._config.section.deadline_s:
+                child.head_since = now  # the machine was suspended; the child did not run either
             limit = self._limit_of(child)
             if (child.sent or not child.is_ready) and now - child.head_since >= limit:
                 child.is_late = True
