@@ -95,6 +95,7 @@ class Reason(IntEnum):
     BODY_TRUNCATED = 147
     CONTENT_TYPE = 148
     REDIRECTED = 149
+    PARSE_STALLED = 150
 
     @property
     def meaning(self) -> str:
@@ -201,7 +202,11 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),
     Reason.NEAR_DUPLICATE: (_T, "text within three bits of an earlier capture"),
     Reason.PARSE_KILLED: (_T, "the parser crashed or was killed at the document"),
-    Reason.PARSE_TIMEOUT: (_C, "parsing took longer than the limit"),
+    Reason.PARSE_TIMEOUT: (_C, "parsing took more processor time than the limit"),
+    Reason.PARSE_STALLED: (
+        _C,
+        "the parser got too little processor time; the body is parsed again later",
+    ),
     Reason.DECODE_FAILED: (_T, "the content encoding is broken"),
     Reason.DECODE_LIMIT: (_T, "decompresses beyond the limit"),
     Reason.BODY_TRUNCATED: (_O, "the body was cut at the limit"),

@@ -329,12 +329,6 @@ W3LIB_MISSES = {
         " the same"
     ),
     "147 html_to_unicode": "nothing at all is named windows-1252, the standard's fallback",
-    "156 get_base_url": (
-        "a base element ends a noscript in the head, so the standard's tree has it outside"
-    ),
-    "159 get_base_url": (
-        "a base element ends a noscript in the head, so the standard's tree has it outside"
-    ),
     "170 get_meta_refresh": "a tag that the file's end cuts is not an element",
     "188 get_meta_refresh": (
         "asked of theirs with an option to look into noscript; such a target says that scripts"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -79,6 +80,39 @@ async def test_a_bad_certificate_is_refused_and_accepted_when_told_so(
     assert (fetched.reason, fetched.status) == (Reason.TLS_FAILED, 0)
     assert server.requests == []
     assert (await world.fetcher(verify_tls=False).fetch(to(server, scheme="https"))).status == 200
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_server_that_demands_a_certificate_fails_it(
+    world: World, ca_file: str, version: ssl.TLSVersion
+) -> None:
+    """In TLS 1.3 the refusal comes after the client's handshake, when it reads the answer."""
+    context = server_tls(AUTHORITY.issue_cert("www.example.org"))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = context.maximum_version = version
+
+    async def refuse(
+        _: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Send the alert, which asyncio's own TLS does not, and wait until the client closes."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_side=True)
+        is_open = True
+        while is_open:
+            try:
+                tls.do_handshake()
+            except ssl.SSLWantReadError:
+                writer.write(outgoing.read())
+                incoming.write(await reader.read(65_536))
+            except ssl.SSLError:
+                writer.write(outgoing.read())
+                is_open = False
+        await reader.read()
+
+    server = await world.serve(refuse)
+    fetched = await world.fetcher(ca_file=ca_file).fetch(to(server, scheme="https"))
+    assert (fetched.reason, fetched.status) == (Reason.TLS_FAILED, 0)
+    assert "alert" in fetched.detail
 
 
 async def test_a_server_without_tls_fails_it(world: World) -> None:

@@ -10,6 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+import msgspec
 import pytest
 import uvloop
 
@@ -290,16 +291,26 @@ class _Deadline(SystemClock):
         self._passed.set()
 
 
-async def test_the_document_behind_one_that_was_answered_at_its_deadline_is_not_suspected() -> None:
+async def watched_child(deadline_s: float = 30.0) -> tuple[ChildParser, _Deadline]:
+    """A parser whose child is ready and watched by the clock, which passes time when it is told."""
     clock = _Deadline()
-    section = ParseSection(language=False, deadline_s=30.0, recycle_documents=1000)
+    section = ParseSection(language=False, deadline_s=deadline_s, recycle_documents=1000)
     parser = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), clock)
     await parser.parse(document("first"))
+    await pass_time(clock, 0.0)  # the pause that began before the child was ready
+    return parser, clock
+
+
+async def pass_time(clock: _Deadline, seconds: float) -> None:
+    clock.pass_now(seconds)
+    while clock.has_passed:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+
+
+async def test_the_document_behind_one_that_was_answered_at_its_deadline_is_not_suspected() -> None:
+    parser, clock = await watched_child()
     child = parser._child
     assert child is not None
-    clock.pass_now(0.0)
-    while clock.has_passed:  # noqa: ASYNC110 - the pause that began before the child was ready
-        await asyncio.sleep(0)
     waiting = [
         asyncio.ensure_future(parser.parse(each))
         for each in (document("late"), document("long", b"<p>word " * 200_000))
@@ -308,10 +319,78 @@ async def test_the_document_behind_one_that_was_answered_at_its_deadline_is_not_
     answered = select.poll()
     answered.register(child.sock, select.POLLIN)
     answered.poll()  # it has answered the first, and the loop has not read that
-    clock.pass_now(section.deadline_s)
+    clock.pass_now(20 * 30.0)
     assert [answer.reason for answer in await asyncio.gather(*waiting)] == [
         Reason.NONE,
         Reason.NONE,
     ]
     assert parser.health().tried_again == 0
     await parser.close()
+
+
+async def test_a_child_that_gets_no_processor_time_has_its_document_for_longer() -> None:
+    parser, clock = await watched_child(deadline_s=2.0)
+    child = parser._child
+    assert child is not None
+    os.kill(child.process.pid, signal.SIGSTOP)
+    waiting = asyncio.ensure_future(parser.parse(document("starved")))
+    while not child.sent:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+    for _ in range(9):
+        await pass_time(clock, 2 * 2.0)
+    os.kill(child.process.pid, signal.SIGCONT)
+    assert (await waiting).reason is Reason.NONE
+    assert (parser.snapshot().children, parser.health().tried_again) == (1, 0)
+    await parser.close()
+
+
+async def test_a_suspended_machine_is_not_the_documents_fault() -> None:
+    parser, clock = await watched_child()
+    child = parser._child
+    assert child is not None
+    os.kill(child.process.pid, signal.SIGSTOP)
+    waiting = asyncio.ensure_future(parser.parse(document("slept")))
+    while not child.sent:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+    await pass_time(clock, 86_400.0)
+    os.kill(child.process.pid, signal.SIGCONT)
+    assert (await waiting).reason is Reason.NONE
+    assert parser.snapshot().children == 1
+    await parser.close()
+
+
+@pytest.mark.parametrize("tries", [0, 1, 3, 4])
+async def test_a_child_that_hangs_without_using_the_processor_is_killed_late(
+    monkeypatch: pytest.MonkeyPatch, tries: int
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")
+    parser, clock = await watched_child()
+    child = parser._child
+    assert child is not None
+    sent = msgspec.structs.replace(document("hook-stall"), tries=tries)
+    waiting = [asyncio.ensure_future(parser.parse(each)) for each in (sent, document("next"))]
+    while len(child.sent) < 2:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+    bounds = 2 ** min(tries, 3)  # the wall time doubles with each failed try
+    for _ in range(bounds - 1):
+        await pass_time(clock, 20 * 30.0)
+        assert parser._child is child and not child.is_late
+    clock.pass_now(20 * 30.0)
+    answers = await asyncio.gather(*waiting)
+    # It is not tried again at once, because the documents behind it would wait for as long.
+    assert [answer.reason for answer in answers] == [Reason.PARSE_STALLED, Reason.NONE]
+    assert (parser.snapshot().children, parser.health().tried_again) == (2, 0)
+    await parser.close()
+
+
+async def test_processor_time_is_limited_although_the_parent_ignores_the_signal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")
+    before = signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    try:
+        parser = made_parser(deadline_s=0.5)
+        assert (await parser.parse(document("hook-hang"))).reason is Reason.PARSE_TIMEOUT
+        await parser.close()
+    finally:
+        signal.signal(signal.SIGPROF, before)

@@ -6,20 +6,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 import lycosa
+from crawling import page
 from lycosa.cli.output import ExitCode
 from lycosa.folder.seed_sources import SeedSource, SourceKind, load_sources, sources_path, unread
-from lycosa.synthetic import SyntheticWeb, WebPlan
+from lycosa.synthetic import Response, SyntheticWeb, WebPlan
 from serving import served
 
 SEEDS, MORE = 6000, 24_000
@@ -222,3 +224,43 @@ def test_seeds_of_a_program_are_committed_before_the_first_request(
     assert started_with[0] >= 2000 and report.unread_seeds == []
     (source,) = sources(folder)
     assert (source.kind, source.lines, source.is_complete) == (SourceKind.PROGRAM, 2000, True)
+
+
+# -- a seed that was fetched, and that the parser could not read
+
+
+class Linked:
+    """Every page links to one other."""
+
+    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+        return page("/next", text=f"the page {url}")
+
+
+def lycosa_done(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lycosa", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_seed_that_the_parser_could_not_read_is_named_until_it_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    with served(Linked()) as port:
+        seed = f"http://a.example:{port}/hook-segfault"
+        done = lycosa_done("crawl", "--dir", str(folder), *OPTIONS[2:], seed, LYCOSA_TEST_HOOKS="1")
+        assert done.returncode == ExitCode.INTERRUPTED
+        told = f"  {seed}: parse_killed, the parser crashed or was killed at the document"
+        assert "NOT READ" in done.stdout and told in done.stdout
+        again = f"lycosa reparse {shlex.quote(str(folder))} --killed"
+        assert again in done.stdout
+        known = json.loads(lycosa_done("crawl", "--dir", str(folder), "--json").stdout)
+        assert known["unread_seeds"] == [{"url": seed, "reason": "parse_killed"}]
+        assert known["exit_code"] == ExitCode.INTERRUPTED
+        assert lycosa_done("reparse", str(folder), "--killed").returncode == 0
+        read = lycosa_done("crawl", "--dir", str(folder))
+        assert (read.returncode, "NOT READ" in read.stdout) == (ExitCode.FINISHED, False)
+    assert known["discovered"] == 1
+    assert "2 URLs discovered: 2 fetched" in read.stdout

@@ -20,7 +20,7 @@ from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder, shortened, with_s
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
-from lycosa.cluster.progress import Progress
+from lycosa.cluster.progress import Progress, UnreadSeed, total
 from lycosa.config.sections import LimitSection
 from lycosa.config.sources import settings
 from lycosa.processes.status_file import waiting_for
@@ -207,6 +207,26 @@ def test_damaged_segments_decide_the_exit_code_of_any_end(end: str) -> None:
     assert exit_code(msgspec.structs.replace(ended, progress=progress)) is ExitCode.INTERNAL
     assert "2 segments damaged when sealed; damaged/" in damage_line(progress)
     assert damage_line(ended.progress) == ""
+
+
+@pytest.mark.parametrize(
+    ("end", "states", "code"),
+    [
+        ("finished", {"fetched": 1}, ExitCode.INTERRUPTED),
+        ("limit", {"fetched": 1}, ExitCode.INTERRUPTED),
+        ("limit", {"fetched": 1, "queued": 1}, ExitCode.LIMIT),
+    ],
+)
+def test_a_seed_that_was_not_parsed_is_no_finish(
+    end: str, states: dict[str, int], code: ExitCode
+) -> None:
+    seeds = [UnreadSeed(f"http://{name}.example/", "parse_timeout") for name in "abcdefg"]
+    ended = outcome(end, states=states)
+    progress = total(
+        [msgspec.structs.replace(ended.progress, unread_seeds=each) for each in ([], seeds, seeds)]
+    )
+    assert progress.unread_seeds == [*seeds, *seeds[:3]]
+    assert exit_code(msgspec.structs.replace(ended, progress=progress)) is code
 
 
 def test_the_summary_speaks_of_one_and_of_many_and_quotes_paths() -> None:

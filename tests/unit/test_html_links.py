@@ -122,6 +122,22 @@ def found(html: str, *headers: tuple[str, str]) -> list[tuple[str, LinkKind]]:
             [("/d/x", LinkKind.A)],
         ),
         ("<noscript><a href=x>t</a></noscript>", [("/d/x", LinkKind.A)]),
+        # In each of these a browser with scripts ends the noscript at its end tag.
+        (
+            "<noscript><a href=x><p></noscript><a href=y>",
+            [("/d/x", LinkKind.A), ("/d/y", LinkKind.A)],
+        ),
+        ("<noscript><!-- </noscript><a href=y>", [("/d/y", LinkKind.A)]),
+        ("<noscript><a title='</noscript><a href=y>", [("/d/y", LinkKind.A)]),
+        ("<noscript><table></noscript><base href=/b/><a href=y>", [("/b/y", LinkKind.A)]),
+        (
+            "<body><noscript><div></noscript><meta http-equiv=refresh content='0; url=y'>",
+            [("/d/y", LinkKind.REFRESH)],
+        ),
+        ("<head><noscript><base href=/b/></noscript><a href=y>", [("/d/y", LinkKind.A)]),
+        ("<noscript><a href=x>", [("/d/x", LinkKind.A)]),
+        ("<noscript><template><a href=x></template></noscript>", []),
+        ("<svg><noscript><a href=x></a></noscript></svg>", [("/d/x", LinkKind.A)]),
         ("<a href='#top'>up</a><a href=''>self</a>", [("/d/p.html", LinkKind.A)]),
         (
             "<svg><iframe src=x /><form action=y /><base href=/z/><a href=w></svg>",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,20 @@ def parse(
         ("<select><option>a<option>b</select><button>c</button>d", "a\nb\nc\nd"),
         ("<pre>a  b\n  c</pre>", "a b\nc"),
         ("a<script>x</script><style>y</style><template>z</template><noscript>n</noscript>b", "ab"),
+        # In each of these a browser with scripts ends the noscript at its end tag.
+        *(
+            (f"<title>t</title><body>a<noscript>{inner}</noscript><p>b", "a\nb")
+            for inner in (
+                "<div>",
+                "<p>Enable scripts.",
+                "<table>",
+                "<!-- ",
+                "<a title='",
+                "<div></div>",
+            )
+        ),
+        ("<head><noscript><img src=x></noscript><title>t</title></head><body>b", "b"),
+        ("a<noscript>b", "a"),
         ("a<script type=application/ld+json>{}</script>", "a"),
         (
             (
@@ -237,6 +252,89 @@ def test_media_types(content_type: str, body: bytes, media_type: str, reason: Re
     assert (parsed.media_type, parsed.reason) == (media_type, reason)
 
 
+def _box(size: int, *brands: bytes) -> bytes:
+    return size.to_bytes(4, "big") + b"ftyp" + b"".join(brands)
+
+
+MP4, MP4_LATER = _box(16, b"mp42", b"\0\0\0\0"), _box(24, b"isom", b"\0\0\2\0", b"isommp41")
+WEBM = b"\x1a\x45\xdf\xa3\x9fB\x86\x81\x01B\xf7\x81\x01B\x82\x84webmB\x87\x81\x04"
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [
+        # MIME Sniffing 6.1, images
+        (b"\0\0\1\0\1\0", "image/x-icon"),
+        (b"\0\0\2\0\1\0", "image/x-icon"),
+        (b"BM6\0\0\0\0\0", "image/bmp"),
+        (b"GIF87a", "image/gif"),
+        (b"GIF89a\1\0", "image/gif"),
+        (b"RIFF\x1a\0\0\0WEBPVP8 ", "image/webp"),
+        (b"\x89PNG\r\n\x1a\n\0", "image/png"),
+        (b"\xff\xd8\xff\xe0\0", "image/jpeg"),
+        # 6.2, sound and films
+        (b"FORM\0\0\0\0AIFF", "audio/aiff"),
+        (b"ID3\x04\0\0", "audio/mpeg"),
+        (b"OggS\0", "application/ogg"),
+        (b"MThd\0\0\0\6\0", "audio/midi"),
+        (b"RIFF\0\0\0\0AVI LIST", "video/avi"),
+        (b"RIFF\0\0\0\0WAVE", "audio/wave"),
+        (MP4 + b"\0\0", "video/mp4"),  # 6.2.1
+        (MP4_LATER, "video/mp4"),
+        (MP4[:-1], "application/octet-stream"),  # shorter than its box
+        (_box(18, b"mp42", b"\0\0\0\0\0\0"), "application/octet-stream"),  # no multiple of four
+        (_box(24, b"isom", b"mp41", b"isomiso2"), "application/octet-stream"),  # the version
+        (WEBM, "video/webm"),  # 6.2.2
+        (WEBM.replace(b"\x84webm", b"\x40\x06\0\0webm"), "video/webm"),
+        (WEBM.replace(b"webm", b"matr"), "application/octet-stream"),  # Matroska
+        # 6.4, archives
+        (b"PK\3\4", "application/zip"),
+        (b"Rar!\x1a\x07\0", "application/x-rar-compressed"),
+        (b"Rar!\x1a\x07\1\0", "application/x-rar-compressed"),
+        # 6.3, fonts
+        (b"wOFF\0", "font/woff"),
+        (b"wOF2\0", "font/woff2"),
+        # 7.1: what begins alike
+        (b"RIFF\0\0\0\0CDDA", "application/octet-stream"),
+        (b"RIFF\0\0\0\0WEBP", "application/octet-stream"),
+        (b"GIF88a\0", "application/octet-stream"),
+        (b"BMW builds cars", "text/plain"),
+        (b"ID3 is a kind of tag", "text/plain"),
+        (b"<HTML", "text/plain"),  # cut, so no tag
+        (b"<html>", "text/html"),
+        (b"<rss", "text/plain"),
+        (b"<rss>", "application/rss+xml"),
+        (b"<?xml version='1.0'?><feed", "text/xml"),
+        (b"%!PS-Adobe-3.0", "application/postscript"),
+    ],
+)
+def test_a_body_without_a_type_is_known_by_its_first_bytes(body: bytes, media_type: str) -> None:
+    parsed = PARSER.parse(Document(URL, 200, [], body))
+    assert parsed.media_type == media_type
+
+
+@pytest.mark.parametrize(
+    ("values", "media_type", "charset"),
+    [
+        # Fetch standard, "extract a MIME type" and "get, decode, and split"; from WPT fetch/content-type
+        (('text/html;x="', "text/plain"), "text/html", "utf-8"),
+        (('text/html;" "', "text/plain;charset=gbk"), "text/plain", "gbk"),
+        (("text/html;charset=gbk", "text/html"), "text/html", "gbk"),
+        (("text/html;charset=gbk", "text/plain", "text/html"), "text/html", "utf-8"),
+        (("text/html", "*/*"), "text/html", "utf-8"),
+        (("text/html;charset=gbk", "*/*;charset=utf-8"), "text/html", "gbk"),
+        (("text/html, text/plain",), "text/plain", "utf-8"),
+        (("text/plain", "x"), "text/plain", "utf-8"),
+    ],
+)
+def test_several_content_types_are_one_list(
+    values: tuple[str, ...], media_type: str, charset: str
+) -> None:
+    headers = [("content-type", value) for value in values]
+    parsed = PARSER.parse(Document(URL, 200, headers, "<p>é".encode()))
+    assert (parsed.media_type, parsed.charset) == (media_type, charset)
+
+
 def test_content_encoding_is_undone() -> None:
     parsed = parse(gzip.compress(b"<title>packed</title>"), ("content-encoding", "gzip"))
     assert (parsed.title, parsed.decoded_bytes) == ("packed", 21)
@@ -311,3 +409,22 @@ def test_any_bytes_are_parsed(body: bytes, content_type: str) -> None:
 )
 def test_any_headers_are_parsed(headers: list[tuple[str, str]]) -> None:
     assert PARSER.parse(Document(URL, 200, headers, b"<p>x")).reason is not Reason.INTERNAL
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["<a href={}>", "<div class={}>", "<!-- ={}", "<a title='{}=", "<table><a href={}>"],
+)
+def test_many_noscript_elements_cost_in_proportion_and_hide_nothing(content: str) -> None:
+    number = 40_000
+    noscripts = "".join(f"<noscript>{content.format(each)}</noscript>" for each in range(number))
+    started = time.process_time()
+    parsed = parse(f"<body>{noscripts}<a href=last>last</a>")
+    assert time.process_time() - started < 4.0
+    assert parsed.text == "last"
+    assert f"{URL}last" in [link.url for link in parsed.links]
+
+
+def test_each_of_a_thousand_noscript_elements_is_read() -> None:
+    noscripts = "".join(f"<noscript><a href={n}><!-- </noscript>" for n in range(1000))
+    assert len(parse(noscripts).links) == 1000

@@ -8,6 +8,7 @@ from lycosa.calls.decisions import (
     DecisionAnswer,
     HostAction,
     HostDecision,
+    ReparseDecision,
 )
 from lycosa.calls.outside import (
     LONGEST_LEASE_S,
@@ -78,6 +79,7 @@ __all__ = [
     "LeaseUrls",
     "LeasedUrl",
     "OutsideResult",
+    "ReparseDecision",
     "ResultTaken",
     "ResultVerdict",
     "ResultsTaken",

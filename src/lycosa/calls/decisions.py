@@ -71,6 +71,20 @@ class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
     numbers: list[int] = []
 
 
+class ReparseDecision(msgspec.Struct, frozen=True, tag=True):
+    """A decision that the owner of a partition parses stored documents again.
+
+    They are those that were not parsed and wait for it; ``with_killed`` includes those that crashed
+    the parser or used its processor time. The answer has their number, and comes before they are
+    parsed. The owner, or the next one, then parses each of them once.
+    """
+
+    call: str
+    by: str
+    with_killed: bool = False
+    why: str = ""
+
+
 class DecisionAnswer(msgspec.Struct, frozen=True, tag=True):
     """The decision is committed; with earlier calls of the same id it changed ``changed`` hosts or
     URLs. Unless it ``is_complete`` the caller makes the same call again for the rest.

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.calls.decisions import DeadLetterDecision, DecisionAnswer, HostDecision
+from lycosa.calls.decisions import (
+    DeadLetterDecision,
+    DecisionAnswer,
+    HostDecision,
+    ReparseDecision,
+)
 from lycosa.calls.outside import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
 from lycosa.calls.queries import ContentFound, Found, StateQuestion
 from lycosa.calls.submission import GivenVerdicts, GiveUrls
@@ -16,7 +21,15 @@ class CallRefusal(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Call = GiveUrls | HostDecision | DeadLetterDecision | LeaseUrls | GiveResults | StateQuestion
+Call = (
+    GiveUrls
+    | HostDecision
+    | DeadLetterDecision
+    | ReparseDecision
+    | LeaseUrls
+    | GiveResults
+    | StateQuestion
+)
 CallReply = (
     GivenVerdicts | DecisionAnswer | UrlsLeased | ResultsTaken | Found | ContentFound | CallRefusal
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,7 +141,7 @@ def _lines(
 ) -> list[str]:
     """The summary as text."""
     from lycosa.cli.cluster_status import damage_line
-    from lycosa.cli.crawl_summary import count_lines, reason_lines
+    from lycosa.cli.crawl_summary import count_lines, reason_lines, unread_seed_lines
 
     seeds = [f"{counted(outcome.given, 'seed')} given"] if outcome.given else []
     if not outcome.are_all_given:
@@ -154,11 +155,13 @@ def _lines(
             f"  lycosa crawl --cluster {given.path}   shows its progress again",
             f"  lycosa cluster stop {given.path}   ends it",
         ]
-    lines = [*seeds, *count_lines(crawl), *reason_lines(crawl.progress.reasons)]
-    if damaged := damage_line(crawl.progress):
+    progress, place = crawl.progress, f"--cluster {shlex.quote(str(given.path))}"
+    lines = [*seeds, *count_lines(crawl), *reason_lines(progress.reasons)]
+    if damaged := damage_line(progress):
         lines.append(damaged)
     if code is ExitCode.NOTHING_FETCHED:
         return [*lines, "nothing could be fetched; the same command tries again"]
+    lines += unread_seed_lines(progress.unread_seeds, place)
     if crawl.end != "finished":
         lines.append(f"to continue: lycosa cluster resume {given.path}")
     return [*lines, f"  lycosa cluster status {given.path}"]

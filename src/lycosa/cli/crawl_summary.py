@@ -13,6 +13,7 @@ import msgspec
 
 from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
 from lycosa.cli.status import lacking_lines
+from lycosa.cluster.progress import UnreadSeed
 from lycosa.config.sections import LimitSection
 from lycosa.config.units import show_bytes, show_seconds
 from lycosa.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
@@ -58,8 +59,9 @@ def exit_code(
     """The exit code of the run.
 
     ``left`` are the seed sources that were not read completely, ``feeds`` the feeds that are not
-    complete. Files that were not uploaded are an equal reason to give a command again. Damaged
-    segments and files need a person, and count before everything else.
+    complete. These, seeds that the parser could not read, and files that were not uploaded are
+    equal reasons to give a command again. Damaged segments and files need a person, and count
+    before everything else.
     """
     if outcome.progress.damaged_segments:
         return ExitCode.INTERNAL
@@ -73,7 +75,7 @@ def exit_code(
         return ExitCode.INTERRUPTED
     if end == "limit":
         return ExitCode.LIMIT
-    if left:
+    if left or outcome.progress.unread_seeds:
         return ExitCode.INTERRUPTED
     return ExitCode.FINISHED if has_fetched else ExitCode.NOTHING_FETCHED
 
@@ -120,6 +122,7 @@ def summary_values(
             "tried_again": progress.parser.tried_again,
         },
         "unparsed": progress.unparsed,
+        "unread_seeds": msgspec.to_builtins(progress.unread_seeds),
         "reparsed": progress.reparsed,
         "waiting": (
             {"urls": urls_left_waiting(outcome), "next_due_in_s": round(progress.next_in_s, 3)}
@@ -156,6 +159,7 @@ def summary_lines(
         lines.append("nothing could be fetched; the same command tries again")
         return lines
     lines += _unparsed_lines(outcome, quoted)
+    lines += unread_seed_lines(progress.unread_seeds, quoted)
     left = unread(files.seeds)
     lines += [f"seeds of {how_far(source)}" for source in left]
     if end != "finished" or left:
@@ -214,6 +218,23 @@ def _unparsed_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
             f" tries again, and so does: lycosa reparse {quoted}"
         )
     return lines
+
+
+def unread_seed_lines(seeds: Sequence[UnreadSeed], place: str) -> list[str]:
+    """Seeds that the parser could not read, and how to read them.
+
+    ``place`` is the folder or ``--cluster FILE``, quoted.
+    """
+    if not seeds:
+        return []
+    named = [
+        f"  {each.url}: {each.reason}, {Reason[each.reason.upper()].meaning}" for each in seeds
+    ]
+    return [
+        "NOT READ: seeds were stored but not parsed, so the crawl does not know their links:",
+        *named,
+        f"  to parse them again: lycosa reparse {place} --killed",
+    ]
 
 
 def _with_seeds(left: Sequence[SeedSource]) -> str:

@@ -232,10 +232,10 @@ def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str, why
         return 0
     letters = chain([first], waiting)
     if (running := running_crawl(place)) is not None:
-        from lycosa.api.letter_calls import LetterCalls
+        from lycosa.api.decision_calls import DecisionCalls
 
-        calls = LetterCalls(running, tell_line)
-        return asyncio.run(calls.decide(letters, LetterAction(action), by, why))
+        calls = DecisionCalls(running, tell_line)
+        return asyncio.run(calls.decide_letters(letters, LetterAction(action), by, why))
     return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by, why))
 
 

@@ -65,7 +65,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.processes.node_folder.NodeFolderError": (ExitCode.USAGE, ""),
     "lycosa.processes.rescue_run.RescueRefused": (ExitCode.USAGE, ""),
     "lycosa.api.answers.ServiceRefusal": (ExitCode.USAGE, ""),
-    "lycosa.api.letter_calls.LettersUndecided": (ExitCode.INTERNAL, ""),
+    "lycosa.api.decision_calls.Undecided": (ExitCode.INTERNAL, ""),
     "lycosa.kv.port.TableLocked": (ExitCode.USAGE, "stop that process first"),
     "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),

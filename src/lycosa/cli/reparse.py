@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.cluster_parts import tell_line
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, counted, emit, emit_json
+from lycosa.cli.remarks import remark_options
+from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
     from lycosa.processes.reparse_run import ReparseReport
@@ -18,27 +22,58 @@ _EPILOG = """
 Examples:
   lycosa reparse crawls/example.org             stored documents that were never parsed
   lycosa reparse crawls/example.org --killed    also those that crashed the parser or timed out
+  lycosa reparse --cluster cluster.toml --killed
 
-The crawl must not be running. Nothing is fetched; `lycosa crawl --dir DIR` then fetches the links
-that were found. Each start of the crawl parses such documents too, except those that need --killed.
+Nothing is fetched for it; the crawl then fetches the links that were found. If the crawl in DIR
+does not run, the documents are parsed by this command, and `lycosa crawl --dir DIR` fetches the
+links. If it runs, and on a cluster, its workers parse them, and the command does not wait for
+that. A crawl of a cluster that is finished continues for it.
+
+Each start of the crawl parses such documents too, except those that need --killed.
 """
 
 
 @click.command(
     "reparse",
+    cls=CrawlCommand,
     epilog=_EPILOG,
     short_help="Parse stored documents that were never parsed; add their links.",
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@crawl_place
 @click.option("--killed", is_flag=True, help="Also documents that crashed the parser or timed out.")
+@remark_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(folder: Path, killed: bool, as_json: bool) -> int:
+def command(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    killed: bool,
+    why: str,
+    by: str,
+    as_json: bool,
+) -> int:
     """Parse documents of the crawl in DIR that were stored but not parsed.
 
     They are read from the WARC files, and their links join the crawl as if they had been found when
     the documents were fetched.
     """
-    return run(folder, killed, as_json)
+    place = CrawlPlace(folder, cluster, cache)
+    running = running_crawl(place)
+    if running is None:
+        return run(folder, killed, as_json)
+    from lycosa.api.decision_calls import DecisionCalls
+
+    wanted = asyncio.run(DecisionCalls(running, tell_line).reparse(killed, by, why))
+    if as_json:
+        emit_json({"is_running": True, "wanted": wanted})
+    elif wanted:
+        emit(
+            f"{counted(wanted, 'document')}: the workers of the crawl parse them now;"
+            " `lycosa audit` counts those that remain"
+        )
+    else:
+        emit(_nothing(killed))
+    return ExitCode.FINISHED
 
 
 def run(folder: Path, killed: bool, as_json: bool) -> int:
@@ -56,13 +91,15 @@ def run(folder: Path, killed: bool, as_json: bool) -> int:
     return ExitCode.FINISHED
 
 
+def _nothing(killed: bool) -> str:
+    rest = "" if killed else ", or needs --killed"
+    return f"nothing to parse: every stored document was parsed{rest}"
+
+
 def _lines(report: ReparseReport, killed: bool) -> list[str]:
     done = report.done
     if not (done.parsed or done.failed or done.to_fetch):
-        return [
-            "nothing to parse: every stored document was parsed"
-            + ("" if killed else ", or needs --killed")
-        ]
+        return [_nothing(killed)]
     lines = [
         f"{counted(done.parsed, 'document')} parsed: {counted(done.links, 'link')},"
         f" {counted(report.new_urls, 'new URL')}"

@@ -20,6 +20,8 @@ from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
 MOST_SLOWEST = 5
 """Number of hosts that a report names."""
+MOST_UNREAD = 10
+"""Number of unread seeds that a report names."""
 
 
 class HostNote(msgspec.Struct, frozen=True):
@@ -38,6 +40,15 @@ class HostNote(msgspec.Struct, frozen=True):
     def need_s(self) -> float:
         """The minimum time in which the host's known URLs can be fetched."""
         return self.waiting * self.delay_s + self.next_in_s
+
+
+class UnreadSeed(msgspec.Struct, frozen=True):
+    """A seed whose body was stored but not parsed, so its links are not known; ``reason`` is a code
+    of ``lycosa.reasons``.
+    """
+
+    url: str
+    reason: str
 
 
 class ProcessMemory(msgspec.Struct, frozen=True):
@@ -66,7 +77,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     they still need (``forecast.need_bucket``). ``pool`` says how IP addresses are shared with other
     machines, where Redis is configured for it. ``is_paused``: an operator paused the crawl; the
     coordinator says so in the progress of the whole crawl. ``feeds_away`` are the feeds of
-    ``lycosa crawl --feed`` whose processes do not run, with the reason.
+    ``lycosa crawl --feed`` whose processes do not run, with the reason. ``unread_seeds`` names the
+    first seeds that the parser could not read.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -85,6 +97,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     pool: PoolUse | None = None
     is_paused: bool = False
     feeds_away: tuple[str, ...] = ()
+    unread_seeds: list[UnreadSeed] = []
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -290,6 +303,7 @@ def total(reports: list[Progress]) -> Progress:
         waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
         parser=_health([report.parser for report in reports]),
         pool=_pool_use([report.pool for report in reports if report.pool is not None]),
+        unread_seeds=[each for report in reports for each in report.unread_seeds][:MOST_UNREAD],
     )
 
 

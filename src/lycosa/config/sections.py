@@ -83,7 +83,12 @@ class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         ),
     ] = 1000
     deadline_s: Annotated[
-        float, setting("Timeout for one document; after it the parse child is killed.", gt=0)
+        float,
+        setting(
+            "Maximum processor time of the parse child for one document; after it the child is"
+            " killed. A child that does not answer for 20 times as long is killed as well.",
+            gt=0,
+        ),
     ] = 10.0
     memory_bytes: Annotated[
         int, setting("Maximum address space of a parse child; 0 is no limit.", ge=0)

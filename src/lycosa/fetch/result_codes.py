@@ -50,6 +50,7 @@ _CONNECT_ERRORS = {
     errno.ENFILE: Reason.INTERNAL,
     errno.ENOMEM: Reason.INTERNAL,
 }
+_ALERT = " alert "  # of OpenSSL: "tlsv13 alert certificate required"
 _TWO_TARGETS = "Multiple Location headers"
 # libcurl's message when it gives up repeating a request; its count may include an earlier request
 _REPEATED = "Connection died, tried"
@@ -63,6 +64,9 @@ def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer:
     ``is_sent`` says that a connection was ready and the request was sent; ``has_answer`` that a
     response had begun.
     """
+    # TLS 1.3 refuses a client after its handshake, so a read or a write meets the alert.
+    if code in (pycurl.E_RECV_ERROR, pycurl.E_SEND_ERROR) and not has_answer and _ALERT in message:
+        return Reason.TLS_FAILED
     known = _BY_CODE.get(code)
     if known is not None:
         return known

@@ -260,7 +260,7 @@ class Partition:
         if done.due_at:
             self._due.add_due(done.due_at, host.host8 + lease.entry.url8)
         self._put(host.host8, lease.entry.url8, record)
-        self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, done)
+        self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
 
     def note_capture(

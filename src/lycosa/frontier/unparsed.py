@@ -1,14 +1,17 @@
 """Stored bodies whose links are not known yet, because they were not parsed, by URL.
 
-A body is added when its capture ends with ``INTERNAL`` (a fault of the crawler), ``PARSE_KILLED``
-or ``PARSE_TIMEOUT``. It is removed when it is parsed later, or when a later fetch of its URL brings
-a body that is parsed. Redirects, failures and 304 answers in between change nothing. There are few,
-so all are in memory.
+A body is added when its capture ends with one of ``NOT_PARSED``. It is removed when it is parsed
+later, or when a later fetch of its URL brings a body that is parsed. Redirects, failures and 304
+answers in between change nothing. There are few, so all are in memory.
+
+Most are parsed again by themselves (``waits``): at the next start, and those for which the machine
+was too busy also later in the same run. One that used the parser's processor time gets one more
+try, at a later start. After that, and for one that killed the parser, an operator decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -26,14 +29,16 @@ from lycosa.kv.records import (
     url_key,
 )
 from lycosa.model.completed import Completed, UrlState
+from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 
-INTERNAL_FAILURES = frozenset({Reason.INTERNAL})
-"""Reasons that are not the document's fault. Such bodies are parsed again automatically."""
-PARSER_FAILURES = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
-"""Reasons that two parse children in a row reported.
+NOT_PARSED = frozenset(
+    {Reason.INTERNAL, Reason.PARSE_STALLED, Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT}
+)
+"""Reasons of captures whose body was not parsed.
 
-Such bodies are parsed again when the operator asks for it.
+``INTERNAL`` is a fault of the crawler, and ``PARSE_STALLED`` one of the machine. The other two were
+reported by two parse children in a row.
 """
 
 _KEY = 16  # bytes of host8 and url8
@@ -41,11 +46,30 @@ _LOOKED = meta_key("unparsed")
 
 
 class UnparsedBody(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The location of a body, and why it was not parsed."""
+    """The location of a body, and why it was not parsed.
+
+    ``tries`` counts the later parses that failed. ``is_seed``: its URL is a seed or the target of a
+    seed's redirect. ``is_wanted``: an operator asked for another parse.
+    """
 
     segment: str
     offset: int
     reason: Reason
+    tries: int = 0
+    is_seed: bool = False
+    is_wanted: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is parsed again at the next start."""
+        if self.is_wanted or self.reason in (Reason.INTERNAL, Reason.PARSE_STALLED):
+            return True
+        return self.reason is Reason.PARSE_TIMEOUT and not self.tries
+
+    @property
+    def may_be_tried_now(self) -> bool:
+        """Whether it may be parsed again in the run in which a parse failed."""
+        return self.is_wanted or self.reason is Reason.PARSE_STALLED
 
 
 _decode = msgspec.msgpack.Decoder(UnparsedBody).decode
@@ -70,19 +94,29 @@ class UnparsedBodies:
     def get(self, url: bytes) -> UnparsedBody | None:
         return self._bodies.get(url)
 
-    def with_reasons(self, reasons: Container[Reason]) -> list[bytes]:
-        """The URLs whose body was not parsed for one of these reasons."""
-        return [url for url, body in self._bodies.items() if body.reason in reasons]
+    def find(self, is_meant: Callable[[UnparsedBody], bool]) -> list[bytes]:
+        """The URLs of the bodies that are meant."""
+        return [url for url, body in self._bodies.items() if is_meant(body)]
 
-    def count(self, reasons: Container[Reason]) -> int:
-        return sum(body.reason in reasons for body in self._bodies.values())
+    def want(self, with_killed: bool) -> int:
+        """Mark bodies for another parse, which an operator asked for; return their number.
 
-    def note_ended_lease(self, url: bytes, done: Completed) -> None:
-        """Add or remove the body of a URL whose lease ended."""
+        ``with_killed`` includes those that are not parsed again by themselves.
+        """
+        urls = self.find(lambda body: with_killed or body.waits)
+        for url in urls:
+            if not self._bodies[url].is_wanted:
+                self.put(url, msgspec.structs.replace(self._bodies[url], is_wanted=True))
+        return len(urls)
+
+    def note_ended_lease(self, url: bytes, record: UrlRecord, done: Completed) -> None:
+        """Add or remove the body of a URL whose lease ended; ``record`` is that of the URL."""
         if done.state is not UrlState.FETCHED or done.history is None:
             return
-        if done.reason in INTERNAL_FAILURES or done.reason in PARSER_FAILURES:
-            self.put(url, UnparsedBody(done.history.segment, done.history.offset, done.reason))
+        if done.reason in NOT_PARSED:
+            segment, offset = done.history.segment, done.history.offset
+            is_seed = is_seed_record(record)
+            self.put(url, UnparsedBody(segment, offset, done.reason, is_seed=is_seed))
         elif done.history.status == 200 and done.reason is not Reason.NOT_MODIFIED:
             self.drop(url)
 
@@ -102,7 +136,8 @@ class UnparsedBodies:
 
     def record_failed(self, url: bytes, body: UnparsedBody, reason: Reason) -> None:
         """Record that parsing a body failed again."""
-        self.put(url, msgspec.structs.replace(body, reason=reason))
+        failed = msgspec.structs.replace(body, reason=reason, tries=body.tries + 1, is_wanted=False)
+        self.put(url, failed)
         self._remark(url, body.reason, reason)
 
     def _remark(self, url: bytes, before: Reason, after: Reason) -> None:
@@ -132,9 +167,7 @@ class UnparsedBodies:
         This reads all records, once, and only if any URL ever ended with one of the reasons.
         """
         if (
-            not any(
-                self._counters.reasons.get(reason) for reason in INTERNAL_FAILURES | PARSER_FAILURES
-            )
+            not any(self._counters.reasons.get(reason) for reason in NOT_PARSED)
             or self._table.get(_LOOKED) is not None
         ):
             return
@@ -144,15 +177,22 @@ class UnparsedBodies:
         self._table.put(_LOOKED, b"")
 
 
+def is_seed_record(record: UrlRecord) -> bool:
+    """Whether a URL is a seed, or where the redirects of a seed lead."""
+    return record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
+
+
 def _earlier(table: Overlay) -> Iterator[tuple[bytes, UnparsedBody]]:
     for key, value in table.scan(b"U", prefix_end(b"U")):
         record = decode_url(value)
         history = record.history
-        is_one = record.reason in INTERNAL_FAILURES or record.reason in PARSER_FAILURES
         if (
-            is_one
+            record.reason in NOT_PARSED
             and record.state is UrlState.FETCHED
             and history is not None
             and history.status == 200
         ):
-            yield key[1 : 1 + _KEY], UnparsedBody(history.segment, history.offset, record.reason)
+            body = UnparsedBody(
+                history.segment, history.offset, record.reason, is_seed=is_seed_record(record)
+            )
+            yield key[1 : 1 + _KEY], body

@@ -15,7 +15,8 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``body`` is still content-encoded; a spooled one is read from the file ``spool``. ``is_sitemap``
     says that it was requested as a sitemap; then it may be as large as the protocol allows,
     whatever its type. ``is_cut`` says that the body is incomplete. With ``is_last_try``, a document
-    that does not fit in memory is parsed as far as it fits.
+    that does not fit in memory is parsed as far as it fits. ``tries`` counts earlier parses of the
+    stored body that failed: each doubles the wall time that the parser has for it.
     """
 
     url: str
@@ -26,6 +27,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_sitemap: bool = False
     is_cut: bool = False
     is_last_try: bool = False
+    tries: int = 0
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,14 +1,17 @@
 """The parse child: receives documents on a socket and answers each of them in order.
 
-It has no state to lose. Its parent kills it when a document takes too long, and a document that
-kills it does no other harm. So it reads blocking and parses one document at a time. Its address
-space is limited before it receives the first document. It ends when the socket closes; where the
-system supports it, it is killed when its parent dies.
+It has no state to lose, and a document that kills it does no other harm. So it reads blocking and
+parses one document at a time. Its address space is limited before it receives the first document.
+The processor time of a document is limited by a timer of the system, ``ITIMER_PROF``. Its signal
+has the default action, so it ends this process even inside a C parser, and its number tells the
+parent why. Time in which other processes had the processor does not count. The child ends when the
+socket closes; where the system supports it, it is killed when its parent dies.
 
 It is started as ``python -m lycosa.parse.child FD PARENT``. The first frame that it receives is a
 ``ParserConfig``; its first answer is empty and says that it is ready. With ``LYCOSA_TEST_HOOKS=1``
-in its environment, a document whose URL contains ``/hook-segfault``, ``/hook-hang`` or
-``/hook-memory`` makes it fail in that way, so that tests can check that crawls survive it.
+in its environment, a document whose URL contains ``/hook-segfault``, ``/hook-hang``,
+``/hook-stall`` (it hangs without using the processor) or ``/hook-memory`` makes it fail in that
+way, so that tests can check that crawls survive it.
 """
 
 from __future__ import annotations
@@ -49,17 +52,18 @@ def serve(sock: socket.socket) -> None:
     parser = build_parser(config)
     _limit_memory(config.section.memory_bytes)
     frames.send(b"")
+    # A parent may have ignored or blocked it, and a child inherits that.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
     has_hooks = os.environ.get(_HOOKS_VARIABLE) == "1"
     decoder, encoder = msgspec.msgpack.Decoder(Document), msgspec.msgpack.Encoder()
     while (frame := frames.receive()) is not None:
         document = decoder.decode(frame)
-        # A last resort in case the parent died too: the signal's default action ends this process
-        # even inside a C parser.
-        signal.setitimer(signal.ITIMER_REAL, 2 * config.section.deadline_s + 5)
+        signal.setitimer(signal.ITIMER_PROF, config.section.deadline_s)
         if has_hooks:
             _misbehave(document.url)
         answer = encoder.encode(in_parts(parser.parse(document)))
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         frames.send(answer)
 
 
@@ -83,6 +87,9 @@ def _misbehave(url: str) -> None:
     elif "/hook-hang" in url:
         while True:
             time.process_time()
+    elif "/hook-stall" in url:
+        while True:
+            signal.pause()
     elif "/hook-memory" in url:
         hoard = []
         with contextlib.suppress(OSError):

@@ -144,14 +144,12 @@ def _read_meta(page: RawPage, element: turbohtml.Element) -> None:
         page.metas.append((name.strip().lower(), content))
     if (element.attr("http-equiv") or "").lower() == "refresh":
         refresh = parse_refresh(content)
-        # A refresh inside noscript leads to a page for browsers without scripts.
-        if refresh and refresh[1] and element.closest("noscript") is None:
+        if refresh and refresh[1]:
             page.add(refresh[1], LinkKind.REFRESH)
 
 
 def read_base(page: RawPage, element: turbohtml.Element) -> None:
-    # A base inside noscript is for browsers without scripts; the links are not written for it.
-    if page.base is None and element.namespace is _HTML and element.closest("noscript") is None:
+    if page.base is None and element.namespace is _HTML:
         page.base = element.attr("href")
 
 

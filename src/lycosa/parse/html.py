@@ -10,6 +10,10 @@ until it is changed. So only names that occur in the page are selected, and the 
 after everything is found. Malformed markup never raises, because the tree-construction algorithm
 handles every sequence of bytes.
 
+The tree is the one that a browser with scripts builds. In it the content of ``<noscript>`` is one
+piece of text up to ``</noscript>``, so an element that is not closed in it contains nothing of the
+page behind. The links in it count, because the crawler runs no scripts: it is parsed apart.
+
 Links inside ``<template>`` and comments are not links. A template that is a declarative shadow root
 is content and stays.
 """
@@ -17,6 +21,7 @@ is content and stays.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 import turbohtml
 from turbohtml import PlainText
@@ -27,9 +32,13 @@ from lycosa.parse.elements import READERS, RawPage, read_anchor, read_base
 _WANTED = (
     "a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source",
     "audio", "video", "track", "embed", "object", "input[type=image i]", "body[background]",
-    "svg image", "svg script", "svg use", "svg feImage",
+    "svg image", "svg script", "svg use", "svg feImage", "noscript",
 )  # fmt: skip
+# How many noscript elements are parsed one by one, at some 20 microseconds each. In the others,
+# which only a hostile page has, an element that is not closed may hide links of the next ones.
+_MOST_APART = 1000
 _IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
+_REFRESH = "meta[http-equiv=refresh i]"
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
 # Not shown by a browser with scripts and styles; neither is fallback content of media.
@@ -61,9 +70,6 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
     """
     tree = _parse(body, label)
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
-    # Looking up one tag name costs nothing. In SVG and MathML the names of HTML have no meaning,
-    # except those that can be links there too.
-    is_mixed = bool(tree.select("svg") or tree.select("math"))
     if tree.select("template"):
         _remove_templates(tree)
     root = tree.root
@@ -71,14 +77,58 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
     for element in tree.select("base"):  # before the links, because it may follow them
         read_base(page, element)
+    _read_elements(page, tree, _Noscripts(page))
+    page.text = _visible_text(tree)
+    return page
+
+
+def _read_elements(
+    page: RawPage, tree: turbohtml.Document, noscripts: _Noscripts | None = None
+) -> None:
+    # Looking up one tag name costs nothing. In SVG and MathML the names of HTML have no meaning,
+    # except those that can be links there too.
+    is_mixed = bool(tree.select("svg") or tree.select("math"))
     wanted = ",".join([selector for selector in _WANTED if tree.select(selector)])
     for element in tree.select(wanted) if wanted else ():
         if (tag := element.tag) == "a":
             read_anchor(page, element)  # nearly all are; saves a lookup for each
         elif not is_mixed or tag in _IN_DRAWINGS or element.namespace is _HTML:
-            READERS[tag](page, element)
-    page.text = _visible_text(tree)
-    return page
+            if tag != "noscript":
+                READERS[tag](page, element)
+            elif noscripts is not None:
+                noscripts.read(element.text)
+    if noscripts is not None:
+        noscripts.read_others()
+
+
+class _Noscripts:
+    """Reads the links in the noscript elements of a page.
+
+    A title, a ``<base>`` or a refresh in them is for browsers without scripts, and so is not read.
+    """
+
+    def __init__(self, page: RawPage) -> None:
+        self._page = page
+        self._contents: dict[str, None] = {}
+
+    def read(self, content: str) -> None:
+        # a link needs an attribute, and many elements have the same content
+        if "=" in content and content not in self._contents:
+            self._contents[content] = None
+            if len(self._contents) <= _MOST_APART:
+                self._read(content)
+
+    def read_others(self) -> None:
+        if len(self._contents) > _MOST_APART:
+            self._read("".join(islice(self._contents, _MOST_APART, None)))
+
+    def _read(self, content: str) -> None:
+        tree = _tree(content)
+        if tree.select("template"):
+            _remove_templates(tree)
+        for element in [*tree.select("title"), *tree.select(_REFRESH)]:
+            element.decompose()
+        _read_elements(self._page, tree)
 
 
 def _remove_templates(tree: turbohtml.Document) -> None:
@@ -90,24 +140,27 @@ def _remove_templates(tree: turbohtml.Document) -> None:
 def _parse(body: bytes | str, label: str | None) -> turbohtml.Document:
     charset = charset_name(label) if label else None
     if charset is not None and isinstance(body, bytes):
-        return _tree(body, charset)
-    tree = _tree(body)
+        return _tree(body, charset, has_scripts=True)
+    tree = _tree(body, has_scripts=True)
     if (
         isinstance(body, bytes)
         and tree.encoding_confidence == "tentative"
         and (declared := _xml_charset(body))
     ):
-        return _tree(body, declared)
+        return _tree(body, declared, has_scripts=True)
     return tree
 
 
-def _tree(body: bytes | str, charset: str | None = None) -> turbohtml.Document:
+def _tree(
+    body: bytes | str, charset: str | None = None, has_scripts: bool = False
+) -> turbohtml.Document:
     # Shadow roots are parsed as ordinary templates, so that their content is found like any other.
     return turbohtml.parse(
         body,
         encoding=charset,
         detect_encoding=True,
         positions=False,
+        scripting=has_scripts,
         allow_declarative_shadow_roots=False,
     )
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# RFC 8288 section 3: <target>, then parameters. Commas separate links but may occur inside a target
-# or a quoted string.
-_LINK = re.compile(
-    r"\s*<([^>]*)>((?:\s*;\s*[^;,=\s\"]+(?:\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)\s*(?:,|$|(?=<))"
+# Empty elements of a list are ignored (RFC 9110 5.6.1.2).
+_SEPARATORS = re.compile(r"[\s,]*+")
+_TARGET = re.compile(r"<([^>]*+)>")
+_TEXT, _CLOSED = r"(?:[^\"\\]|\\.)*+", r"(?:\"|\\?\Z)"  # of a quoted string
+# RFC 8288 B.3. A name and a value may be empty. A token extends to the next semicolon or comma, or,
+# which is a tolerance, to a target that follows without a comma.
+_PARAMETER = re.compile(
+    rf"\s*+;\s*+([^\s=;,\"<]*+)\s*+(?:=\s*+(?:\"({_TEXT}){_CLOSED}"
+    r"|([^;,\"\s]*(?:\s+[^;,\"\s<][^;,\"\s]*)*)))?",
+    re.DOTALL,
 )
-_PARAMETER = re.compile(r";\s*([^;,=\s\"]+)(?:\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,\"]*)))?")
+# what is neither a target nor a parameter, up to the next element
+_JUNK = re.compile(rf"(?:[^,\"<]++|\"{_TEXT}{_CLOSED})*+", re.DOTALL)
 
 
 class HeaderLink(NamedTuple):
@@ -26,22 +33,40 @@ class HeaderLink(NamedTuple):
 
 
 def parse_link_header(value: str) -> list[HeaderLink]:
-    """Each link that has a relation and belongs to this document (no ``anchor``)."""
+    """Each link that has a relation and belongs to this document (no ``anchor``).
+
+    Source: RFC 8288 appendix B. Unlike there, an element that is not a link does not end the list.
+    """
     links: list[HeaderLink] = []
-    position = 0
-    while found := _LINK.match(value, position):
-        position = found.end()
-        parameters: dict[str, str] = {}
-        for name, quoted, token in _PARAMETER.findall(found.group(2)):
-            parameters.setdefault(name.lower(), quoted or token)
-        relations = parameters.get("rel", "").lower().split()
-        if relations and "anchor" not in parameters:
-            links.append(
-                HeaderLink(
-                    found.group(1).strip(),
-                    relations,
-                    parameters.get("as", ""),
-                    parameters.get("imagesrcset", ""),
+    position = _end(_SEPARATORS, value, 0)
+    while position < len(value):
+        found = _TARGET.match(value, position)
+        if found is None:
+            if value[position] == "<":
+                break  # the target has no end
+        else:
+            position = found.end()
+            parameters: dict[str, str] = {}
+            while parameter := _PARAMETER.match(value, position):
+                position = parameter.end()
+                name, quoted, token = parameter.groups()
+                parameters.setdefault(name.lower(), quoted or (token or "").strip())
+            relations = parameters.get("rel", "").lower().split()
+            if relations and "anchor" not in parameters:
+                links.append(
+                    HeaderLink(
+                        found.group(1).strip(),
+                        relations,
+                        parameters.get("as", ""),
+                        parameters.get("imagesrcset", ""),
+                    )
                 )
-            )
+        position = _end(_SEPARATORS, value, _end(_JUNK, value, position))
     return links
+
+
+def _end(pattern: re.Pattern[str], value: str, position: int) -> int:
+    """Where a pattern that always matches ends."""
+    found = pattern.match(value, position)
+    assert found is not None
+    return found.end()

@@ -29,22 +29,36 @@ _HTML_START = re.compile(
     re.IGNORECASE,
 )
 _XML_START = re.compile(rb"[\t\n\f\r ]*<\?xml")
+# MIME Sniffing 6.1, 6.2, 6.4 and 7.1: the first bytes, and bytes from the ninth on, after a size.
 _SIGNATURES = (
-    (b"%PDF-", "application/pdf"),
-    (b"%!PS-Adobe-", "application/postscript"),
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"GIF8", "image/gif"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"RIFF", "image/webp"),
-    (b"\x1f\x8b\x08", "application/gzip"),
-    (b"PK\x03\x04", "application/zip"),
-    (b"OggS\x00", "application/ogg"),
-    (b"wOF", "font/woff"),
+    (b"%PDF-", b"", "application/pdf"),
+    (b"%!PS-Adobe-", b"", "application/postscript"),
+    (b"\x00\x00\x01\x00", b"", "image/x-icon"),
+    (b"\x00\x00\x02\x00", b"", "image/x-icon"),
+    (b"GIF87a", b"", "image/gif"),
+    (b"GIF89a", b"", "image/gif"),
+    (b"RIFF", b"WEBPVP", "image/webp"),
+    (b"\x89PNG\r\n\x1a\n", b"", "image/png"),
+    (b"\xff\xd8\xff", b"", "image/jpeg"),
+    (b"FORM", b"AIFF", "audio/aiff"),
+    (b"OggS\x00", b"", "application/ogg"),
+    (b"MThd\x00\x00\x00\x06", b"", "audio/midi"),
+    (b"RIFF", b"AVI ", "video/avi"),
+    (b"RIFF", b"WAVE", "audio/wave"),
+    (b"\x1f\x8b\x08", b"", "application/gzip"),  # registered; the standard says x-gzip
+    (b"PK\x03\x04", b"", "application/zip"),
+    # The standard has a blank for the exclamation mark, and no such file exists.
+    (b"Rar!\x1a\x07", b"", "application/x-rar-compressed"),
+    # 6.3, which browsers use for fonts only
+    (b"wOFF", b"", "font/woff"),
+    (b"wOF2", b"", "font/woff2"),
 )
+# Words of a text may begin so, too, and no such file is without a byte that no text has.
+_WORDS = ((b"BM", "image/bmp"), (b"ID3", "audio/mpeg"))
 # What may precede the root element. Each piece is matched possessively, because backtracking in a
 # hostile prolog would take for ever.
 _PROLOG = r"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
-_ROOT = re.compile(_PROLOG + r"<(?:[\w.-]+:)?([\w.-]+)", re.DOTALL | re.IGNORECASE)
+_ROOT = re.compile(_PROLOG + r"<(?:[\w.-]+:)?([\w.-]++)(?=[\s/>])", re.DOTALL | re.IGNORECASE)
 _ROOT_WINDOW = 8192
 
 
@@ -131,20 +145,20 @@ def media_type_of(headers: Iterable[tuple[str, str]]) -> MediaType | None:
 
     Source: Fetch standard, "extract a MIME type".
     """
+    # Repeated headers are one value with commas, and a quoted string may contain such a comma
+    # (Fetch standard, "get, decode, and split").
+    combined = ", ".join([value for name, value in headers if name == "content-type"])
     found: MediaType | None = None
-    for name, value in headers:
-        if name == "content-type":
-            for part in _COMBINED.findall(value):
-                candidate = parse_media_type(part)
-                if candidate is None or candidate.essence == "*/*":
-                    continue
-                if found and found.essence == candidate.essence and "charset" in found.parameters:
-                    candidate.parameters.setdefault("charset", found.parameters["charset"])
-                found = candidate
+    for part in _COMBINED.findall(combined):
+        candidate = parse_media_type(part)
+        if candidate is None or candidate.essence == "*/*":
+            continue
+        if found and found.essence == candidate.essence and "charset" in found.parameters:
+            candidate.parameters.setdefault("charset", found.parameters["charset"])
+        found = candidate
     return found
 
 
-# A repeated header may arrive as one value with commas (Fetch standard, "get, decode, and split").
 _COMBINED = re.compile(r"(?:[^,\"]++|\"(?:[^\"\\]++|\\.|\\\Z)*+(?:\"|\Z))++", re.DOTALL)
 
 
@@ -187,10 +201,42 @@ def _sniff_unknown(body: bytes) -> str:
         return "text/html"
     if _XML_START.match(head) or root_name(body[:_ROOT_WINDOW]) in _XML_SHAPES:
         return "text/xml"
-    for signature, essence in _SIGNATURES:
-        if head.startswith(signature):
+    for first, ninth, essence in _SIGNATURES:
+        if head.startswith(first) and head.startswith(ninth, 8 if ninth else 0):
             return essence
-    return "application/octet-stream" if _BINARY_CHARS.search(head) else "text/plain"
+    if not _BINARY_CHARS.search(head):
+        return "text/plain"
+    for first, essence in _WORDS:
+        if head.startswith(first):
+            return essence
+    if _is_mp4(head):
+        return "video/mp4"
+    return "video/webm" if _is_webm(head) else "application/octet-stream"
+
+
+def _is_mp4(head: bytes) -> bool:
+    """MIME Sniffing 6.2.1: a brand of the file type box begins with ``mp4``."""
+    size = int.from_bytes(head[:4], "big")
+    if head[4:8] != b"ftyp" or len(head) < max(size, 12) or size % 4:
+        return False
+    # the brands; the four bytes after the first one are its version
+    return any(head[at : at + 3] == b"mp4" for at in (8, *range(16, size, 4)))
+
+
+def _is_webm(head: bytes) -> bool:
+    """MIME Sniffing 6.2.2: an EBML head with the document type ``webm``."""
+    if not head.startswith(b"\x1aE\xdf\xa3"):
+        return False
+    at = head.find(b"\x42\x82", 4, 40)
+    # the length of the type is a number of one to eight bytes, and zeros may precede the type
+    return at >= 0 and _EBML_WEBM.match(head, at + 2) is not None
+
+
+_EBML_WEBM = re.compile(
+    rb"(?:[\x80-\xff]|[\x40-\x7f].|[\x20-\x3f]..|[\x10-\x1f]...|[\x08-\x0f].{4}|[\x04-\x07].{5}"
+    rb"|[\x02\x03].{6}|\x01.{7})\x00*webm",
+    re.DOTALL,
+)
 
 
 def _without_mark(head: bytes) -> bytes:

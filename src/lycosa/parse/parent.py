@@ -2,8 +2,13 @@
 
 Every document gets exactly one answer, whatever it does to the child, and no document suffers from
 the faults of another. Several documents are sent ahead, so the child always has a next one. Answers
-come in order, so the child always works on the oldest unanswered document: the deadline applies to
-that one, and it is the suspect when the child ends.
+come in order, so the child always works on the oldest unanswered document, which is the suspect
+when the child ends.
+
+A document has a limit of processor time, which the system enforces (``child``). So a busy machine
+fails none. A child that does not answer for long, although it used little of that time, is killed
+too. Its document is answered with ``PARSE_STALLED`` at once: the documents behind it wait, and it
+is parsed again when the machine is less busy.
 
 A suspect is tried once more, alone in a fresh child. The system's OOM killer, an operator or a
 suspended machine can end a child just as a hostile page does, but not twice in a row at the same
@@ -80,8 +85,8 @@ class ChildParser:
     async def parse(self, document: Document) -> Parsed:
         """The content of the document.
 
-        ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when it ended two children in a row. Waits while no
-        child can be started.
+        ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when it ended two children in a row,
+        ``PARSE_STALLED`` when a child did not answer. Waits while no child can be started.
         """
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="parse-child")
@@ -189,9 +194,11 @@ class ChildParser:
         finally:
             child.kill()
             child.close()
-            self._take_back(child)
-            self._child = None
-            await self._reap(child)
+            try:
+                await self._reap(child)
+            finally:  # the documents after the reaping, because their reasons depend on it
+                self._take_back(child)
+                self._child = None
         if not child.is_ready:
             why = f"no answer within {_START_S:g} s" if child.is_late else child.how_it_ended()
             await self._stay_away(f"it ended before it was ready: {why}")
@@ -291,51 +298,60 @@ class ChildParser:
             self._send(child)
 
     async def _watch(self, child: RunningChild) -> None:
-        """Kill the child when its first document exceeds the deadline or when it does not start."""
+        """Kill the child when it does not answer for its first document, or does not start."""
+        longest_s = self._config.longest_wait_s()
         while True:
-            limit = self._config.section.deadline_s if child.is_ready else _START_S
+            limit = self._limit_of(child)
             asleep_since = self._clock.monotonic()
-            due = (
-                child.head_since + limit
-                if child.sent or not child.is_ready
-                else asleep_since + limit
-            )
-            # Sleep at most one deadline, because the document that is watched may change meanwhile.
-            await self._clock.sleep(
-                max(0.0, min(due - asleep_since, self._config.section.deadline_s))
-            )
+            since = child.head_since if child.sent or not child.is_ready else asleep_since
+            # Not longer, because the document that is watched may change meanwhile.
+            pause_s = max(0.0, min(since + limit - asleep_since, longest_s))
+            await self._clock.sleep(pause_s)
             now = self._clock.monotonic()
-            if now - asleep_since > 2 * limit + 1:
-                child.head_since = now  # the machine was suspended; do not blame the document
-            elif (child.sent or not child.is_ready) and now - child.head_since >= limit:
+            if now - asleep_since - pause_s > self._config.section.deadline_s:
+                child.head_since = now  # the machine was suspended; the child did not run either
+            limit = self._limit_of(child)
+            if (child.sent or not child.is_ready) and now - child.head_since >= limit:
                 child.is_late = True
                 child.late = child.sent[0] if child.sent else None
                 child.kill()
                 return
 
+    def _limit_of(self, child: RunningChild) -> float:
+        """Seconds that the child has for its first document, or for its start."""
+        if not child.is_ready:
+            return _START_S
+        return self._config.longest_wait_s(child.sent[0].document.tries if child.sent else 0)
+
     def _take_back(self, child: RunningChild) -> None:
         """Handle the documents of a child that has ended, after all its answers were read.
 
-        The first one becomes a suspect; if it was one already, it is answered with the reason. The
-        others are queued again in their order.
+        The first one becomes a suspect; if it was one already, or if the child did not answer, it
+        is answered with the reason. The others are queued again in their order.
         """
         if child.sent and not self._is_closing:
+            has_used_time = child.is_late or child.used_its_time
             if not child.is_dismissed:
-                self._counts["timeouts" if child.is_late else "deaths"] += 1
+                self._counts["timeouts" if has_used_time else "deaths"] += 1
             job = child.sent[0]
-            # The child may have answered the late document just before the kill. Then it had no
-            # time for the next one, and no document becomes a suspect.
-            is_blamed = not child.is_late or job is child.late
-            if is_blamed and job.is_suspect:
-                reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED
-                self._answer(child.sent.popleft(), Parsed(reason=reason, detail=reason.meaning))
-            elif is_blamed:
+            reason = Reason.PARSE_TIMEOUT if child.used_its_time else Reason.PARSE_KILLED
+            if child.is_late:
+                # The child may have answered the late document just before the kill. Then it had
+                # no time for the next one, and no document is blamed.
+                if job is child.late:
+                    self._answer_with(child.sent.popleft(), Reason.PARSE_STALLED)
+            elif job.is_suspect:
+                self._answer_with(child.sent.popleft(), reason)
+            else:
                 job.is_suspect = True
                 self._counts["tried_again"] += 1
         self._waiting.extendleft(reversed(child.sent))
         child.sent.clear()
         if self._waiting:
             self._more.set()
+
+    def _answer_with(self, job: ParseJob, reason: Reason) -> None:
+        self._answer(job, Parsed(reason=reason, detail=reason.meaning))
 
     def _answer(self, job: ParseJob, parsed: Parsed) -> None:
         self._counts["answered"] += 1

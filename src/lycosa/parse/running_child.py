@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -49,7 +50,7 @@ class RunningChild:
         self.head_since = now
         self.is_ready = False
         self.is_late = False
-        # the document that was over its deadline when the child was killed
+        # the document without an answer at the wall-time bound, when the child was killed for it
         self.late: ParseJob | None = None
         # it gave an answer that a fresh child may improve; no document that it still has is a
         # suspect
@@ -94,6 +95,11 @@ class RunningChild:
             self.frames.close()
         else:
             self.sock.close()
+
+    @property
+    def used_its_time(self) -> bool:
+        """Whether it ended because a document used its processor time; known after the wait."""
+        return self.process.returncode == -signal.SIGPROF
 
     def how_it_ended(self) -> str:
         """A phrase for messages; call it after ``process.wait``."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES
+from lycosa.frontier.unparsed import UnparsedBody
 from lycosa.processes.idle_run import idle_worker
 from lycosa.worker.reparser import Reparsed
 from lycosa.worker.worker import Worker
@@ -39,7 +39,6 @@ async def reparse(
     """
     async with idle_worker(folder) as assembled:
         worker, reparsing = assembled.worker, assembled.worker.reparsing
-        reasons = INTERNAL_FAILURES | PARSER_FAILURES if with_killed else INTERNAL_FAILURES
         before = _discovered(worker)
 
         async def may_go_on() -> bool:
@@ -51,11 +50,15 @@ async def reparse(
             on_progress(reparsing.done)
             return True
 
-        await reparsing.run(may_go_on, reasons)
+        def is_meant(body: UnparsedBody) -> bool:
+            return with_killed or body.waits
+
+        await reparsing.run(may_go_on, is_meant)
         await worker.committer.finish()
-        return ReparseReport(
-            reparsing.done, reparsing.waiting(reasons), _discovered(worker) - before
+        left = sum(
+            len(each.unparsed.find(is_meant)) for each in worker.frontier.partitions.values()
         )
+        return ReparseReport(reparsing.done, left, _discovered(worker) - before)
 
 
 def _discovered(worker: Worker) -> int:

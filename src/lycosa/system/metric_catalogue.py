@@ -241,7 +241,14 @@ _PARSE = (
         _C,
         "Bodies that were not parsed.",
         "reason",
-        ("parse_killed", "parse_timeout", "decode_failed", "decode_limit", "internal"),
+        (
+            "parse_killed",
+            "parse_timeout",
+            "parse_stalled",
+            "decode_failed",
+            "decode_limit",
+            "internal",
+        ),
     ),
     Metric("lycosa_parse_waiting", _G, "Bodies that wait for the parser."),
     Metric(

@@ -17,7 +17,14 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps, year_of
 from lycosa.attempts import StoringMark
 from lycosa.attempts.shipping import AttemptShipper
-from lycosa.calls import DeadLetterDecision, GiveResults, GiveUrls, HostDecision, LeaseUrls
+from lycosa.calls import (
+    DeadLetterDecision,
+    GiveResults,
+    GiveUrls,
+    HostDecision,
+    LeaseUrls,
+    ReparseDecision,
+)
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
@@ -205,10 +212,11 @@ def _closed_in_turn(*closes: Callable[[], None]) -> Callable[[], None]:
 
 
 def _call_desk(owned: Owned, stages: Stages, worker: Worker, pipeline: Pipeline) -> CallDesk:
-    operators = OperatorDesk(owned.frontier, stages.intake, owned.clock)
+    operators = OperatorDesk(owned.frontier, stages.intake, owned.clock, worker.reparse_now)
     handlers: dict[type, CallHandler] = {
         GiveUrls: UrlSubmission(stages.intake, owned.clock).take_urls,
         HostDecision: operators.decide_host,
+        ReparseDecision: operators.decide_reparse,
         DeadLetterDecision: LetterDesk(stages.intake, owned.clock).decide_letters,
         LeaseUrls: pipeline.outside.lease_urls,
         GiveResults: pipeline.outside.give_results,

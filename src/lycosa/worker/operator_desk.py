@@ -1,10 +1,13 @@
-"""Decisions of operators about hosts, as the owner of the host carries them out.
+"""Decisions of operators about hosts, and about documents that were not parsed, as the owner of the
+partition carries them out.
 
 They are a third input of a partition, beside ``Discovered`` and ``Completed``. Each is committed
 together with its row in the log of decisions.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,6 +18,7 @@ from lycosa.calls import (
     DecisionAnswer,
     HostAction,
     HostDecision,
+    ReparseDecision,
 )
 from lycosa.config.units import show_seconds
 from lycosa.frontier.crawl_clock import CrawlClock
@@ -34,10 +38,17 @@ MOST_OF_SITE = 10_000
 
 
 class OperatorDesk:
-    """One per worker."""
+    """One per worker. ``reparse_now`` begins to parse what was marked for it."""
 
-    def __init__(self, frontier: Frontier, intake: Intake, clock: CrawlClock) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        intake: Intake,
+        clock: CrawlClock,
+        reparse_now: Callable[[], None],
+    ) -> None:
         self._frontier, self._intake, self._clock = frontier, intake, clock
+        self._reparse_now = reparse_now
 
     def __repr__(self) -> str:
         return f"<OperatorDesk {self._frontier!r}>"
@@ -73,7 +84,7 @@ class OperatorDesk:
         changed = sum(self._change_host(partition, host, decision) for host in hosts)
         if hosts:
             subject = f".{site}" if decision.is_site else name
-            self._note(partition, decision, subject, changed)
+            self._note(partition, decision, _action_words(decision), subject, changed)
         return DecisionAnswer(changed, hosts=names)
 
     def _meant(self, partition: Partition, name: str, site: str) -> list[VisitState]:
@@ -86,6 +97,19 @@ class OperatorDesk:
         return [
             host for host in found if host is not None and self._intake.site_of(host.name) == site
         ]
+
+    async def decide_reparse(
+        self, partition: Partition, decision: ReparseDecision
+    ) -> DecisionAnswer:
+        """Mark documents, so that this owner or the next one parses them again."""
+        known = partition.decisions.find(decision.call)
+        if known is not None:
+            return DecisionAnswer(known.changed)
+        changed = partition.unparsed.want(decision.with_killed)
+        subject = "documents that were not parsed" + (", --killed" * decision.with_killed)
+        self._note(partition, decision, "reparse", subject, changed)
+        self._reparse_now()
+        return DecisionAnswer(changed)
 
     def _change_host(self, partition: Partition, host: VisitState, decision: HostDecision) -> int:
         record, aside = host.record, partition.aside
@@ -115,14 +139,19 @@ class OperatorDesk:
         return 1
 
     def _note(
-        self, partition: Partition, decision: HostDecision, subject: str, changed: int
+        self,
+        partition: Partition,
+        decision: HostDecision | ReparseDecision,
+        action: str,
+        subject: str,
+        changed: int,
     ) -> None:
         partition.decisions.add(
             ActionRow(
                 decision.call,
                 decision.by[:MOST_WORDS],
                 self._now_us(),
-                _action_words(decision),
+                action,
                 subject,
                 decision.why[:MOST_WORDS],
                 changed,

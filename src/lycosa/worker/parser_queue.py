@@ -26,6 +26,7 @@ _MOST_AWAY_S = 5.0
 _FAILURES = (
     Reason.PARSE_KILLED,
     Reason.PARSE_TIMEOUT,
+    Reason.PARSE_STALLED,
     Reason.DECODE_FAILED,
     Reason.DECODE_LIMIT,
     Reason.INTERNAL,

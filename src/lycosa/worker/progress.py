@@ -8,7 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from lycosa.cluster.forecast import need_bucket
-from lycosa.cluster.progress import MOST_SLOWEST, HostNote, ProcessMemory, Progress
+from lycosa.cluster.progress import (
+    MOST_SLOWEST,
+    MOST_UNREAD,
+    HostNote,
+    ProcessMemory,
+    Progress,
+    UnreadSeed,
+)
 from lycosa.config.sections import Config
 from lycosa.frontier.due import NEVER_DUE
 from lycosa.frontier.visit_state import HostState, VisitState
@@ -84,6 +91,10 @@ class ProgressReport:
             parser=self._worker.parser_health,
             undelivered=self._undelivered(),
             waits_for=waits_for,
+            unread_seeds=[
+                UnreadSeed(url, reason.label)
+                for url, reason in self._worker.reparsing.unread_seeds(MOST_UNREAD)
+            ],
         )
 
     def _next_in_s(self, now: float) -> float:

@@ -8,7 +8,9 @@ be read any more, because its segment was deleted, is fetched again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from operator import attrgetter
 
 import msgspec
 
@@ -16,7 +18,7 @@ from lycosa.frontier.back_queue import QueueEntry
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES, UnparsedBody
+from lycosa.frontier.unparsed import NOT_PARSED, UnparsedBody
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Document, Parsed
 from lycosa.ports import Offload, Parser
@@ -26,9 +28,10 @@ from lycosa.store.reading import RecordError, StoredRecord
 from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.intake import Intake
 
-_BATCH = 16
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _REVISIT = "revisit"
+_WAITS: Callable[[UnparsedBody], bool] = attrgetter("waits")
+_MOST_TRIES = 3  # of a body in one run, beside the one at its start
 _Key = tuple[Partition, bytes]
 
 
@@ -60,55 +63,85 @@ class Reparser:
         self._offload = offload
         self._clock = clock
         self.done = Reparsed()
+        self._tries: Counter[bytes] = Counter()  # of ``run_more``, by URL
         for partition in partitions.values():
             partition.unparsed.adopt_older()
 
     def __repr__(self) -> str:
         return f"<Reparser {self.done}>"
 
-    def waiting(self, reasons: Container[Reason] = INTERNAL_FAILURES) -> int:
-        """Number of bodies that wait to be parsed."""
-        return sum(partition.unparsed.count(reasons) for partition in self._partitions.values())
+    def waiting(self) -> int:
+        """Number of bodies that wait to be parsed, without those that need an operator."""
+        return len(self._find(_WAITS))
+
+    def has_more(self) -> bool:
+        """Whether there are bodies that are parsed again in this run, by themselves or on demand.
+
+        Each of them is tried a few times in a run, so this ends.
+        """
+        return bool(self._due())
+
+    def unread_seeds(self, most: int) -> list[tuple[str, Reason]]:
+        """The first seeds whose links are not known, because their body was not parsed, and why."""
+        found = []
+        for key in self._find(attrgetter("is_seed"))[:most]:
+            partition, url = key
+            body, lease = partition.unparsed.get(url), self._lease(key)
+            if body is not None and lease is not None:
+                found.append((lease.url, body.reason))
+        return found
 
     async def run(
         self,
         may_go_on: Callable[[], Awaitable[bool]],
-        reasons: Container[Reason] = INTERNAL_FAILURES,
+        is_meant: Callable[[UnparsedBody], bool] = _WAITS,
     ) -> None:
-        """Parse all bodies once that were not parsed for one of these reasons.
+        """Parse all bodies once that wait, or that ``is_meant`` selects.
 
-        ``may_go_on`` is awaited before each batch; the run ends when it returns false.
+        ``may_go_on`` is awaited before each body; the run ends when it returns false.
         """
-        keys = [
-            (partition, url)
-            for partition in self._partitions.values()
-            for url in partition.unparsed.with_reasons(reasons)
-        ]
-        for start in range(0, len(keys), _BATCH):
+        for key in self._find(is_meant):
             if not await may_go_on():
                 return
-            for key in keys[start : start + _BATCH]:
-                await self._one(key)
+            await self._one(key)
+
+    async def run_more(self, may_go_on: Callable[[], Awaitable[bool]]) -> None:
+        """Parse the bodies of ``has_more`` once."""
+        for key in self._due():
+            if not await may_go_on():
+                return
+            self._tries[key[1]] += 1
+            await self._one(key)
+
+    def _due(self) -> list[_Key]:
+        found = self._find(attrgetter("may_be_tried_now"))
+        return [key for key in found if self._tries[key[1]] < _MOST_TRIES]
+
+    def _find(self, is_meant: Callable[[UnparsedBody], bool]) -> list[_Key]:
+        return [
+            (partition, url)
+            for partition in self._partitions.values()
+            for url in partition.unparsed.find(is_meant)
+        ]
 
     async def parse_stored(self, lease: Lease, body: UnparsedBody) -> Parsed | None:
         """What is in a stored body of the lease's URL; ``None`` if it cannot be read."""
         record = await self._read(body)
-        return None if record is None else await self._parse(lease, record)
+        return None if record is None else await self._parse(lease, record, body.tries + 1)
 
     async def _one(self, key: _Key) -> None:
         partition, url = key
         body, lease = partition.unparsed.get(url), self._lease(key)
         if body is None or lease is None:
             return
-        record = await self._read(body)
-        parsed = await self._parse(lease, record) if record is not None else None
+        parsed = await self.parse_stored(lease, body)
         # Nothing awaits from here on, so a commit contains all of it or nothing.
         if partition.unparsed.get(url) != body or url in partition.leased:
             return  # it was fetched meanwhile, or is being fetched: that parse counts
         if parsed is None:
             partition.unparsed.fetch_again(url, self._clock.time())
             self.done.to_fetch += 1
-        elif parsed.reason in INTERNAL_FAILURES or parsed.reason in PARSER_FAILURES:
+        elif parsed.reason in NOT_PARSED:
             partition.unparsed.record_failed(url, body, parsed.reason)
             self.done.failed += 1
         else:
@@ -134,11 +167,11 @@ class Reparser:
         self.done.parsed += 1
         self.done.links += len(parsed.links)
 
-    async def _parse(self, lease: Lease, record: StoredRecord) -> Parsed:
+    async def _parse(self, lease: Lease, record: StoredRecord, tries: int) -> Parsed:
         headers = Fetched(lease.url, Reason.NONE, header_block=record.header_block).headers()
         is_sitemap, is_cut = self._intake.is_sitemap(lease), "WARC-Truncated" in record.fields
         return await self._parser.parse(
-            Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut)
+            Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut, tries=tries)
         )
 
     async def _read(self, body: UnparsedBody) -> StoredRecord | None:

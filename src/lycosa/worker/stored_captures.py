@@ -21,7 +21,7 @@ from lycosa.frontier.back_queue import QueueEntry
 from lycosa.frontier.chosen_leases import lease_chosen, queue_as_new
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.unparsed import INTERNAL_FAILURES, PARSER_FAILURES, UnparsedBody
+from lycosa.frontier.unparsed import NOT_PARSED, UnparsedBody, is_seed_record
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.capture import Original
 from lycosa.model.completed import Completed, History, UrlState
@@ -55,7 +55,6 @@ from lycosa.worker.stages import Stages
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _WITH_HINTS = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
-_NOT_PARSED = INTERNAL_FAILURES | PARSER_FAILURES
 
 
 class EnteredCaptures(msgspec.Struct):
@@ -271,11 +270,16 @@ class StoredCaptures:
         kinds = row.links.kinds
         has_links = len(kinds) == row.outlinks and _WITH_HINTS.isdisjoint(kinds)
         is_sitemap = self._stages.intake.is_sitemap(lease)
-        if (has_links and not is_sitemap) or row.parse_reason in _NOT_PARSED or not row.body_bytes:
+        if (has_links and not is_sitemap) or row.parse_reason in NOT_PARSED or not row.body_bytes:
             return parsed_in(row)
-        body = UnparsedBody(layout.warc_name(row.segment), row.offset, Reason.INTERNAL)
+        body = UnparsedBody(
+            layout.warc_name(row.segment),
+            row.offset,
+            Reason.INTERNAL,
+            is_seed=is_seed_record(lease.record),
+        )
         parsed = await self._stored.parse_stored(lease, body)
-        if parsed is None or parsed.reason in _NOT_PARSED:
+        if parsed is None or parsed.reason in NOT_PARSED:
             # the next owner of the shard tries it again
             self._partition.unparsed.put(lease.host.host8 + lease.entry.url8, body)
             self.entered.unparsed += 1

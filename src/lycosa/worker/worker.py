@@ -8,6 +8,7 @@ is reached or it is stopped.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -30,6 +31,7 @@ _IDLE_S = 1.0
 _CAREFUL_S = 60.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
 _DISK_S = 1.0  # between checks of the disk's free space
+_REPARSE_S = 600.0  # until bodies are parsed again for which the machine was too busy
 
 
 class Worker:
@@ -58,6 +60,7 @@ class Worker:
         pipeline.outside.begin = self._begin
         self._running: set[asyncio.Task[None]] = set()
         self._reparse: asyncio.Task[None] | None = None
+        self._reparse_at = math.inf
         self._solo = asyncio.Lock()
         self._solo_waiting = 0
         self._stop: End | None = None
@@ -92,6 +95,11 @@ class Worker:
     def running(self) -> int:
         """Number of visits and reparse runs in progress."""
         return len(self._running)
+
+    @property
+    def _visits(self) -> int:
+        """Number of visits in progress: a reparse run uses no slot, and no suspect waits for it."""
+        return len(self._running) - (self._reparse in self._running)
 
     @property
     def parser_health(self) -> ParserHealth:
@@ -154,6 +162,11 @@ class Worker:
         self._failure = self._failure or error
         self._news.set()
 
+    def reparse_now(self) -> None:
+        """Parse at once what an operator wants to be parsed again."""
+        self._reparse_at = -math.inf
+        self.wake()
+
     def wake(self) -> None:
         """Look for work again, because something outside has changed."""
         self._news.set()
@@ -183,8 +196,11 @@ class Worker:
                 await self.committer.commit()
             if self._pipeline.reparsing.waiting():
                 self._reparse = self._begin(self._pipeline.reparsing.run(self._may_reparse))
+            self._reparse_at = self._clock.monotonic() + _REPARSE_S
             while (end := self._step()) is None:
                 await self._pause()
+            if self._reparse is not None:
+                self._reparse.cancel()  # a stop does not wait for it: the next start goes on
             while self._running:
                 await asyncio.wait(
                     self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED
@@ -192,8 +208,6 @@ class Worker:
                 if self._pipeline.parsing.lacks_parser:
                     # A stop does not wait until the system can start a parser.
                     self._pipeline.parsing.break_off()
-                    if self._reparse is not None:
-                        self._reparse.cancel()
             self._raise_failure()
             await self.committer.finish()
             return end
@@ -222,13 +236,17 @@ class Worker:
         if self._stop is not None:
             return self._stop
         self._has_more = self._start_visits(now, time)
-        if not self._solo_waiting:
-            self.committer.start_when_due(now)
+        # Also while a suspect waits or is visited: what the others and the reparser did would
+        # gather in memory, callers would wait, and the lease on a shard would end.
+        self.committer.start_when_due(now)
         # A worker that waits for more seeds or for a resource has not finished, although nothing
         # runs.
-        runs_nothing = not (self._running or self._solo_waiting)
+        wait = self._config.frontier.finish_wait_s
+        is_quiet = self._runs_nothing and self._is_finished(now, time, wait)
+        if (is_quiet or now >= self._reparse_at) and self._parse_more(now):
+            is_quiet = False
         is_free = (
-            runs_nothing
+            self._runs_nothing
             and self.has_lease
             and self._most_running > 0
             and not (
@@ -239,14 +257,30 @@ class Worker:
                 or self.is_called()
             )
         )
-        wait = self._config.frontier.finish_wait_s
-        is_quiet = runs_nothing and self._is_finished(now, time, wait)
         self.on_quiet(is_quiet)
         self.is_idle = is_free and is_quiet
         self.reaches_nobody = (
             is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
         )
         return End.FINISHED if self.is_alone and (self.is_idle or self.reaches_nobody) else None
+
+    @property
+    def _runs_nothing(self) -> bool:
+        return not (self._running or self._solo_waiting)
+
+    def _parse_more(self, now: float) -> bool:
+        """Parse bodies again for which the machine was too busy; return whether there are any.
+
+        An idle worker does so before it ends: the crawl itself may have kept the machine busy.
+        """
+        is_free = self._reparse is None or self._reparse.done()
+        if not is_free or not self.has_lease or self._is_paused or self.lacks_room:
+            return False
+        self._reparse_at = now + _REPARSE_S
+        if not self.reparsing.has_more():
+            return False
+        self._reparse = self._begin(self.reparsing.run_more(self._may_reparse))
+        return True
 
     def _start_visits(self, now: float, time: float) -> bool:
         """Start visits, a limited number in one turn of the loop; return whether there may be more.
@@ -262,7 +296,7 @@ class Worker:
 
     @property
     def _may_start(self) -> bool:
-        has_slot = len(self._running) - self._pipeline.parsing.number < self._most_running
+        has_slot = self._visits - self._pipeline.parsing.number < self._most_running
         if self.committer.is_behind:
             return False  # commits are slower than fetching; this bounds what waits for them
         return (
@@ -340,10 +374,11 @@ class Worker:
     async def _may_reparse(self) -> bool:
         """Whether to continue parsing stored bodies.
 
-        Waits while the disk or the next commit has no room for the results.
+        Waits while the disk or the next commit has no room for the results, and while a suspect is
+        visited alone.
         """
         while self._stop is None and (
-            self.committer.is_behind or self.lacks_room or self._is_paused
+            self.committer.is_behind or self.lacks_room or self._is_paused or self._solo_waiting
         ):
             await self._clock.sleep(_IDLE_S)
         return self._stop is None
@@ -376,7 +411,7 @@ class Worker:
         self._solo_waiting += 1
         try:
             async with self._solo:
-                while len(self._running) > self._solo_waiting:
+                while self._visits > self._solo_waiting:
                     await self._clock.sleep(0.01)
                 urls = await self._pipeline.next_urls(visit.host) if self._is_careful else ()
                 self._books.crashes.name_urls(urls)

@@ -17,6 +17,7 @@ import msgspec
 
 from lycosa.admit.sitemap_scope import may_list
 from lycosa.exchange import urls_in_outboxes
+from lycosa.frontier.unparsed import NOT_PARSED
 from lycosa.inspect.audit.report import Check
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
@@ -27,7 +28,6 @@ from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.parsed import Document, Link
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.store.reading import RecordError, StoredRecord
 from lycosa.store.rows import JournalRow
@@ -35,7 +35,6 @@ from lycosa.urls.identity import InvalidUrl, hash8, host_of, partition_of
 
 _KNOWN = 300_000  # keys remembered as present: the pages of a site link to the same few pages
 _OWNERS = 100_000
-_NOT_PARSED = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT, Reason.INTERNAL})
 _MOST_DOUBTFUL = 100_000
 
 
@@ -89,7 +88,7 @@ class LinkCheck:
             outcome.meaning is Meaning.FETCHED
             and row.status == 200
             and row.body_bytes
-            and row.parse_reason not in _NOT_PARSED
+            and row.parse_reason not in NOT_PARSED
         ):
             self._page(row, answer, record)
 

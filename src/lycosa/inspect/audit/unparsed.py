@@ -2,8 +2,8 @@
 
 The journal has which captures were stored without a parse. One is settled when it was parsed later
 from its record (the URL's record does not name the fault any more) or when a later fetch of its URL
-was parsed (nothing waits for that URL). Documents that ended two parse children in a row are
-explained by their reason: they are listed and are no breach.
+was parsed (nothing waits for that URL). Documents that ended two parse children in a row, or for
+which the machine was too busy, are explained by their reason: they are listed and are no breach.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from lycosa.reasons import Reason
 from lycosa.store.rows import JournalRow
 from lycosa.urls.identity import hash8
 
-_EXPLAINED = (Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT)
+_EXPLAINED = {
+    Reason.PARSE_KILLED: "lycosa reparse --killed retries",
+    Reason.PARSE_TIMEOUT: "the next start retries once, lycosa reparse --killed each time",
+    Reason.PARSE_STALLED: "each start and lycosa reparse retry",
+}
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SHOWN = 3
 
@@ -64,8 +68,7 @@ class UnparsedCheck:
         for reason, number in self._explained.items():
             first = ", ".join(self._first[reason])
             self.check.add_note(
-                f"{number} {reason.label} ({reason.meaning}); lycosa reparse --killed retries:"
-                f" {first}"
+                f"{number} {reason.label} ({reason.meaning}); {_EXPLAINED[reason]}: {first}"
             )
 
     def _explain(self, row: JournalRow) -> None:

@@ -1,4 +1,6 @@
-"""An operator's decision about dead letters of a crawl that runs: calls to the owners.
+"""An operator's decision about parts of many partitions of a crawl that runs: calls to the owners.
+
+It is about dead letters, or about documents that are to be parsed again.
 
 Each owner commits its part, in pieces. A call that was not answered, or not completely, is made
 again under the same id, so it takes effect once; meanwhile the owner may be on another machine. The
@@ -16,7 +18,12 @@ from collections.abc import Callable, Iterable, Iterator
 from lycosa.api.answers import OwnerSilent
 from lycosa.api.owner_calls import WRITE_S, OwnerCalls
 from lycosa.api.places import ReachedCrawl
-from lycosa.calls import DeadLetterAction, DeadLetterDecision, DecisionAnswer
+from lycosa.calls import (
+    DeadLetterAction,
+    DeadLetterDecision,
+    DecisionAnswer,
+    ReparseDecision,
+)
 from lycosa.cluster.messages import CallerMessage, ClusterStatus, MoreAsks, NoMoreAsks
 from lycosa.model.dead_letter import LetterAction, ListedLetter
 from lycosa.model.end import End
@@ -29,7 +36,7 @@ _MOST_GROUPS = 50
 _AGAIN_S = 1.0
 
 
-class LettersUndecided(Exception):
+class Undecided(Exception):
     """Owners did not answer in time; the same decision may be made again.
 
     ``changed`` URLs were changed before.
@@ -42,7 +49,10 @@ class LettersUndecided(Exception):
         self.changed = changed
 
 
-class LetterCalls:
+Decision = DeadLetterDecision | ReparseDecision
+
+
+class DecisionCalls:
     """Makes the calls of one decision. ``tell`` gets lines about owners that do not answer."""
 
     def __init__(
@@ -53,28 +63,20 @@ class LetterCalls:
         self._finder = CoordinatorFinder(place.coordinator, place.credentials, tell)
 
     def __repr__(self) -> str:
-        return f"<LetterCalls {self._place!r}>"
+        return f"<DecisionCalls {self._place!r}>"
 
-    async def decide(
+    async def decide_letters(
         self, letters: Iterable[ListedLetter], action: LetterAction, by: str, why: str = ""
     ) -> int:
         """Carry out a decision, with a remark; returns how many URLs were still dead letters.
 
-        Of ``letters`` only some are held at a time.
-
-        Raises ``LettersUndecided``, ``NoCoordinator``, ``RequestRefused`` or ``ServiceRefusal``.
+        Of ``letters`` only some are held at a time. Raises the errors of ``decide``.
         """
-        changed, decision_id, is_resumed = 0, uuid.uuid4().hex, False
-        try:
-            status = await self._follow()
-            if status.end and status.end != End.FINISHED.value:
-                raise LettersUndecided(f"the crawl has ended ({status.end}); resume it first", 0)
-            if status.end:
-                is_resumed = True
-                await self._request(MoreAsks())
-                await self._await_owners()
-            for number, (partition, part, host) in enumerate(_parts(letters)):
-                decision = DeadLetterDecision(
+        decision_id = uuid.uuid4().hex
+        return await self.decide(
+            (
+                partition,
+                DeadLetterDecision(
                     f"{decision_id}-{number}",
                     by,
                     DeadLetterAction(action.value),
@@ -82,7 +84,37 @@ class LetterCalls:
                     host=host,
                     why=why,
                     numbers=[each.number for each in part],
-                )
+                ),
+            )
+            for number, (partition, part, host) in enumerate(_parts(letters))
+        )
+
+    async def reparse(self, with_killed: bool, by: str, why: str = "") -> int:
+        """Have documents of all partitions parsed again; returns how many.
+
+        ``with_killed`` includes those that crashed the parser or used its processor time. Raises
+        the errors of ``decide``.
+        """
+        decision = ReparseDecision(uuid.uuid4().hex, by, with_killed, why)
+        partitions = range(self._place.addressing.partitions)
+        return await self.decide((partition, decision) for partition in partitions)
+
+    async def decide(self, decisions: Iterable[tuple[int, Decision]]) -> int:
+        """Have owners carry out these decisions, each with its partition, one after the other.
+
+        Returns how many URLs they changed. Raises ``Undecided``, ``NoCoordinator``,
+        ``RequestRefused`` or ``ServiceRefusal``.
+        """
+        changed, is_resumed = 0, False
+        try:
+            status = await self._follow()
+            if status.end and status.end != End.FINISHED.value:
+                raise Undecided(f"the crawl has ended ({status.end}); resume it first", 0)
+            if status.end:
+                is_resumed = True
+                await self._request(MoreAsks())
+                await self._await_owners()
+            for partition, decision in decisions:
                 changed += await self._decided(partition, decision, changed)
         finally:
             if is_resumed:
@@ -90,14 +122,14 @@ class LetterCalls:
             await self._place.close()
         return changed
 
-    async def _decided(self, partition: int, decision: DeadLetterDecision, before: int) -> int:
+    async def _decided(self, partition: int, decision: Decision, before: int) -> int:
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
                 reply = await self._calls.call(partition, decision, WRITE_S)
             except OwnerSilent as error:
                 if time.monotonic() >= deadline:
-                    raise LettersUndecided(str(error), before) from error
+                    raise Undecided(str(error), before) from error
                 self._tell(f"{error}; trying again")
                 await asyncio.sleep(_AGAIN_S)
                 await self._follow()
