@@ -17,7 +17,7 @@ from lycosa.kafka.changelog import frames
 from lycosa.kafka.topics import CONTROL
 from lycosa.model.foreign_record import ForeignRecord
 from lycosa.objects.folder import FolderStore
-from lycosa.objects.foreign_records import MOST_KEPT, ForeignRecords
+from lycosa.store.foreign_records import MOST_KEPT, ForeignRecords
 from memory_kafka import MemoryKafka, MemoryKafkaClient
 
 CRAWL, SHARD = "2f0cf3d2", 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lycosa.system.extras import install_command
+from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.processes.api_keeper import ApiListener

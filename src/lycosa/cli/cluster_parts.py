@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lycosa.cli.log_options import program_log
-from lycosa.system.extras import install_command
+from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.config.cluster_file import ClusterFile

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
-from lycosa.system.extras import install_command
+from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.inspect.reader import CrawlReader

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.system.extras import install_command
+from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.logs.log import EventLog

@@ -12,7 +12,7 @@ import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.project_run import ProjectOptions, project_crawl
-from lycosa.system.extras import install_command
+from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.project.tables import RegistryPlace

@@ -161,10 +161,10 @@ async def _serve(
     from lycosa.cluster.messages import ServedCrawl
     from lycosa.folder.bucket import read_crawl
     from lycosa.kafka import crawl_topics
-    from lycosa.objects.foreign_records import ForeignRecords
     from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
     from lycosa.serve.saved_records import SavedRecords
     from lycosa.serve.server import CoordinatorServer
+    from lycosa.store.foreign_records import ForeignRecords
 
     def read_limits() -> LimitSection:
         return read_crawl(store, given, protocol).config.limits

@@ -26,7 +26,6 @@ from lycosa.objects.errors import (
     StoreUnusable,
 )
 from lycosa.objects.port import StoredObject
-from lycosa.system.durable import sync_folder
 
 _TEMPORARY = ".lycosa-"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -116,7 +115,7 @@ class FolderStore:
                 os.link(temporary, path)
             else:
                 temporary.replace(path)
-            sync_folder(path.parent)
+            _sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -124,7 +123,7 @@ class FolderStore:
         if folder != self._root and not folder.is_dir():
             self._make_folders(folder.parent)
             folder.mkdir(exist_ok=True)
-            sync_folder(folder.parent)
+            _sync_folder(folder.parent)
 
     def _called(self, what: str, call: Callable[[], Any]) -> Any:
         try:
@@ -149,3 +148,12 @@ class FolderStore:
 
     def __repr__(self) -> str:
         return f"FolderStore({self._url!r})"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Names in it are on disk after this. This package imports no other one."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

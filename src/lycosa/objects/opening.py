@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from lycosa.config.extras import install_command
 from lycosa.objects.errors import ObjectExists, StoreUnusable
 from lycosa.objects.folder import FolderStore
 from lycosa.objects.port import ObjectStore
-from lycosa.system.extras import install_command
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 

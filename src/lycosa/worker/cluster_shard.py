@@ -31,7 +31,6 @@ from lycosa.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics, crawl_top
 from lycosa.kv.port import Opener
 from lycosa.model.recovered import Recovered
 from lycosa.objects.errors import ObjectMissing
-from lycosa.objects.foreign_records import ForeignRecords
 from lycosa.objects.generation import placed_objects
 from lycosa.objects.opening import open_store
 from lycosa.objects.patient import PatientStore
@@ -41,6 +40,7 @@ from lycosa.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.shard.object_snapshots import ObjectSnapshots
 from lycosa.shard.opening import CLUSTER_LIMIT, Ground, Shard, open_shard
 from lycosa.store import NotStored
+from lycosa.store.foreign_records import ForeignRecords
 from lycosa.store.object_segments import ObjectSegments
 from lycosa.worker.job import ClusterJob, WorkerJob
 from lycosa.worker.previous_owner import end_of_previous, held_until
