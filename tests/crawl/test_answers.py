@@ -245,7 +245,8 @@ def test_a_new_seed_brings_a_retired_host_back(tmp_path: Path) -> None:
 
 def test_a_name_that_fails_for_a_while_is_asked_again(tmp_path: Path) -> None:
     names = Names({"b.example": Reason.DNS_TIMEOUT})
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(B), B: page()}, names=names)
+    config = quick_config(retry=RetrySection(away_s=60.0))
+    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(B), B: page()}, config, names)
     crawl.run([A])
     assert names.asked["b.example"] >= 3
     assert host_states(crawl)["b.example"].state is HostState.RETIRED

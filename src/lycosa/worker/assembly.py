@@ -21,6 +21,7 @@ from lycosa.calls import DeadLetterDecision, GiveResults, GiveUrls, HostDecision
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
+from lycosa.fetch.silence import LEAST_ADDRESSES, Silence
 from lycosa.folder.names import addresses_path, attempts_folder
 from lycosa.frontier.alike_pages import find_alike
 from lycosa.frontier.crawl_clock import CrawlClock
@@ -239,6 +240,7 @@ def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> RequestSender:
     sender = RequestSender(
         ports.fetcher, ports.resolver, addresses, owned.attempts, clock, limits, ports.lease
     )
+    sender.network = Silence(owned.job.config.retry.away_s, LEAST_ADDRESSES)
     owned.frontier.on_benched = sender.prefetch_addresses
     return sender
 
