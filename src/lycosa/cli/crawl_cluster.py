@@ -139,7 +139,8 @@ def _lines(
     given: ClusterFile, outcome: SeedsOutcome, crawl: CrawlOutcome, code: ExitCode
 ) -> list[str]:
     """The summary as text."""
-    from lycosa.cli.crawl_summary import count_lines, reason_lines
+    from lycosa.cli.crawl_summary import count_lines, nothing_line, reason_lines
+    from lycosa.processes.status_file import held_up_by
 
     seeds = [f"{counted(outcome.given, 'seed')} given"] if outcome.given else []
     if not outcome.are_all_given:
@@ -154,8 +155,10 @@ def _lines(
             f"  lycosa cluster stop {given.path}   ends it",
         ]
     lines = [*seeds, *count_lines(crawl), *reason_lines(crawl.progress.reasons)]
+    if held_up := held_up_by(crawl.progress):
+        lines.append(f"at the end it waited for {held_up}")
     if code is ExitCode.NOTHING_FETCHED:
-        return [*lines, "nothing could be fetched; the same command tries again"]
+        return [*lines, nothing_line(crawl.progress)]
     if crawl.end != "finished":
         lines.append(f"to continue: lycosa cluster resume {given.path}")
     return [*lines, f"  lycosa cluster status {given.path}"]
