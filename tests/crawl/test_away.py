@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from absences import AwayFetcher
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config
 from lycosa.calls import HostAction, HostDecision, encode_call
 from lycosa.cluster.progress import Progress
 from lycosa.config.sections import Config, FetchSection, FrontierSection, RetrySection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
-from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.ports import Fetcher
 from lycosa.reasons import Reason
 from lycosa.synthetic.crawl import VirtualCrawl
@@ -28,29 +28,6 @@ from several_workers import run_workers
 
 PAGES = 30
 RETRY = RetrySection()
-
-
-class AwayFetcher:
-    """The hosts that ``is_away`` names at a time accept no connection then; ``tried`` has when."""
-
-    def __init__(
-        self, inner: Fetcher, crawl: VirtualCrawl, is_away: Callable[[str, float], Reason | None]
-    ) -> None:
-        self._inner, self._clock, self._is_away = inner, crawl.clock, is_away
-        self.tried: list[tuple[str, float]] = []
-
-    async def fetch(self, request: FetchRequest) -> Fetched:
-        host, now = request.url.split("/")[2], self._clock.monotonic()
-        reason = self._is_away(host, now)
-        if reason is None:
-            return await self._inner.fetch(request)
-        self.tried.append((host, now))
-        await self._clock.sleep(0.001)
-        wall = self._clock.wall()
-        return Fetched(request.url, reason, "away", address=request.address, started=wall)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def site(host: str) -> dict[str, object]:
@@ -69,7 +46,7 @@ def crawl_of(
     fetchers: list[AwayFetcher] = []
 
     def wrap(inner: Fetcher) -> Fetcher:
-        fetchers.append(AwayFetcher(inner, crawl, is_away))
+        fetchers.append(AwayFetcher(inner, crawl.clock, is_away))
         return fetchers[-1]
 
     crawl.wrap, crawl.longest_s = wrap, 20 * 86_400.0

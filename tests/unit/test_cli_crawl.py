@@ -247,6 +247,25 @@ def test_urls_that_were_retired_with_hosts_that_may_answer_again_are_no_full_suc
         assert exit_code(ended, (), Unfetched([group])) is code, reason
 
 
+def test_groups_of_hosts_are_told_in_a_line_each() -> None:
+    paused = HeldGroup(HostState.PAUSED, Reason.NONE)
+    retired = HeldGroup(HostState.RETIRED, Reason.CONNECT_REFUSED)
+    waiting = HeldGroup(HostState.SNOOZED, Reason.CONNECT_TIMEOUT)
+    for number in range(5):
+        paused.add(HeldHost(f"p{number}.example", number + 1, "by me"))
+        waiting.add(HeldHost(f"w{number}.example", 1200, "late", 1000.0 + number))
+    retired.add(HeldHost("r.example", 2, "the connection was refused, 12 times"))
+    assert Unfetched([paused, retired, waiting], is_partial=True).lines("a b", 940.0) == [
+        "paused by an operator: 15 URLs at 5 hosts: p4.example (5), p3.example (4), p2.example (3)"
+        " and 2 more; to continue: lycosa host resume 'a b' p4.example",
+        "retired: 2 URLs at r.example: the connection was refused, 12 times; to try again: lycosa"
+        " host resume 'a b' r.example",
+        "waiting: 6,000 URLs at 5 hosts: no connection within the limit: w0.example (1,200),"
+        " w1.example (1,200), w2.example (1,200) and 2 more; the next try is due in 1 minute",
+        "and more hosts: lycosa status 'a b' --hosts 50 --by errors",
+    ]
+
+
 def text_of(ended: CrawlOutcome, code: ExitCode, unfetched: Unfetched | None = None) -> str:
     files = FilesThere(["warc"], [])
     return "\n".join(summary_lines(Path("x"), ended, code, Config(), files, unfetched))
