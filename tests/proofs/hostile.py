@@ -50,6 +50,8 @@ _HASTE = [
         "retry.tries=2",
         "--set",
         "retry.host_failures=3000",
+        "--set",
+        "retry.away_s=0s",
     ),
     *(
         "--set",

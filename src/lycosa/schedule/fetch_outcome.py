@@ -35,7 +35,7 @@ _SILENT = frozenset(
     }
 )
 _NAMES = frozenset({Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT})
-_LONGEST_PROBE_S = 120.0  # a host with a longer wait would leave the workbench
+LONGEST_PROBE_S = 120.0  # a host with a longer wait would leave the workbench
 
 
 class Meaning(Enum):
@@ -86,7 +86,7 @@ def probe_wait_s(outage_s: float, section: RetrySection) -> float:
 
     The time doubles from ``section.first_s`` and stays short, because all hosts wait for it.
     """
-    return min(max(outage_s, section.first_s), _LONGEST_PROBE_S)
+    return min(max(outage_s, section.first_s), LONGEST_PROBE_S)
 
 
 def is_connection_failure(reason: Reason) -> bool:

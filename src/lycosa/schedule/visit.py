@@ -59,6 +59,7 @@ from lycosa.config.sections import BudgetSection, RetrySection
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import (
+    LONGEST_PROBE_S,
     FetchOutcome,
     Meaning,
     is_away,
@@ -258,8 +259,9 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
         # The address is forbidden: time would not help.
         return Retire(event.reason, f"{failures} connections in a row failed", has_answer=True)
     if is_silent(event.reason) and not event.status and failures > 1:
-        # The URL's tries count, because it may be the cause.
-        until = now + wait_s(failures - 2, retry)
+        # The URL's tries count, because it may be the cause. For the same reason the wait stays
+        # short: a section of the site that never answers must not stop the rest of it for hours.
+        until = now + min(wait_s(failures - 2, retry), LONGEST_PROBE_S)
         detail = f"{failures} requests in a row had no answer"
         return Snooze(until, event.reason, detail, has_answer=True)
     if event.rests_until:
