@@ -192,10 +192,10 @@ class RequestSender:
     def outage_text(self, now: float) -> str:
         """What the crawl waits for in an outage of its own; empty without one."""
         if outage_s := self.network.outage_s(now):
-            return _OUTAGE.format(f"host has accepted a connection for {outage_s:.0f} s")
+            return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
         noted, outage_s = self._names_away
         if outage_s and now - noted < _STALE_S:
-            return _OUTAGE.format(f"name has been answered for {outage_s + now - noted:.0f} s")
+            return _OUTAGE.format(f"name has been answered for {_rough(outage_s + now - noted)}")
         return ""
 
     def prefetch_addresses(self, host: str) -> None:
@@ -351,6 +351,10 @@ class RequestSender:
             task.cancel()
         await self._fetcher.close()
         await self._resolver.close()
+
+
+def _rough(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _address_of_second(reason: Reason, first: str, others: Sequence[str]) -> str:
