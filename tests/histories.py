@@ -160,7 +160,14 @@ def settings(seed: int, wild_clock: bool = False) -> Config:
         # Nobody waits longer because the wall clock was set back.
         frontier=FrontierSection(partitions=3, bands=3, head=5, finish_wait_s=1800.0),
         politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0),
-        retry=RetrySection(tries=20, first_s=2.0, max_s=30.0, dns_tries=20, host_failures=10_000),
+        retry=RetrySection(
+            tries=20,
+            first_s=2.0,
+            max_s=30.0,
+            dns_tries=20,
+            host_failures=10_000,
+            away_s=600.0,
+        ),
         robots=RobotsSection(retry_s=3.0),
         store=StoreSection(segment_bytes=300_000, segment_age_s=60.0),
     )

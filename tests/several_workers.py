@@ -247,8 +247,8 @@ class OneMachine:
 
 def _ports(crawl: VirtualCrawl, number: int, faults: Faults | None) -> Ports:
     chance = random.Random(f"{crawl.config.seed}:{crawl._runs}:{number}")
-    fetcher = SyntheticFetcher(
-        crawl.answers, crawl.clock, crawl.log, spool_dir=crawl.folder / "spool"
+    fetcher = crawl.wrap(
+        SyntheticFetcher(crawl.answers, crawl.clock, crawl.log, spool_dir=crawl.folder / "spool")
     )
     parser = InlineParser(
         ParserConfig(crawl.config.parse, crawl.config.canonical, crawl.config.agent.product)

@@ -107,11 +107,10 @@ class Parser(Protocol):
 class ResolveError(Exception):
     """A name has no address; ``reason`` is one of the ``DNS_*`` reasons.
 
-    ``is_outage``: other names get no address at present either, so nothing is known about this one.
+    ``outage_s`` is for how long no other name has got an address either, so that nothing is known
+    about this one; 0 when others do.
     """
 
-    def __init__(
-        self, name: str, reason: Reason, detail: str = "", is_outage: bool = False
-    ) -> None:
+    def __init__(self, name: str, reason: Reason, detail: str = "", outage_s: float = 0.0) -> None:
         super().__init__(f"{name}: {detail or reason.meaning}")
-        self.name, self.reason, self.detail, self.is_outage = name, reason, detail, is_outage
+        self.name, self.reason, self.detail, self.outage_s = name, reason, detail, outage_s

@@ -168,7 +168,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),
     Reason.DNS_TIMEOUT: (_C, "the name servers did not answer"),
-    Reason.ADDRESS_FORBIDDEN: (_O, "the address is private or special; see --allow-address"),
+    Reason.ADDRESS_FORBIDDEN: (_O, "the address is private or special"),
     Reason.CONNECT_REFUSED: (_N, "the connection was refused"),
     Reason.CONNECT_TIMEOUT: (_C, "no connection within the limit"),
     Reason.CONNECTION_LOST: (_N, "the connection broke"),

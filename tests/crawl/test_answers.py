@@ -245,7 +245,8 @@ def test_a_new_seed_brings_a_retired_host_back(tmp_path: Path) -> None:
 
 def test_a_name_that_fails_for_a_while_is_asked_again(tmp_path: Path) -> None:
     names = Names({"b.example": Reason.DNS_TIMEOUT})
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(B), B: page()}, names=names)
+    config = quick_config(retry=RetrySection(away_s=60.0))
+    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(B), B: page()}, config, names)
     crawl.run([A])
     assert names.asked["b.example"] >= 3
     assert host_states(crawl)["b.example"].state is HostState.RETIRED
@@ -625,3 +626,15 @@ def test_dead_letters_take_their_tries_and_their_waits(tmp_path: Path) -> None:
     assert len(starts) == web.asked[f"{A}x"] == 3
     assert starts[1] - starts[0] >= 40 and starts[2] - starts[1] >= 80
     assert outcomes(crawl)[f"{A}x"] == (UrlState.FAILED, Reason.EMPTY_RESPONSE)
+
+
+@pytest.mark.parametrize("order", [("1", "120"), ("120", "1"), ("soon", "120", "-5")])
+def test_of_two_retry_after_fields_the_longest_counts(
+    tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    refusal = error(429, *(("Retry-After", value) for value in order))
+    answers = {A: page("/x"), f"{A}x": first(1, refusal, page())}
+    crawl, _ = scripted_crawl(tmp_path / "c", answers)
+    crawl.run([A])
+    times = [each.start for each in crawl.log.exchanges if each.path == "/x"]
+    assert len(times) == 2 and 120 <= times[1] - times[0] < 140

@@ -146,9 +146,10 @@ def test_a_crawl_under_nohup_stays(tmp_path: Path, port: int) -> None:
 
 def test_a_seed_of_a_dead_port_is_told_with_what_to_do(tmp_path: Path, port: int) -> None:
     dead = "http://dead.example:9/"
-    once = ["--set", "retry.host_failures=1", "--set", "retry.tries=1"]
+    once = ["--set", "retry.host_failures=1", "--set", "retry.away_s=0s"]
     done = subprocess.run(
         command(tmp_path / "g", port, dead, *once), capture_output=True, text=True
     )
-    assert done.returncode == ExitCode.FINISHED
+    assert done.returncode == ExitCode.INCOMPLETE
+    assert "retired: 1 URL at dead.example:9: robots.txt: the connection was refused" in done.stdout
     assert f"lycosa: {dead}: " in done.stderr and "check the port" in done.stderr

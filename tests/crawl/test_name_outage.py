@@ -34,9 +34,11 @@ class FailingQuery:
         return None
 
 
-def crawl_with(folder: Path, fails: Callable[[str, float], bool]) -> VirtualCrawl:
+def crawl_with(
+    folder: Path, fails: Callable[[str, float], bool], retry: RetrySection | None = None
+) -> VirtualCrawl:
     pages = {f"http://{host}/": page() for host in HOSTS}
-    crawl, _ = scripted_crawl(folder, pages, quick_config(retry=RetrySection()))
+    crawl, _ = scripted_crawl(folder, pages, quick_config(retry=retry or RetrySection()))
     crawl.resolver = CachingResolver(DnsSection(), crawl.clock, FailingQuery(crawl.clock, fails))
     return crawl
 
@@ -47,7 +49,7 @@ def test_while_nobody_is_answered_hosts_wait_and_none_is_given_up(tmp_path: Path
     )
     run = crawl.run([f"http://{host}/" for host in HOSTS])
     assert sorted(asked(crawl.log)) == sorted(f"http://{host}/" for host in HOSTS)
-    assert 900 < run.duration_s < 900 + 300
+    assert 900 < run.duration_s < 900 + 300  # the waits grow, and stay short
 
 
 def test_a_name_that_fails_for_a_while_is_asked_for_again(tmp_path: Path) -> None:
@@ -56,10 +58,19 @@ def test_a_name_that_fails_for_a_while_is_asked_for_again(tmp_path: Path) -> Non
     assert sorted(asked(crawl.log)) == sorted(f"http://{host}/" for host in HOSTS)
 
 
+def test_a_name_that_fails_for_hours_is_kept(tmp_path: Path) -> None:
+    crawl = crawl_with(tmp_path / "c", lambda name, now: name == HOSTS[3] and now < 7200)
+    for _ in range(3):
+        crawl.run([f"http://{host}/" for host in HOSTS])
+        crawl.now += 3600
+    assert sorted(asked(crawl.log)) == sorted(f"http://{host}/" for host in HOSTS)
+
+
 def test_names_that_nobody_answers_for_are_given_up_while_others_are_answered(
     tmp_path: Path,
 ) -> None:
-    crawl = crawl_with(tmp_path / "c", lambda name, now: name not in HOSTS[:2])
+    retry = RetrySection(away_s=60.0)
+    crawl = crawl_with(tmp_path / "c", lambda name, now: name not in HOSTS[:2], retry)
     run = crawl.run([f"http://{host}/" for host in HOSTS])
     states = host_states(crawl)
     assert {states[host].reason for host in HOSTS[2:]} == {Reason.DNS_TIMEOUT}

@@ -18,7 +18,7 @@ from judging import (
     quick_config,
     stored_rows,
 )
-from lycosa.config.sections import PolitenessSection, ScopeRule, ScopeSection
+from lycosa.config.sections import PolitenessSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End
@@ -126,7 +126,9 @@ def test_scope_bounds_a_crawl_exactly(rule: ScopeRule, tmp_path: Path) -> None:
 
 def test_hosts_without_a_name_are_retired_with_their_urls(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=4, hosts=10, pages=5, cross_links=0.4, dead_hosts=0.5))
-    crawl = VirtualCrawl(new_folder(tmp_path / "crawl"), web, quick_config())
+    crawl = VirtualCrawl(
+        new_folder(tmp_path / "crawl"), web, quick_config(retry=RetrySection(away_s=60.0))
+    )
     crawl.run([web.seed_url(0)])
     hosts = host_states(crawl)
     dead = {name for name in hosts if web.hosts.is_dead(int(name[1:7]))}

@@ -106,7 +106,9 @@ def test_a_run_that_begins_while_a_host_waits_asks_it_again(tmp_path: Path) -> N
 
 
 def test_a_host_whose_robots_txt_nobody_answers_is_given_up(tmp_path: Path) -> None:
-    config = quick_config(retry=RetrySection(host_failures=4), robots=RobotsSection(retry_s=60))
+    config = quick_config(
+        retry=RetrySection(host_failures=4, away_s=0.0), robots=RobotsSection(retry_s=60)
+    )
     crawl, _ = unreachable_crawl(tmp_path / "c", {HERE: Reason.CONNECT_REFUSED}, config)
     run = crawl.run([B, A])
     host = host_states(crawl)["a.example"]

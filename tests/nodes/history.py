@@ -91,7 +91,14 @@ def settings(seed: int, shards: int) -> Config:
         politeness=PolitenessSection(
             delay_s=2.0, backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0, address_slots=10
         ),
-        retry=RetrySection(tries=40, first_s=2.0, max_s=30.0, dns_tries=40, host_failures=10_000),
+        retry=RetrySection(
+            tries=40,
+            first_s=2.0,
+            max_s=30.0,
+            dns_tries=40,
+            host_failures=10_000,
+            away_s=600.0,
+        ),
         robots=RobotsSection(retry_s=3.0),
         fetch=FetchSection(total_s=20.0),
         store=StoreSection(commit_s=2.0, segment_bytes=60_000, segment_age_s=40.0),

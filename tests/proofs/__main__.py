@@ -43,6 +43,10 @@ PROOFS = {
         "stopped processes, closed sockets, a full disk and a failing one: the crawl ends like an"
         " undisturbed one"
     ),
+    "outages": (
+        "hosts, the network and name servers are away for 5 s to 2 h: every URL is fetched, and nobody"
+        " is asked more than politeness allows"
+    ),
     "soak": "a million pages: memory and descriptors stay constant",
     "memory": "a crawl stays below its memory limit, and still finishes",
     "histories": (
@@ -97,10 +101,13 @@ _MODULES = {"import": "importing"}
 
 NUMBERS = {
     "seeds": (
-        "number of histories (histories, nodes, clock), rounds of each kind (damage), crawls"
+        "number of histories (histories, nodes, clock), cases of each kind (outages), rounds of each kind (damage), crawls"
         " (cluster), or pages of tag soup (links)"
     ),
-    "first": "the seed of the first history, round or crawl (histories, nodes, clock, damage, cluster)",
+    "first": (
+        "the seed of the first history, case, round or crawl (histories, nodes, clock, outages,"
+        " damage, cluster)"
+    ),
     "kills": "how often processes are killed (kills, registry), or the number of faults (cluster)",
     "pages": "how many pages are crawled (soak, cluster), or read (links)",
     "hosts": (

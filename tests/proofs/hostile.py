@@ -21,6 +21,7 @@ from typing import NamedTuple
 from hostile_documents import QUEUED, ROBOTS, SITEMAPS, SPELLINGS
 from hostile_web import DOMAIN, QUEUED_URLS, HostileWeb, names
 from lycosa.attempts.read import read_attempts
+from lycosa.cli.output import ExitCode
 from lycosa.config.sections import CanonicalSection
 from lycosa.folder.names import attempts_folder
 from lycosa.folder.run_cost import read_costs
@@ -50,6 +51,8 @@ _HASTE = [
         "retry.tries=2",
         "--set",
         "retry.host_failures=3000",
+        "--set",
+        "retry.away_s=0s",
     ),
     *(
         "--set",
@@ -150,7 +153,8 @@ def prove(work: Path, short: bool) -> list[str]:
     )
     faults += (
         [f"exit {done.code}: {done.err[-2000:]}"]
-        if done.code != 0 or "Traceback" in done.err
+        # the hosts of some attacks are out of reach, and the end waits for none of them
+        if done.code != ExitCode.INCOMPLETE or "Traceback" in done.err
         else []
     )
     faults += _forbidden(work / "together")

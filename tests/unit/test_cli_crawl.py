@@ -21,10 +21,13 @@ from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_line
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
 from lycosa.cluster.progress import Progress, UnreadSeed, total
-from lycosa.config.sections import LimitSection
+from lycosa.config.sections import Config, LimitSection
 from lycosa.config.sources import settings
+from lycosa.frontier.visit_state import HostState
+from lycosa.inspect.unfetched import HeldGroup, HeldHost, Unfetched
 from lycosa.processes.status_file import waiting_for
 from lycosa.processes.supervisor import CrawlOutcome
+from lycosa.reasons import Reason
 from lycosa.store.closing import LackingFile
 from progress_making import progress_with
 
@@ -190,6 +193,9 @@ def outcome(end: str, **counts: object) -> CrawlOutcome:
         ("stopped", {"fetched": 1}, ExitCode.INTERRUPTED),
         ("finished", {"fetched": 1}, ExitCode.FINISHED),
         ("finished", {"failed": 1}, ExitCode.NOTHING_FETCHED),
+        ("finished", {"fetched": 1, "queued": 2}, ExitCode.INCOMPLETE),
+        ("finished", {"queued": 2}, ExitCode.NOTHING_FETCHED),
+        ("finished", {"fetched": 1, "retired": 2}, ExitCode.FINISHED),
     ],
 )
 def test_a_limit_that_left_nothing_is_a_finish(
@@ -243,7 +249,7 @@ def test_the_summary_speaks_of_one_and_of_many_and_quotes_paths() -> None:
         folder,
         ended,
         ExitCode.LIMIT,
-        LimitSection(max_pages=1, max_time_s=90),
+        Config(limits=LimitSection(max_pages=1, max_time_s=90)),
         FilesThere(["warc"], []),
     )
     assert lines[0] == "stopped by a limit after 2s: 1 capture (1 page, 0 B), 0.5 a second"
@@ -258,6 +264,101 @@ def test_the_summary_speaks_of_one_and_of_many_and_quotes_paths() -> None:
     assert all(str(folder) in command for command in commands)
 
 
+def test_urls_that_were_retired_with_hosts_that_may_answer_again_are_no_full_success() -> None:
+    ended = outcome("finished", states={"fetched": 1, "retired": 2})
+    for reason, code in (
+        (Reason.CONNECT_REFUSED, ExitCode.INCOMPLETE),
+        (Reason.DNS_TIMEOUT, ExitCode.INCOMPLETE),
+        (Reason.DNS_NO_SUCH_NAME, ExitCode.FINISHED),
+        (Reason.RETIRED_BY_OPERATOR, ExitCode.FINISHED),
+    ):
+        group = HeldGroup(HostState.RETIRED, reason)
+        group.add(HeldHost("a.example", 2, "why"))
+        assert exit_code(ended, unfetched=Unfetched([group])) is code, reason
+
+
+def test_groups_of_hosts_are_told_in_a_line_each() -> None:
+    paused = HeldGroup(HostState.PAUSED, Reason.NONE)
+    retired = HeldGroup(HostState.RETIRED, Reason.CONNECT_REFUSED)
+    waiting = HeldGroup(HostState.SNOOZED, Reason.CONNECT_TIMEOUT)
+    for number in range(5):
+        paused.add(HeldHost(f"p{number}.example", number + 1, "by me"))
+        waiting.add(HeldHost(f"w{number}.example", 1200, "late", 1000.0 + number))
+    retired.add(HeldHost("r.example", 2, "the connection was refused, 12 times"))
+    assert Unfetched([paused, retired, waiting], is_partial=True).lines("a b", 940.0) == [
+        "paused by an operator: 15 URLs at 5 hosts: p4.example (5), p3.example (4), p2.example (3)"
+        " and 2 more; to continue: lycosa host resume 'a b' p4.example",
+        "retired: 2 URLs at r.example: the connection was refused, 12 times; to try again: lycosa"
+        " host resume 'a b' r.example",
+        "waiting: 6,000 URLs at 5 hosts: no connection within the limit: w0.example (1,200),"
+        " w1.example (1,200), w2.example (1,200) and 2 more; the next try is due in 1 minute",
+        "and more hosts: lycosa status 'a b' --hosts 50 --by errors",
+    ]
+
+
+def text_of(ended: CrawlOutcome, code: ExitCode, unfetched: Unfetched | None = None) -> str:
+    files = FilesThere(["warc"], [])
+    return "\n".join(summary_lines(Path("x"), ended, code, Config(), files, unfetched))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"lacks_room": True}, "at the end it waited for free disk space"),
+        ({"is_paused": True}, "at the end it waited for an operator"),
+        (
+            {"waits_for": "the network of this machine: no host"},
+            "at the end it waited for the network of this machine: no host",
+        ),
+    ],
+)
+def test_the_summary_repeats_what_the_whole_crawl_waited_for(
+    given: dict[str, object], said: str
+) -> None:
+    ended = outcome("limit", states={"fetched": 1, "queued": 5}, captures=1, **given)
+    assert said in text_of(ended, ExitCode.LIMIT)
+    assert summary_values(Path("x"), ended, ExitCode.LIMIT, [], FilesThere([], []))["held_up_by"]
+
+
+def test_a_run_in_which_nothing_was_due_says_so_and_when_something_is() -> None:
+    ended = outcome("finished", states={"fetched": 43}, captures=43, pages=43, next_in_s=597_000.0)
+    ended = msgspec.structs.replace(ended, captured=0)
+    said = text_of(ended, ExitCode.FINISHED)
+    assert said.startswith("finished after 2s: 0 captures in this run, 43 captures (43 pages, 0 B)")
+    assert "nothing was due in this run; the next page is due in 6d 21h (2" in said
+    assert "(refetch.first_s = 7d, refetch.min_s = 1d, refetch.max_s = 90d)" in said
+    some = msgspec.structs.replace(ended, captured=3)
+    assert "nothing was due" not in text_of(some, ExitCode.FINISHED)
+    assert "3 captures in this run, 43 captures" in text_of(some, ExitCode.FINISHED)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "states", "helps"),
+    [
+        ({"robots_disallowed": 1}, {"refused": 1}, False),
+        ({"http_client_error": 1}, {"failed": 1}, False),
+        ({"address_forbidden": 1}, {"failed": 1}, False),
+        ({"http_server_error": 1}, {"failed": 1}, True),
+        ({"none": 1}, {"queued": 1}, True),
+        ({"duplicate": 1, "http_client_error": 2}, {"failed": 2}, False),
+    ],
+)
+def test_the_same_command_is_advised_only_where_it_may_help(
+    reasons: dict[str, int], states: dict[str, int], helps: bool
+) -> None:
+    said = text_of(outcome("finished", states=states, reasons=reasons), ExitCode.NOTHING_FETCHED)
+    assert ("the same command tries again" in said) is helps
+    assert ("the same command would not help" in said) is not helps
+
+
+def test_a_time_limit_is_not_said_to_count_the_whole_crawl() -> None:
+    ended, files = outcome("limit", states={"fetched": 1, "queued": 1}), FilesThere(["warc"], [])
+    for limits, counts in ((LimitSection(max_time_s=9), False), (LimitSection(max_pages=9), True)):
+        config = Config(limits=limits)
+        said = "\n".join(summary_lines(Path("x"), ended, ExitCode.LIMIT, config, files))
+        assert "limits are not kept" in said and ("count the whole crawl" in said) is counts
+
+
 def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:
     reasons = {
         "none": 9,
@@ -267,9 +368,7 @@ def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:
         "duplicate": 4,
     }
     ended = outcome("finished", states={"fetched": 1}, reasons=reasons)
-    lines = summary_lines(
-        Path("x"), ended, ExitCode.FINISHED, LimitSection(), FilesThere(["warc"], [])
-    )
+    lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, Config(), FilesThere(["warc"], []))
     names = [line.split()[1].rstrip(":") for line in lines if line.startswith("   ")]
     assert names == ["http_client_error", "robots_disallowed", "duplicate", "content_type"]
     assert lines.index("not fetched:") < lines.index("fetched, with a remark:")
@@ -290,7 +389,7 @@ def test_the_summary_names_the_files_that_there_are_and_those_that_are_missing()
         LackingFile("cdxj/b.cdxj"),
     ]
     files = FilesThere(["warc", "cdxj", "pages"], lacking)
-    lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, LimitSection(), files)
+    lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, Config(), files)
     assert "files in x: warc/ cdxj/ pages/" in lines
     assert "2 derived files missing (every capture is in warc/ all the same):" in lines
     assert (

@@ -109,7 +109,7 @@ def test_hosts_with_errors_are_listed_although_nothing_waits_there(finished: Pat
     reader = read_folder(finished)
     status = crawl_status(reader, load_saved_settings(reader), VIRTUAL_EPOCH + 100, by=Order.ERRORS)
     assert [(each.host, each.errors) for each in status.hosts[:2]] == [
-        ("dead.example", 3),
+        ("dead.example", 7),
         ("b.example", 1),
     ]
     assert {each.errors for each in status.hosts[2:]} == {0}

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -66,7 +66,7 @@ from lycosa.schedule.visit import MOST_JUDGED, decide
 NOW = 1_750_000_000.0
 PAGE, ROBOTS, ERRAND = Purpose.PAGE, Purpose.ROBOTS, Purpose.ERRAND
 RULES = VisitRules(
-    RetrySection(tries=3, first_s=60.0, max_s=3600.0, dns_tries=3, host_failures=4),
+    RetrySection(tries=3, first_s=60.0, max_s=3600.0, dns_tries=3, host_failures=4, away_s=900.0),
     BudgetSection(park_s=600.0),
     max_hops=5,
 )
@@ -84,17 +84,31 @@ def examined(fetched: Fetched, target: str = "", hops: int = 0, tries: int = 0) 
 
 
 def name_failed(
-    failures: int = 1, reason: Reason = Reason.DNS_TIMEOUT, purpose: Purpose = PAGE
+    failures: int = 1,
+    reason: Reason = Reason.DNS_TIMEOUT,
+    purpose: Purpose = PAGE,
+    away_s: float = 900.0,
 ) -> NameFailed:
-    return NameFailed(purpose, reason, "a.test: why", failures, is_outage=False)
+    return NameFailed(purpose, reason, "a.test: why", failures, away_s)
 
 
 def robots_answered(
-    error: Reason = Reason.NONE, failures: int = 0, until: float = 0.0, answered: bool = False
+    error: Reason = Reason.NONE,
+    failures: int = 0,
+    until: float = 0.0,
+    answered: bool = False,
+    away_s: float = 900.0,
+    outage_s: float = 0.0,
 ) -> RobotsAnswered:
-    return RobotsAnswered(answered, error, failures, until, "robots.txt: why", "192.0.2.1")
+    why = "robots.txt: why"
+    return RobotsAnswered(answered, error, failures, until, why, "192.0.2.1", away_s, outage_s)
 
 
+def no_answer(reason: Reason, failures: int, away_s: float = 900.0, **rest: Any) -> PageAnswered:
+    return PageAnswered(reason, 0, "why", failures, 0.0, away_s, **rest)
+
+
+OUTAGE = "no host accepts a connection at the moment, so the host waits"
 MOVED = answer(301, location="http://b.test/")
 WHY = "192.0.2.1; --allow-address 192.0.2.1 would allow it"
 TABLE: list[tuple[Event, VisitStep]] = [
@@ -142,12 +156,13 @@ TABLE: list[tuple[Event, VisitStep]] = [
     (name_failed(1), Snooze(NOW + 60, Reason.DNS_TIMEOUT, "a.test: why")),
     (name_failed(2), Snooze(NOW + 120, Reason.DNS_TIMEOUT, "a.test: why")),
     (name_failed(3), Retire(Reason.DNS_TIMEOUT, "a.test: why")),
+    (name_failed(3, away_s=899.0), Snooze(NOW + 240, Reason.DNS_TIMEOUT, "a.test: why")),
     (name_failed(1, Reason.DNS_NO_SUCH_NAME), Retire(Reason.DNS_NO_SUCH_NAME, "a.test: why")),
     (
-        NameFailed(PAGE, Reason.DNS_NO_SUCH_NAME, "why", 99, is_outage=True),
+        NameFailed(PAGE, Reason.DNS_TIMEOUT, "why", 99, 1e6, outage_s=90.0),
         Snooze(
-            NOW + 60,
-            Reason.DNS_NO_SUCH_NAME,
+            NOW + 90,
+            Reason.DNS_TIMEOUT,
             "why; no name is answered at the moment, so the host waits",
         ),
     ),
@@ -174,16 +189,43 @@ TABLE: list[tuple[Event, VisitStep]] = [
         Retire(REFUSED, "robots.txt: why", forgets_robots=True),
     ),
     (robots_answered(REFUSED, 4), Retire(REFUSED, "robots.txt: why")),
+    (robots_answered(REFUSED, 4, away_s=899.0), Snooze(NOW + 480, REFUSED, "robots.txt: why")),
+    (
+        robots_answered(REFUSED, 4, NOW + 60, away_s=899.0),
+        Snooze(NOW + 60, Reason.ROBOTS_UNREACHABLE, "robots.txt: why"),
+    ),
+    (
+        robots_answered(REFUSED, 0, outage_s=70.0),
+        Snooze(NOW + 70, REFUSED, f"robots.txt: why; {OUTAGE}"),
+    ),
     (robots_answered(REFUSED, 4, answered=True), GiveBack()),
     (robots_answered(FORBIDDEN), Retire(FORBIDDEN, WHY, forgets_robots=True)),
     (robots_answered(FORBIDDEN, answered=True), GiveBack()),
     (PageAnswered(Reason.NONE, 200, "", 0, 0.0), TakeIn()),
-    (PageAnswered(REFUSED, 0, "", 3, 0.0), TakeIn()),
+    (no_answer(REFUSED, 1, 0.0), Snooze(NOW + 60, REFUSED, "a connection failed")),
+    (no_answer(REFUSED, 3), Snooze(NOW + 240, REFUSED, "3 requests in a row failed")),
+    (no_answer(REFUSED, 4, 899.0), Snooze(NOW + 480, REFUSED, "4 requests in a row failed")),
+    (no_answer(REFUSED, 4), Retire(REFUSED, "4 requests in a row failed")),
     (
-        PageAnswered(REFUSED, 0, "", 4, NOW + 5),
-        Retire(REFUSED, "4 connections in a row failed", has_answer=True),
+        no_answer(REFUSED, 4, is_lent=True),
+        Retire(REFUSED, "4 requests in a row failed", has_answer=True),
     ),
-    (PageAnswered(RESET, 0, "", 4, 0.0), TakeIn()),
+    (
+        no_answer(REFUSED, 1, is_lent=True),
+        Snooze(NOW + 60, REFUSED, "a connection failed", has_answer=True),
+    ),
+    (no_answer(REFUSED, 0, outage_s=5000.0), Snooze(NOW + 120, REFUSED, f"why; {OUTAGE}")),
+    (no_answer(FORBIDDEN, 3), TakeIn()),
+    (
+        no_answer(FORBIDDEN, 4, 0.0),
+        Retire(FORBIDDEN, "4 connections in a row failed", has_answer=True),
+    ),
+    (no_answer(RESET, 1), TakeIn()),
+    (
+        no_answer(RESET, 3),
+        Snooze(NOW + 120, RESET, "3 requests in a row had no answer", has_answer=True),
+    ),
+    (PageAnswered(RESET, 200, "", 0, 0.0), TakeIn()),
     (
         PageAnswered(Reason.NONE, 503, "", 0, NOW + 30),
         Snooze(NOW + 30, Reason.HTTP_TOO_MANY_REQUESTS, "status 503", has_answer=True),
@@ -306,7 +348,7 @@ def _keeps(step: VisitStep) -> Keeps:
     if isinstance(step, SendRequest | FindAddress):
         rows = [row for row in rows if ("for a page" in row[0]) is (step.purpose is PAGE)]
     if isinstance(step, Snooze | Retire):
-        rows = [row for row in rows if ("after a page" in row[0]) is step.has_answer]
+        rows = [row for row in rows if ("with a page" in row[0]) is step.has_answer]
     [(_, held)] = rows
     return Keeps(**{each: each in held.split(", ") for each in msgspec.structs.asdict(Keeps())})
 

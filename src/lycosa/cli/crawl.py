@@ -50,7 +50,8 @@ both cases the same command resumes the crawl. The crawl continues when its outp
 
 \b
 Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by a limit,
-            4 interrupted and resumable, 5 nothing could be fetched
+            4 interrupted and resumable, 5 nothing could be fetched, 6 finished, but URLs wait for
+            hosts that do not answer, or were retired with them
 """
 
 
@@ -256,18 +257,19 @@ def _report(
     as_json: bool,
 ) -> ExitCode:
     """Print the summary on standard output, and errors of seeds on standard error."""
-    from lycosa.cli.crawl_failures import failure_lines
     from lycosa.cli.crawl_seeds import refusal_line
     from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
     from lycosa.folder.seed_sources import unread
+    from lycosa.inspect.unfetched import failed_seeds, unfetched_of
 
     refused = [*seeds.refused, *outcome.refused_seeds]
     files = files_there(session.folder)._replace(feeds=feeds)
-    code = exit_code(outcome, unread(files.seeds), feeds)
+    left = unfetched_of(session.folder, time.time())
+    code = exit_code(outcome, unread(files.seeds), feeds, left)
     if as_json:
-        emit_json(summary_values(session.folder, outcome, code, refused, files))
+        emit_json(summary_values(session.folder, outcome, code, refused, files, left))
     else:
-        for line in summary_lines(session.folder, outcome, code, session.config.limits, files):
+        for line in summary_lines(session.folder, outcome, code, session.config, files, left):
             emit(clean(line))
     for seed, reason in outcome.refused_seeds[:_MOST_TOLD]:
         _tell(refusal_line(seed, reason))
@@ -277,8 +279,8 @@ def _report(
     if code is ExitCode.NOTHING_FETCHED or (
         is_small and any(outcome.progress.states.get(name) for name in ("failed", "retired"))
     ):
-        for line in failure_lines(session.folder):
-            click.echo(clean(line), err=True)
+        for line in failed_seeds(session.folder):
+            _tell(clean(line))
     return code
 
 

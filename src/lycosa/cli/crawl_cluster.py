@@ -141,7 +141,13 @@ def _lines(
 ) -> list[str]:
     """The summary as text."""
     from lycosa.cli.cluster_status import damage_line
-    from lycosa.cli.crawl_summary import count_lines, reason_lines, unread_seed_lines
+    from lycosa.cli.crawl_summary import (
+        count_lines,
+        nothing_line,
+        reason_lines,
+        unread_seed_lines,
+    )
+    from lycosa.processes.status_file import held_up_by
 
     seeds = [f"{counted(outcome.given, 'seed')} given"] if outcome.given else []
     if not outcome.are_all_given:
@@ -159,8 +165,10 @@ def _lines(
     lines = [*seeds, *count_lines(crawl), *reason_lines(progress.reasons)]
     if damaged := damage_line(progress):
         lines.append(damaged)
+    if held_up := held_up_by(progress):
+        lines.append(f"at the end it waited for {held_up}")
     if code is ExitCode.NOTHING_FETCHED:
-        return [*lines, "nothing could be fetched; the same command tries again"]
+        return [*lines, nothing_line(progress)]
     lines += unread_seed_lines(progress.unread_seeds, place)
     if crawl.end != "finished":
         lines.append(f"to continue: lycosa cluster resume {given.path}")

@@ -26,10 +26,10 @@ from lycosa.folder.seed_sources import (
     save_sources,
     unread,
 )
+from lycosa.inspect.printable import LONGEST_LINE, shortened
 
 _SAVE_S = 1.0  # between two records of the positions
 _MOST_TOLD = 10
-_LONGEST = 100
 
 Judge = Callable[[str], str]
 """The reason why a seed cannot be crawled; empty when it can."""
@@ -180,16 +180,7 @@ def _check_given(given: tuple[str, ...], file: str | None) -> None:
 def refusal_line(seed: str, reason: str, place: str = "") -> str:
     """One line that names the refused seed, its place and the reason."""
     where = f"{place}: " if place else ""
-    return clean(f"{where}seed refused: {shortened(seed)}: {shortened(reason, 2 * _LONGEST)}")
-
-
-def shortened(text: str, most: int = _LONGEST) -> str:
-    """The text with its middle cut out when it is too long for a line."""
-    return (
-        text
-        if len(text) <= most
-        else f"{text[: most * 2 // 3]}…{text[-(most - most * 2 // 3 - 1) :]}"
-    )
+    return clean(f"{where}seed refused: {shortened(seed)}: {shortened(reason, 2 * LONGEST_LINE)}")
 
 
 def default_folder(given: tuple[str, ...]) -> Path:

@@ -13,12 +13,14 @@ import msgspec
 
 from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
 from lycosa.cli.status import lacking_lines
-from lycosa.cluster.progress import UnreadSeed
-from lycosa.config.sections import LimitSection
+from lycosa.cluster.progress import Progress, UnreadSeed
+from lycosa.config.sections import Config, LimitSection, RefetchSection
 from lycosa.config.units import show_bytes, show_seconds
 from lycosa.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
+from lycosa.inspect.unfetched import LASTING, Unfetched
 from lycosa.model.parsed import ParserHealth
 from lycosa.model.uploads import UploadState
+from lycosa.processes.status_file import held_up_by
 from lycosa.processes.supervisor import CrawlOutcome
 from lycosa.reasons import Reason
 from lycosa.store import layout
@@ -54,14 +56,18 @@ def end_of(outcome: CrawlOutcome) -> str:
 
 
 def exit_code(
-    outcome: CrawlOutcome, left: Sequence[SeedSource] = (), feeds: Sequence[str] = ()
+    outcome: CrawlOutcome,
+    left: Sequence[SeedSource] = (),
+    feeds: Sequence[str] = (),
+    unfetched: Unfetched | None = None,
 ) -> ExitCode:
     """The exit code of the run.
 
     ``left`` are the seed sources that were not read completely, ``feeds`` the feeds that are not
     complete. These, seeds that the parser could not read, and files that were not uploaded are
     equal reasons to give a command again. Damaged segments and files need a person, and count
-    before everything else.
+    before everything else. ``unfetched`` are the hosts whose URLs were not fetched, where they are
+    known.
     """
     if outcome.progress.damaged_segments:
         return ExitCode.INTERNAL
@@ -77,7 +83,10 @@ def exit_code(
         return ExitCode.LIMIT
     if left or outcome.progress.unread_seeds:
         return ExitCode.INTERRUPTED
-    return ExitCode.FINISHED if has_fetched else ExitCode.NOTHING_FETCHED
+    if not has_fetched:
+        return ExitCode.NOTHING_FETCHED
+    has_lost = unfetched is not None and unfetched.has_lost
+    return ExitCode.INCOMPLETE if urls_left_waiting(outcome) or has_lost else ExitCode.FINISHED
 
 
 def summary_values(
@@ -86,6 +95,7 @@ def summary_values(
     code: ExitCode,
     refused: Iterable[tuple[str, str]],
     files: FilesThere,
+    unfetched: Unfetched | None = None,
 ) -> dict[str, Any]:
     """The summary as values for JSON."""
     progress = outcome.progress
@@ -129,9 +139,18 @@ def summary_values(
             if urls_left_waiting(outcome)
             else None
         ),
+        "held_up_by": held_up_by(progress),
+        "unfetched": _unfetched_values(unfetched or Unfetched()),
         "uploads": msgspec.to_builtins(progress.uploads),
         "incomplete_feeds": list(files.feeds),
     }
+
+
+def _unfetched_values(unfetched: Unfetched) -> list[dict[str, Any]]:
+    return [
+        {**msgspec.to_builtins(group), "state": group.state.label, "reason": group.reason.label}
+        for group in unfetched.groups
+    ]
 
 
 def _source_values(source: SeedSource) -> dict[str, Any]:
@@ -144,19 +163,29 @@ def _source_values(source: SeedSource) -> dict[str, Any]:
 
 
 def summary_lines(
-    folder: Path, outcome: CrawlOutcome, code: ExitCode, limits: LimitSection, files: FilesThere
+    folder: Path,
+    outcome: CrawlOutcome,
+    code: ExitCode,
+    config: Config,
+    files: FilesThere,
+    unfetched: Unfetched | None = None,
 ) -> list[str]:
-    """The summary as text."""
+    """The summary as text; ``unfetched`` are the hosts whose URLs were not fetched."""
+    unfetched = unfetched or Unfetched()
     progress, end = outcome.progress, end_of(outcome)
     quoted = shlex.quote(str(folder))
     lines = count_lines(outcome)
     lines += reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
+    lines += unfetched.lines(str(folder), time.time())
+    if held_up := held_up_by(progress):
+        lines.append(f"at the end it waited for {held_up}")
     lines += _waiting_lines(outcome, quoted)
+    lines += _idle_lines(outcome, config.refetch)
     if progress.uploads is not None:
         lines += _upload_lines(progress.uploads, quoted)
     if code is ExitCode.NOTHING_FETCHED:
-        lines.append("nothing could be fetched; the same command tries again")
+        lines.append(nothing_line(progress, unfetched))
         return lines
     lines += _unparsed_lines(outcome, quoted)
     lines += unread_seed_lines(progress.unread_seeds, quoted)
@@ -164,10 +193,10 @@ def summary_lines(
     lines += [f"seeds of {how_far(source)}" for source in left]
     if end != "finished" or left:
         lines.append(f"to resume: lycosa crawl --dir {quoted}{_with_seeds(left)}")
-    if end == "limit" and (again := _again(limits)):
+    if end == "limit" and (again := _again(config.limits)):
         lines.append(
-            f"       or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count the"
-            " whole crawl)"
+            f"       or: lycosa crawl --dir {quoted} {again} (limits are not kept"
+            f"{_counting(config.limits)})"
         )
     return [
         *lines,
@@ -191,6 +220,8 @@ def count_lines(outcome: CrawlOutcome) -> list[str]:
         f"{counted(progress.captures, 'capture')} ({counted(progress.pages, 'page')},"
         f" {human_bytes(progress.body_bytes)})"
     )
+    if outcome.captured != progress.captures:
+        what = f"{counted(outcome.captured, 'capture')} in this run, {what} in all"
     rest = [
         f"{human_count(number)} {name.replace('_', ' ')}"
         for name, number in states.items()
@@ -205,6 +236,36 @@ def count_lines(outcome: CrawlOutcome) -> list[str]:
         f"{how} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second",
         ", ".join([known, *rest]),
     ]
+
+
+def nothing_line(progress: Progress, unfetched: Unfetched | None = None) -> str:
+    """What the same command would do after a crawl that fetched nothing."""
+    reasons = {Reason[name.upper()] for name, number in progress.reasons.items() if number}
+    may_pass = bool(progress.states.get("queued")) or (unfetched is not None and unfetched.may_pass)
+    if may_pass or any(each.is_failure and each not in LASTING for each in reasons):
+        return "nothing could be fetched; the same command tries again"
+    return "nothing could be fetched, and the same command would not help while the cause remains"
+
+
+def _idle_lines(outcome: CrawlOutcome, section: RefetchSection) -> list[str]:
+    """Why a run that ended by itself has no capture: nothing was due, and when something is."""
+    progress = outcome.progress
+    is_idle = end_of(outcome) == "finished" and not outcome.captured and progress.captures > 0
+    if not is_idle or urls_left_waiting(outcome):
+        return []
+    if progress.next_in_s < 0:
+        return ["nothing was due in this run, and nothing will be: refetch.rule is off"]
+    return [
+        f"nothing was due in this run; the next page is due {_due_in(progress.next_in_s)}"
+        f" (refetch.first_s = {show_seconds(section.first_s)},"
+        f" refetch.min_s = {show_seconds(section.min_s)},"
+        f" refetch.max_s = {show_seconds(section.max_s)})"
+    ]
+
+
+def _due_in(seconds: float) -> str:
+    due = datetime.fromtimestamp(time.time() + seconds).strftime("%Y-%m-%d %H:%M:%S")
+    return f"in {human_duration(seconds)} ({due})"
 
 
 def _unparsed_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
@@ -262,10 +323,9 @@ def _waiting_lines(outcome: CrawlOutcome, quoted: str) -> list[str]:
         return []
     if next_in_s < 0:
         return [f"{counted(waiting, 'URL')} queued without a due time: run lycosa audit {quoted}"]
-    due = datetime.fromtimestamp(time.time() + next_in_s).strftime("%Y-%m-%d %H:%M:%S")
     what = "1 queued URL waits" if waiting == 1 else f"{human_count(waiting)} queued URLs wait"
     return [
-        f"{what} for a host or a retry; the first is due in {human_duration(next_in_s)} ({due}):"
+        f"{what} for a host or a retry; the first URL or page is due {_due_in(next_in_s)}:"
         f" lycosa crawl --dir {quoted}"
     ]
 
@@ -306,6 +366,11 @@ def _again(limits: LimitSection) -> str:
         f"--max-time {show_seconds(limits.max_time_s)}" if limits.max_time_s else "",
     ]
     return " ".join(filter(None, parts))
+
+
+def _counting(limits: LimitSection) -> str:
+    is_total = limits.max_pages or limits.max_bytes
+    return ", and count the whole crawl" if is_total else ""
 
 
 def reason_lines(reasons: Mapping[str, int]) -> list[str]:

@@ -35,6 +35,7 @@ class ExitCode(IntEnum):
     LIMIT = 3
     INTERRUPTED = 4
     NOTHING_FETCHED = 5
+    INCOMPLETE = 6
 
     @property
     def meaning(self) -> str:
@@ -49,6 +50,7 @@ _MEANINGS = {
     ExitCode.LIMIT: "stopped by a limit",
     ExitCode.INTERRUPTED: "interrupted and resumable",
     ExitCode.NOTHING_FETCHED: "nothing could be fetched",
+    ExitCode.INCOMPLETE: "finished, but URLs wait for their hosts or were retired with them",
 }
 
 

@@ -224,8 +224,25 @@ class RetrySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_s: Annotated[float, setting("Maximum wait before a retry.", ge=1)] = 3600.0
     dns_tries: Annotated[
         int,
-        setting("Lookups of a name that does not resolve, after which its host is retired.", ge=1),
+        setting(
+            "Lookups of a name without an answer, after which its host is retired if retry.away_s "
+            "have passed too.",
+            ge=1,
+        ),
     ] = 3
     host_failures: Annotated[
-        int, setting("Failed connections in a row after which a host is retired.", ge=1)
+        int,
+        setting(
+            "Failed connections in a row after which a host is retired if retry.away_s have passed "
+            "too.",
+            ge=1,
+        ),
     ] = 12
+    away_s: Annotated[
+        float,
+        setting(
+            "How long a host must have been unreachable before it is retired; and how long the "
+            "crawl waits while its network is out, when failures do not count.",
+            ge=0,
+        ),
+    ] = 86400.0

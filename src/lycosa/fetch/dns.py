@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from lycosa.config.patterns import compile_pattern
 from lycosa.config.sections import DnsSection
-from lycosa.fetch.name_server_silence import NameServerSilence
+from lycosa.fetch.silence import LEAST_NAMES, Silence
 from lycosa.ports import Clock, ResolveError
 from lycosa.reasons import Reason
 from lycosa.system.meter import Histogram
@@ -58,7 +58,7 @@ class _Entry:
     stale_until: float
     reason: Reason = Reason.NONE
     detail: str = ""
-    is_outage: bool = False
+    outage_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class CachingResolver:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._asking: dict[str, asyncio.Task[_Entry]] = {}
         self._turns = asyncio.Semaphore(section.concurrency)
-        self._silence = NameServerSilence(section.outage_s)
+        self._silence = Silence(section.outage_s, LEAST_NAMES)
         self._next_look = 0.0
         self._hits = self._questions = self._failures = self._stale = 0
         self.query_times = Histogram(SECONDS)
@@ -106,7 +106,7 @@ class CachingResolver:
         else:
             self._hits += 1
         if entry.reason is not Reason.NONE:
-            raise ResolveError(name, entry.reason, entry.detail, entry.is_outage)
+            raise ResolveError(name, entry.reason, entry.detail, entry.outage_s)
         return entry.addresses
 
     async def close(self) -> None:
@@ -173,7 +173,7 @@ class CachingResolver:
                     self._silence.note_answer()
                 else:
                     self._silence.note_no_answer(name, self._clock.monotonic())
-                    entry.is_outage = await self._is_outage()
+                    entry.outage_s = await self._outage_s()
             else:
                 entry = self._answered(answer)
                 self._silence.note_answer(name, entry.expires)
@@ -187,10 +187,10 @@ class CachingResolver:
         finally:
             self.query_times.observe(self._clock.monotonic() - began)
 
-    async def _is_outage(self) -> bool:
-        """Whether the name servers seem to answer no query at the moment."""
+    async def _outage_s(self) -> float:
+        """How long the name servers seem to have answered no query; 0 when they do."""
         silence, now = self._silence, self._clock.monotonic()
-        if silence.is_suspected(now) and now >= self._next_look:
+        if silence.outage_s(now) and now >= self._next_look:
             self._next_look = now + _WITNESS_S
             for name in silence.witnesses(now):
                 try:
@@ -200,7 +200,7 @@ class CachingResolver:
                         continue
                 silence.note_answer()
                 break
-        return silence.is_suspected(self._clock.monotonic())
+        return silence.outage_s(self._clock.monotonic())
 
     def _answered(self, answer: Sequence[tuple[str, float]]) -> _Entry:
         section, now = self._section, self._clock.monotonic()

@@ -113,5 +113,6 @@ class HostsAside:
             host, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, ""
         )
         record.failures = record.dns_failures = 0
+        record.away_since = 0.0
         if (record.waiting or record.errands) and host.may_line_up:
             self._places.line_up_host(host, host.best_band)

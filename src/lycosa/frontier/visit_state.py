@@ -76,7 +76,9 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ``front`` is a place in the line of the address ``line``, or in the partition's front queues if
     ``line`` is empty. ``errands`` are requests to this host that other hosts asked for,
     ``questions`` are those that it asked of other hosts. ``pause`` is set while an operator has
-    paused the host; its state and its counts stay as they are.
+    paused the host; its state and its counts stay as they are. ``failures`` counts requests in a
+    row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
+    first of either (0 = none).
     """
 
     host: str
@@ -108,6 +110,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     errands: tuple[Errand, ...] = ()
     questions: tuple[Question, ...] = ()
     pause: HostPause | None = None
+    away_since: float = 0.0
 
     @property
     def rests_until(self) -> float:
@@ -234,26 +237,60 @@ class VisitState:
         """Allow no turn before ``until`` (monotonic), because its address is in use."""
         self.next_time, self.rest_time = max(self.next_time, until), max(self.rest_time, until)
 
-    def note_name(self, reason: Reason = Reason.NONE, is_outage: bool = False) -> None:
-        """Note the result of a DNS lookup: an address, or none for a reason.
+    def note_name(
+        self, reason: Reason = Reason.NONE, time: float = 0.0, outage: bool = False
+    ) -> None:
+        """Note the result of a DNS lookup: an address, or none for a reason at crawl time ``time``.
 
         During an outage the failure does not count against the host.
         """
+        record = self.record
         if reason is Reason.NONE:
-            self.record.dns_failures = 0
+            if record.dns_failures:
+                record.dns_failures = 0
+                record.away_since = record.away_since if record.failures else 0.0
+            return
+        record.last_error = reason
+        if outage:
+            record.dns_failures, record.away_since = 0, 0.0
         else:
-            self.record.dns_failures += not is_outage
-            self.record.last_error = reason
+            self._note_away(time)
+            record.dns_failures += 1
 
-    def note_answer(self, reason: Reason, status: int, address: str, is_failure: bool) -> None:
-        """Note the end of a request for one of its URLs; ``is_failure``: no connection was made."""
+    def note_answer(self, reason: Reason, status: int, address: str) -> None:
+        """Note the end of a request for one of its URLs that was answered, or broke off."""
         record = self.record
         record.last_error = reason
-        if is_failure:
-            record.failures += 1
-        elif status:
-            record.failures = 0
+        if status:
+            self.note_reached()
             record.address = address or record.address
+
+    def note_failure(self, reason: Reason, time: float, outage: bool = False) -> None:
+        """Note a request without any answer at crawl time ``time``.
+
+        During an outage of ours it does not count, and earlier ones are forgotten.
+        """
+        self.record.last_error = reason
+        if outage:
+            self.note_reached()
+        else:
+            self._note_away(time)
+            self.record.failures += 1
+
+    def note_reached(self) -> None:
+        """Note that the host answered."""
+        self.record.failures, self.record.away_since = 0, 0.0
+
+    def _note_away(self, time: float) -> None:
+        record = self.record
+        is_first = not (record.failures or record.dns_failures)
+        # A later time than now is of a clock that was set back; 0 is of an older version.
+        if is_first or not 0 < record.away_since <= time:
+            record.away_since = time
+
+    def away_s(self, time: float) -> float:
+        """Seconds since the first of the failures in a row; 0 without any."""
+        return max(time - self.record.away_since, 0.0) if self.record.away_since else 0.0
 
     @property
     def best_band(self) -> int:

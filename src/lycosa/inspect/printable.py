@@ -23,10 +23,21 @@ _OBEYED_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u
 # full-width forms too: some spreadsheets treat them as the plain ones
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
+LONGEST_LINE = 100  # characters of a URL or a text in a message
+
 
 def clean(text: str) -> str:
     """Text that is safe on a terminal and stays on one line."""
     return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text) if _OBEYED.search(text) else text
+
+
+def shortened(text: str, most: int = LONGEST_LINE) -> str:
+    """The text with its middle cut out when it is too long for a line."""
+    return (
+        text
+        if len(text) <= most
+        else f"{text[: most * 2 // 3]}…{text[-(most - most * 2 // 3 - 1) :]}"
+    )
 
 
 def json_text(

@@ -25,6 +25,7 @@ def visit_in_wall_time(host: VisitRecord, ahead_s: float) -> VisitRecord:
         next_at=wall_of(host.next_at, ahead_s),
         parked_until=int(wall_of(host.parked_until, ahead_s)),
         asleep_until=int(wall_of(host.asleep_until, ahead_s)),
+        away_since=wall_of(host.away_since, ahead_s),
         pace=pace,
     )
 

@@ -33,10 +33,12 @@ from lycosa.folder.seed_sources import (
     save_sources,
     unread,
 )
+from lycosa.inspect.unfetched import failed_seeds, unfetched_of
 from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.processes.session import Session, memory_plan, open_session
+from lycosa.processes.status_file import held_up_by
 from lycosa.processes.uploads import Uploads, begin_uploads, check_place
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.worker.admission import UserRule
@@ -49,6 +51,7 @@ from lycosa.worker.worker import Worker
 
 _QUEUED_PAGES = 100
 _SEED_BATCH = 10_000
+_SMALL = 1000  # failed seeds are searched among this number of URLs
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -56,13 +59,17 @@ class Report(msgspec.Struct, frozen=True):
 
     It has the reason of the end, the counts of the whole crawl, and the refused seeds with reasons.
     ``unread_seeds`` are sources of seeds that an earlier run did not read to their end. For
-    example, the command line continues to read a file that it was given.
+    example, the command line continues to read a file that it was given. ``reasons`` say why URLs
+    were not fetched, a line for each cause and for each seed that failed; ``captured`` counts the
+    captures of this run.
     """
 
     end: End
     progress: Progress
     refused_seeds: list[tuple[str, str]]
     unread_seeds: list[SeedSource] = []
+    reasons: list[str] = []
+    captured: int = 0
 
 
 class Crawl:
@@ -118,10 +125,23 @@ class Crawl:
                 warnings.warn(unshared, RuntimeWarning, stacklevel=2)
             self._uploads = begin_uploads(session, lambda _: None)
             try:
-                return await self._with_uploads(await self._run(session, plan))
+                report = await self._with_uploads(await self._run(session, plan))
             finally:
                 if self._uploads is not None:
                     self._uploads.stop()
+        reasons = await asyncio.to_thread(self._reasons, report, session.folder)
+        captured = report.progress.captures - sum(session.recovered.captures.values())
+        return msgspec.structs.replace(report, reasons=reasons, captured=captured)
+
+    @staticmethod
+    def _reasons(report: Report, folder: Path) -> list[str]:
+        """Why URLs were not fetched, read from what the run left."""
+        now, progress = time.time(), report.progress
+        held_up = held_up_by(progress)
+        lines = [f"at the end it waited for {held_up}"] if held_up else []
+        lines += unfetched_of(folder, now).lines(str(folder), now)
+        is_small = progress.discovered <= _SMALL
+        return [*lines, *failed_seeds(folder)] if is_small else lines
 
     def stop(self) -> None:
         """Finish and commit what is in flight, then return from ``run``.

@@ -92,10 +92,8 @@ def read_live(folder: Path, now: float) -> LiveStatus | None:
     return live if abs(now - live.updated) < LIVE_S else None
 
 
-def waiting_for(progress: Progress) -> str:
-    """One line on what the crawl waits for."""
-    if progress.uploads is not None and progress.uploads.is_ending:
-        return f"the upload of {progress.uploads.waiting_files:,} files to {progress.uploads.url}"
+def held_up_by(progress: Progress) -> str:
+    """What keeps the whole crawl from requesting anything, in one line; empty if nothing does."""
     if progress.is_paused:
         return "an operator: the crawl is paused until it is resumed"
     if progress.lacks_room:
@@ -109,6 +107,15 @@ def waiting_for(progress: Progress) -> str:
             f"the parse child, which cannot be started ({progress.parser.away_why}); the crawl"
             " resumes when it can"
         )
+    return ""
+
+
+def waiting_for(progress: Progress) -> str:
+    """One line on what the crawl waits for."""
+    if progress.uploads is not None and progress.uploads.is_ending:
+        return f"the upload of {progress.uploads.waiting_files:,} files to {progress.uploads.url}"
+    if held_up := held_up_by(progress):
+        return held_up
     if progress.running:
         return f"{progress.running} page{'s' if progress.running > 1 else ''} being fetched or read"
     if progress.undelivered:

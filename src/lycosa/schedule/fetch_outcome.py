@@ -25,7 +25,17 @@ _CONNECTION = frozenset(
         Reason.ADDRESS_FORBIDDEN,
     }
 )
+_AWAY = _CONNECTION - {Reason.ADDRESS_FORBIDDEN}
+_SILENT = frozenset(
+    {
+        Reason.CONNECTION_LOST,
+        Reason.EMPTY_RESPONSE,
+        Reason.FIRST_BYTE_TIMEOUT,
+        Reason.REQUEST_UNANSWERED,
+    }
+)
 _NAMES = frozenset({Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT})
+LONGEST_PROBE_S = 120.0  # a host with a longer wait would leave the workbench
 
 
 class Meaning(Enum):
@@ -71,9 +81,32 @@ def wait_s(tries: int, section: RetrySection) -> float:
     return float(min(section.first_s * 2 ** min(tries, 30), section.max_s))
 
 
+def probe_wait_s(outage_s: float, section: RetrySection) -> float:
+    """Seconds until a host is tried again in an outage of our own that has lasted ``outage_s``.
+
+    The time doubles from ``section.first_s`` and stays short, because all hosts wait for it.
+    """
+    return min(max(outage_s, section.first_s), LONGEST_PROBE_S)
+
+
 def is_connection_failure(reason: Reason) -> bool:
-    """Whether the reason concerns the host and not one URL."""
+    """Whether no connection was made. This concerns the host and not one URL."""
     return reason in _CONNECTION
+
+
+def is_away(reason: Reason) -> bool:
+    """Whether the host accepted no connection although the crawl's rules allow one."""
+    return reason in _AWAY
+
+
+def is_silent(reason: Reason) -> bool:
+    """Whether a connection was made and no byte of an answer came, if there is no status.
+
+    One such failure may be due to the URL. Several in a row, of different URLs, are due to the
+    host: a load balancer without a server behind it accepts and closes connections, and the system
+    of a server that hangs still accepts them.
+    """
+    return reason in _SILENT
 
 
 def is_unreached(reason: Reason) -> bool:

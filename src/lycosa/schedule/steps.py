@@ -114,16 +114,17 @@ class UrlPassed(msgspec.Struct, frozen=True, gc=False):
 
 
 class NameFailed(msgspec.Struct, frozen=True, gc=False):
-    """A DNS lookup of the host failed, ``failures`` times in a row.
+    """A DNS lookup of the host failed, ``failures`` times in a row and for ``away_s``.
 
-    ``is_outage`` says that no other name is answered either.
+    ``outage_s`` is for how long nothing else was answered either (0 = others are).
     """
 
     purpose: Purpose
     reason: Reason
     detail: str
     failures: int
-    is_outage: bool
+    away_s: float = 0.0
+    outage_s: float = 0.0
 
 
 class AddressFound(msgspec.Struct, frozen=True, gc=False):
@@ -147,7 +148,8 @@ class PermitAsked(msgspec.Struct, frozen=True, gc=False):
 class RobotsAnswered(msgspec.Struct, frozen=True, gc=False):
     """A request for robots.txt ended, and its answer was evaluated.
 
-    The host waits until ``wait_until`` (0 = no). ``failures`` counts connection failures in a row.
+    The host waits until ``wait_until`` (0 = no). ``failures`` counts connection failures in a row,
+    the first of them ``away_s`` ago. ``outage_s`` is as for ``NameFailed``.
     """
 
     is_answered: bool
@@ -156,12 +158,17 @@ class RobotsAnswered(msgspec.Struct, frozen=True, gc=False):
     wait_until: float
     detail: str
     address: str
+    away_s: float = 0.0
+    outage_s: float = 0.0
 
 
 class PageAnswered(msgspec.Struct, frozen=True, gc=False):
     """A request for a URL ended.
 
     ``rests_until`` is the time until which the server asked to wait (0 = it did not ask).
+    ``failures`` counts requests of the host in a row without any answer, the first of them
+    ``away_s`` ago. ``outage_s`` is as for ``NameFailed``. ``is_lent``: an outside fetcher sent the
+    request, so the URL cannot simply stay queued.
     """
 
     reason: Reason
@@ -169,6 +176,9 @@ class PageAnswered(msgspec.Struct, frozen=True, gc=False):
     detail: str
     failures: int
     rests_until: float
+    away_s: float = 0.0
+    outage_s: float = 0.0
+    is_lent: bool = False
 
 
 class HostSetAside(msgspec.Struct, frozen=True, gc=False):

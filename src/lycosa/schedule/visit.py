@@ -41,7 +41,7 @@ table).
 | ``SendRequest`` otherwise | host, slot | ``RobotsAnswered``, ``TurnOver`` |
 | ``RefuseErrand``, ``AwaitAnswer``, ``Park``, ``Postpone`` | host | ``HostSetAside`` |
 | ``Snooze``, ``Retire`` | host | ``HostSetAside`` |
-| ``Snooze``, ``Retire`` after a page's answer | host, lease, permit | ``HostSetAside`` |
+| ``Snooze``, ``Retire`` with a page's answer | host, lease, permit | ``HostSetAside`` |
 | ``TakeIn`` | lease, permit | ``BodyExamined`` |
 | ``StoreCapture``, ``RejectAnswer`` | lease, permit | ``TurnOver`` |
 | ``GiveBack`` | nothing | the visit is over |
@@ -55,14 +55,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lycosa.config.sections import BudgetSection
+from lycosa.config.sections import BudgetSection, RetrySection
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import (
+    LONGEST_PROBE_S,
     FetchOutcome,
     Meaning,
+    is_away,
     is_connection_failure,
+    is_silent,
     judge_answer,
+    probe_wait_s,
     wait_s,
 )
 from lycosa.schedule.steps import (
@@ -189,16 +193,17 @@ def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> VisitStep:
 def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> VisitStep:
     """Wait for a host whose name has no address, and retire it after some tries.
 
-    Names have a separate, short retry schedule. In an outage, when no name is
-    answered, the host only waits.
+    That there is no such name is an answer, and retires the host at once. In an
+    outage, when no name is answered, the host only waits.
     """
     retry, reason = rules.retry, event.reason
     if event.purpose is _ERRAND:
         return RefuseErrand(reason, event.detail)
-    if event.is_outage:
+    if event.outage_s:
         detail = f"{event.detail}; no name is answered at the moment, so the host waits"
-        return Snooze(now + wait_s(0, retry), reason, detail)
-    if reason is Reason.DNS_NO_SUCH_NAME or event.failures >= retry.dns_tries:
+        return Snooze(now + probe_wait_s(event.outage_s, retry), reason, detail)
+    is_over = event.failures >= retry.dns_tries and event.away_s >= retry.away_s
+    if reason is Reason.DNS_NO_SUCH_NAME or is_over:
         return Retire(reason, event.detail)
     return Snooze(now + wait_s(event.failures - 1, retry), reason, event.detail)
 
@@ -220,23 +225,63 @@ def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> VisitS
         # The operator's settings forbid it, not the server: waiting would not help.
         detail = f"{event.address}; --allow-address {event.address} would allow it"
         return Retire(event.error, detail, forgets_robots=True)
-    is_failure = is_connection_failure(event.error) and not event.is_answered
-    if is_failure and event.failures >= rules.retry.host_failures:
+    is_failure = is_away(event.error) and not event.is_answered
+    if is_failure and event.outage_s:
+        # What the failure means for robots.txt was not recorded.
+        wait = probe_wait_s(event.outage_s, rules.retry)
+        return Snooze(now + wait, event.error, _outage_detail(event.detail))
+    if is_failure and _is_gone(event.failures, event.away_s, rules.retry):
         return Retire(event.error, event.detail, forgets_robots=waits)
     if waits:
         return Snooze(event.wait_until, Reason.ROBOTS_UNREACHABLE, event.detail)
+    if is_failure:  # a copy of the file still applies
+        return Snooze(now + wait_s(event.failures - 1, rules.retry), event.error, event.detail)
     return GiveBack()
 
 
 def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
-    """Decide about the host after an answer for a page, apart from the URL itself."""
-    if is_connection_failure(event.reason) and event.failures >= rules.retry.host_failures:
-        detail = f"{event.failures} connections in a row failed"
-        return Retire(event.reason, detail, has_answer=True)
+    """Decide about the host after an answer for a page, apart from the URL itself.
+
+    While the host accepts no connection, it waits at doubling intervals, and the URL
+    stays queued as if it had not been tried.
+    """
+    retry, failures = rules.retry, event.failures
+    if is_away(event.reason):
+        if event.outage_s:
+            wait, detail = probe_wait_s(event.outage_s, retry), _outage_detail(event.detail)
+            return Snooze(now + wait, event.reason, detail, has_answer=event.is_lent)
+        detail = "a connection failed" if failures == 1 else f"{failures} requests in a row failed"
+        if _is_gone(failures, event.away_s, retry):
+            return Retire(event.reason, detail, has_answer=event.is_lent)
+        until = now + wait_s(failures - 1, retry)
+        return Snooze(until, event.reason, detail, has_answer=event.is_lent)
+    if is_connection_failure(event.reason) and failures >= retry.host_failures:
+        # The address is forbidden: time would not help.
+        return Retire(event.reason, f"{failures} connections in a row failed", has_answer=True)
+    if is_silent(event.reason) and not event.status and failures > 1:
+        # The URL's tries count, because it may be the cause. For the same reason the wait stays
+        # short: a section of the site that never answers must not stop the rest of it for hours.
+        until = now + min(wait_s(failures - 2, retry), LONGEST_PROBE_S)
+        detail = f"{failures} requests in a row had no answer"
+        return Snooze(until, event.reason, detail, has_answer=True)
     if event.rests_until:
         detail = f"status {event.status}" if event.status else event.detail
         return Snooze(event.rests_until, Reason.HTTP_TOO_MANY_REQUESTS, detail, has_answer=True)
     return TakeIn()
+
+
+def _is_gone(failures: int, away_s: float, retry: RetrySection) -> bool:
+    """Whether a host that accepts no connection is retired: after many failures and a long time.
+
+    The number alone would retire the hosts of a server that is restarted. The time alone would
+    retire those of a crawl that was stopped for so long.
+    """
+    return failures >= retry.host_failures and away_s >= retry.away_s
+
+
+def _outage_detail(detail: str) -> str:
+    said = f"{detail}; " if detail else ""
+    return f"{said}no host accepts a connection at the moment, so the host waits"
 
 
 def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> VisitStep:

@@ -124,7 +124,7 @@ class SimulatedStages:
     ) -> steps.AddressFound | steps.NameFailed:
         host, address, now = visit.state, visit.known.host.address, self.clock.now
         if visit.known.host.is_dead:
-            return steps.NameFailed(step.purpose, Reason.DNS_NO_SUCH_NAME, "", 0, False)
+            return steps.NameFailed(step.purpose, Reason.DNS_NO_SUCH_NAME, "", 0)
         host.record.address = address
         self.frontier.workbench.rejoin_address(host, address)
         wait_s = self._addresses.take_slot(address, now)
@@ -146,7 +146,7 @@ class SimulatedStages:
         self, visit: Underway, step: steps.Park | steps.Snooze | steps.Retire | steps.Postpone
     ) -> steps.HostSetAside:
         set_aside(visit.state, step, self.frontier, self._crawl_clock)
-        return steps.HostSetAside(visit.is_answered)
+        return steps.HostSetAside(getattr(step, "has_answer", False))
 
     # -- a request ends
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.frontier import Frontier
-from lycosa.ports import Clock, ResolveError
+from lycosa.ports import ResolveError
 from lycosa.schedule.steps import AddressFound, FindAddress, NameFailed, Purpose
 from lycosa.store.segments import SegmentStore
 from lycosa.urls.identity import name_of
@@ -19,7 +20,7 @@ class AddressFinder:
         frontier: Frontier,
         sender: RequestSender,
         store: SegmentStore,
-        clock: Clock,
+        clock: CrawlClock,
         address_delay_s: float,
     ) -> None:
         self._frontier, self._sender, self._store, self._clock = frontier, sender, store, clock
@@ -31,10 +32,12 @@ class AddressFinder:
         try:
             addresses = await self._sender.resolve_host(host.name)
         except ResolveError as error:
+            time = self._clock.time()
+            outage_s = error.outage_s or self._sender.network.outage_s(self._clock.monotonic())
             if purpose is not Purpose.ERRAND:  # only the host's own requests count as its failures
-                host.note_name(error.reason, error.is_outage)
-            failures = host.record.dns_failures
-            return NameFailed(purpose, error.reason, str(error), failures, error.is_outage)
+                host.note_name(error.reason, time, outage_s > 0)
+            failures, away_s = host.record.dns_failures, host.away_s(time)
+            return NameFailed(purpose, error.reason, str(error), failures, away_s, outage_s)
         # The address of the last visit is kept as long as the host has it, so that the host stays
         # in one group of the workbench.
         if host.record.address in addresses:

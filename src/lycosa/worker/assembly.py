@@ -28,6 +28,7 @@ from lycosa.calls import (
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.exchange import ExchangeEnds
+from lycosa.fetch.silence import LEAST_ADDRESSES, Silence
 from lycosa.folder.names import addresses_path, attempts_folder
 from lycosa.frontier.alike_pages import find_alike
 from lycosa.frontier.crawl_clock import CrawlClock
@@ -250,6 +251,7 @@ def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> RequestSender:
         ports.fetcher, ports.resolver, addresses, owned.attempts, clock, limits, ports.lease
     )
     sender.hosts = _shared_hosts(owned.job, ports.clock)
+    sender.network = Silence(owned.job.config.retry.away_s, LEAST_ADDRESSES)
     owned.frontier.on_benched = sender.prefetch_addresses
     return sender
 

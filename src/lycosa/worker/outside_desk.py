@@ -320,7 +320,7 @@ class OutsideDesk:
                 rest(fetched, self._clock.monotonic(), self._clock.wall(), False)
                 if retry_after_s >= 0:
                     rest.heed_retry_after(retry_after_s)
-            answered = self._pages.note_answer(visit, fetched, rest.is_asked)
+            answered = self._pages.note_answer(visit, fetched, rest.is_asked, 0.0, is_lent=True)
             await self._follow(visit, answered)
         partition, url, *_ = row.lease.split("-")
         for name in (row.lease, f"{partition}-{url}-{row.call}"):

@@ -17,7 +17,14 @@ from lycosa.config.sections import PolitenessSection
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.fetched import Fetched
-from lycosa.politeness.delay import clamp, delay_s, in_seconds, longest_delay, pace_after_request
+from lycosa.politeness.delay import (
+    clamp,
+    delay_s,
+    in_seconds,
+    longest_delay,
+    pace_after_request,
+    parse_retry_after,
+)
 from lycosa.reasons import Reason
 
 _SAME_S = 0.001  # two stored times this close are the same
@@ -75,7 +82,7 @@ class HostRest:
             return 0.0
         pace, asked = (
             clamp(record.pace, self._section, time),
-            in_seconds(fetched.header("retry-after"), wall),
+            _longest_retry_after(fetched, wall),
         )
         # A refused HTTP/2 stream means the same as 503: the server is overloaded.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
@@ -107,6 +114,20 @@ class HostRest:
         if self.is_asked:
             self._on_asked()
         return self.until - self._ended[0]
+
+
+def _longest_retry_after(fetched: Fetched, wall: float) -> str:
+    """Retry-After in seconds. Of several fields the longest counts; empty without one."""
+    if not fetched.header("retry-after"):
+        return ""
+    given = [value for name, value in fetched.headers() if name == "retry-after"]
+    return max((in_seconds(value, wall) for value in given), key=_number)
+
+
+def _number(value: str) -> float:
+    """Seconds as ``in_seconds`` gives them; below 0 for a value that cannot be read."""
+    seconds = parse_retry_after(value, 0.0)
+    return -1.0 if seconds is None else seconds
 
 
 class Pacing:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.attempts import Suspicion
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.reasons import Reason
-from lycosa.schedule.fetch_outcome import is_connection_failure
+from lycosa.schedule.fetch_outcome import is_connection_failure, is_silent
 from lycosa.schedule.steps import PageAnswered, TurnOver
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
@@ -19,8 +20,10 @@ from lycosa.worker.visit import Visit
 class PageTurns:
     """One per worker."""
 
-    def __init__(self, stages: Stages, suspicion: Callable[[str], Suspicion]) -> None:
-        self._stages = stages
+    def __init__(
+        self, stages: Stages, clock: CrawlClock, suspicion: Callable[[str], Suspicion]
+    ) -> None:
+        self._stages, self._clock = stages, clock
         self._suspicion = suspicion
 
     async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
@@ -32,21 +35,28 @@ class PageTurns:
         if fetched.reason is Reason.LEASE_EXPIRED:
             # Another worker may own the shard now and fetch it. If not, the host has another turn.
             return TurnOver()
-        return self.note_answer(visit, fetched, rest.is_asked)
+        outage_s = sender.network.outage_s(self._clock.monotonic())
+        return self.note_answer(visit, fetched, rest.is_asked, outage_s)
 
-    @staticmethod
-    def note_answer(visit: Visit, fetched: Fetched, is_asked: bool) -> PageAnswered:
+    def note_answer(
+        self, visit: Visit, fetched: Fetched, is_asked: bool, outage_s: float, is_lent: bool = False
+    ) -> PageAnswered:
         """Note what an answer says about the host; ``is_asked``: it asked for a longer rest."""
-        host = visit.host
+        host, time, reason = visit.host, self._clock.time(), fetched.reason
         visit.answer = fetched
-        is_failure = is_connection_failure(fetched.reason)
-        host.note_answer(fetched.reason, fetched.status, fetched.address, is_failure)
+        if not fetched.status and (is_connection_failure(reason) or is_silent(reason)):
+            host.note_failure(reason, time, outage_s > 0)
+        else:
+            host.note_answer(reason, fetched.status, fetched.address)
         return PageAnswered(
             reason=fetched.reason,
             status=fetched.status,
             detail=fetched.detail,
             failures=host.record.failures,
             rests_until=host.record.next_at if is_asked and host.may_wait else 0.0,
+            away_s=host.away_s(time),
+            outage_s=outage_s,
+            is_lent=is_lent,
         )
 
     def request_of(self, lease: Lease, address: str) -> FetchRequest:

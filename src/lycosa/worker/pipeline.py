@@ -96,7 +96,7 @@ class Pipeline:
         self._permits = permits
         delay_s = config.politeness.address_delay_s
         self._reaching = AddressFinder(stages.frontier, stages.sender, stages.store, clock, delay_s)
-        self._pages = PageTurns(stages, suspicion)
+        self._pages = PageTurns(stages, clock, suspicion)
         self._robots = RobotsTurns(stages, clock, suspicion, self._note_settled)
         leasing, aside = stages.leasing, self._set_aside
         self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
@@ -149,6 +149,10 @@ class Pipeline:
     def has_answer(self) -> bool:
         """Whether any host sent a response in this run."""
         return self._stages.sender.has_answer
+
+    def outage_text(self, now: float) -> str:
+        """What the crawl waits for in an outage of its own; empty without one."""
+        return self._stages.sender.outage_text(now)
 
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:
         """The URLs that a visit of the host may request now."""
@@ -216,7 +220,13 @@ class Pipeline:
         if isinstance(step, Retire) and step.forgets_robots:
             self._robots.forget(visit)
         set_aside(visit.host, step, self._stages.frontier, self._clock)
-        return HostSetAside(visit.answer is not None)
+        has_answer = isinstance(step, Snooze | Retire) and step.has_answer
+        if visit.answer is not None and not has_answer:
+            # The URL was requested, and stays queued because nothing was learned about it.
+            self._count_answer(visit, is_capture=False)
+            visit.host.record.errors += 1
+            self._note_settled(visit.answer.url)
+        return HostSetAside(has_answer)
 
     async def _await_answer(self, visit: Visit, step: AwaitAnswer) -> HostSetAside:
         question = self._stages.errands.open_question(visit.host, visit.is_secure)

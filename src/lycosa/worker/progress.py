@@ -69,7 +69,8 @@ class ProgressReport:
         if now >= self._next_look:
             self._look(now)
             self._next_look = now + max((self._clock.monotonic() - now) / _SHARE, 0.4)
-        waits_for = self._waits() or self._worker.committer.waits_for
+        worker = self._worker
+        waits_for = self._waits() or worker.committer.waits_for or worker.outage_text
         self._waited_s += now - self._reported_at if waits_for else 0.0
         self._reported_at = now
         meter = self._meter

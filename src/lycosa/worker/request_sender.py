@@ -18,9 +18,11 @@ import msgspec
 
 from lycosa.attempts import AttemptLog
 from lycosa.commit import ShardLease
+from lycosa.fetch.silence import LEAST_ADDRESSES, Silence
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
 from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver, SlotNote
 from lycosa.reasons import Cause, Reason
+from lycosa.schedule.fetch_outcome import is_away
 from lycosa.system.meter import Histogram
 from lycosa.system.metric_catalogue import SECONDS
 from lycosa.urls.identity import host_of, name_of
@@ -45,6 +47,9 @@ _LONGEST_REST_S = (
 _LONG_WAIT_S = 5.0  # for a slot, before the operator is told
 _MOST_WAITING = 1024  # addresses
 _HOST_BUSY_S = 0.5  # until a host is tried again that another crawl requests
+_LATELY_S = 600.0  # for so long an answer shows that the network can reach the address
+_STALE_S = 150.0  # without a lookup for longer nothing is known of the name servers
+_OUTAGE = "the network of this machine: no {}; hosts wait, and nothing is counted against them"
 _NO_LEASE_S = 1.0  # until a host has its turn again
 
 
@@ -216,6 +221,9 @@ class RequestSender:
         self.limits = limits
         self._lease = lease
         self.in_flight = 0
+        self.network = Silence(0.0, LEAST_ADDRESSES)
+        """Whether any address that answered lately still does."""
+        self._names_away: tuple[float, float] = (-inf, 0.0)
         self.has_answer = False  # some server has answered, with any status
         self._looking_up: set[asyncio.Task[None]] = set()
         self.slots = SlotCounts()
@@ -232,7 +240,20 @@ class RequestSender:
 
     async def resolve_host(self, host: str) -> Sequence[str]:
         """The addresses of a host. Raises ``ResolveError``."""
-        return await self._resolver.resolve(name_of(host))
+        try:
+            return await self._resolver.resolve(name_of(host))
+        except ResolveError as error:
+            self._names_away = (self._clock.monotonic(), error.outage_s)
+            raise
+
+    def outage_text(self, now: float) -> str:
+        """What the crawl waits for in an outage of its own; empty without one."""
+        if outage_s := self.network.outage_s(now):
+            return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
+        noted, outage_s = self._names_away
+        if outage_s and now - noted < _STALE_S:
+            return _OUTAGE.format(f"name has been answered for {_rough(outage_s + now - noted)}")
+        return ""
 
     def prefetch_addresses(self, host: str) -> None:
         """Look up a name before it is needed; the result stays in the resolver's cache."""
@@ -315,8 +336,17 @@ class RequestSender:
                 raise
             finally:
                 self.in_flight -= 1
-        self.has_answer = self.has_answer or fetched.status > 0
+        self._note_reach(fetched, slot.address)
         return fetched, self._ended(fetched, request, rest, number)
+
+    def _note_reach(self, fetched: Fetched, address: str) -> None:
+        """Note what an attempt says about our own network."""
+        network, now = self.network, self._clock.monotonic()
+        if fetched.status > 0:
+            self.has_answer = True
+            network.note_answer(address, now + _LATELY_S)
+        elif is_away(fetched.reason) and network.is_known(address, now):
+            network.note_no_answer(address, now)
 
     async def _exchange(self, request: FetchRequest, slot: Slot, begun: float) -> Fetched:
         """Send the request and read its answer.
@@ -380,6 +410,10 @@ class RequestSender:
             task.cancel()
         await self._fetcher.close()
         await self._resolver.close()
+
+
+def _rough(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _address_of_second(reason: Reason, first: str, others: Sequence[str]) -> str:

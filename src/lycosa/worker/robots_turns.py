@@ -18,7 +18,7 @@ from lycosa.model.errand import Answer
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_cache import RobotsState, robots_state
 from lycosa.reasons import Reason
-from lycosa.schedule.fetch_outcome import REDIRECTS, is_connection_failure
+from lycosa.schedule.fetch_outcome import REDIRECTS, is_away
 from lycosa.schedule.steps import (
     ErrandFound,
     FindErrand,
@@ -60,6 +60,12 @@ class RobotsTurns:
             fetched = await robots.fetch_file(url, visit.slot, rest)
             if fetched.reason is Reason.LEASE_EXPIRED:
                 return TurnOver()
+            outage_s = self._stages.sender.network.outage_s(self._clock.monotonic())
+            if outage_s and is_away(fetched.reason):
+                # An outage of ours says nothing about the host, so its record stays as it is.
+                host.note_failure(fetched.reason, self._clock.time(), outage=True)
+                self._settled(url)
+                return _of_outage(fetched, outage_s)
             if fetched.status not in REDIRECTS:
                 learned = await robots.read_response(visit.partition, host, secure, fetched)
                 host.record.pace = msgspec.structs.replace(
@@ -99,15 +105,15 @@ class RobotsTurns:
         self._stages.store.append_capture(
             msgspec.structs.replace(robots_capture(fetched), site=site)
         )
-        host.record.failures = 0
+        host.note_reached()
 
     def _meaning(self, visit: Visit, learned: Learned, is_answered: bool) -> RobotsAnswered:
         """What the file means for the host now."""
         record, known = visit.host.record, learned.ready.record
-        waits = robots_state(known, self._clock.time()) is RobotsState.WAIT
-        error = record.last_error
-        if not is_answered and error is not Reason.ADDRESS_FORBIDDEN:
-            record.failures += is_connection_failure(error)
+        error, time = record.last_error, self._clock.time()
+        waits = robots_state(known, time) is RobotsState.WAIT
+        if not is_answered and is_away(error):
+            visit.host.note_failure(error, time)
         return RobotsAnswered(
             is_answered=is_answered,
             error=error,
@@ -115,6 +121,7 @@ class RobotsTurns:
             wait_until=known.next_try if waits else 0.0,
             detail=known.outage,
             address=visit.slot.address if visit.slot is not None else "",
+            away_s=visit.host.away_s(time),
         )
 
     def forget(self, visit: Visit) -> None:
@@ -146,3 +153,15 @@ class RobotsTurns:
             if await self._stages.errands.run_errand(visit.host, errand, visit.slot, rest):
                 self._settled(errand.url)
         return TurnOver()
+
+
+def _of_outage(fetched: Fetched, outage_s: float) -> RobotsAnswered:
+    return RobotsAnswered(
+        is_answered=False,
+        error=fetched.reason,
+        failures=0,
+        wait_until=0.0,
+        detail="",
+        address=fetched.address,
+        outage_s=outage_s,
+    )

@@ -182,6 +182,11 @@ class Worker:
         self.wake()
         await committed
 
+    @property
+    def outage_text(self) -> str:
+        """What the worker waits for in an outage of the network of its machine; else empty."""
+        return self._pipeline.outage_text(self._clock.monotonic())
+
     # -- the loop
 
     async def run(self) -> End:
@@ -311,10 +316,12 @@ class Worker:
         """Whether no work is left.
 
         No host will be ready within ``wait``, and no URL or host will be due within
-        ``finish_wait_s``.
+        ``finish_wait_s``. An outage of ours is no end.
         """
         if any(partition.counters.asking for partition in self.frontier.partitions.values()):
             return False  # an answer or its deadline will come
+        if self._pipeline.outage_text(now):
+            return False
         ready = self.frontier.next_time()
         if self.frontier.waiting_in_front() and (ready is None or ready > now):
             return False
