@@ -113,12 +113,10 @@ class HeldGroup(msgspec.Struct):
         if self.state is HostState.RETIRED:
             may_help = self.reason not in (Reason.DNS_NO_SUCH_NAME, Reason.ADDRESS_FORBIDDEN)
             return f"retired: {what}" + (f"; to try again: {resume}" if may_help else "")
-        due = (
-            f"; the next try is due in {long_duration(max(self.due - now, 0.0))}"
-            if self.due
-            else ""
-        )
-        return f"waiting: {what}{due}"
+        if not self.due:
+            return f"waiting: {what}"
+        left = long_duration(max(self.due - now, 0.0))
+        return f"waiting: {what}; the next try is due in {left}"
 
 
 class Unfetched(msgspec.Struct, frozen=True):
