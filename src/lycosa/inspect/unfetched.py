@@ -22,6 +22,7 @@ from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
+from lycosa.system.durations import long_duration
 
 _LONGEST_S = 5.0  # for looking through all hosts
 _MOST_GROUPS, _MOST_HOSTS, _MOST_SEEDS = 6, 3, 10
