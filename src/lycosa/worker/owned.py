@@ -35,6 +35,7 @@ from lycosa.kv.overlay import Overlay
 from lycosa.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.ports import Clock
 from lycosa.schedule.priority import priority
+from lycosa.schedule.refetch import longest_interval
 from lycosa.shard.opening import PartitionData, Shard
 from lycosa.urls.identity import Sites, host_of, partition_of
 from lycosa.worker.job import WorkerJob
@@ -114,8 +115,10 @@ def _frontier(job: WorkerJob, partitions: Mapping[int, Partition]) -> Frontier:
         config.frontier.workbench,
         hosts_of_address(config.politeness),
     )
-    frontier.longest_wait_s = longest_wait(config.politeness)
-    frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
+    frontier.longest_wait_s = max(longest_wait(config.politeness), config.retry.max_s)
+    frontier.longest_due_s = max(
+        frontier.longest_due_s, longest_interval(config.refetch), config.retry.max_s
+    )
     return frontier
 
 
