@@ -18,7 +18,8 @@ from lycosa.cluster.progress import Progress
 from lycosa.config.sections import Config, FetchSection, FrontierSection, RetrySection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
-from lycosa.ports import Fetcher
+from lycosa.model.fetched import Fetched, FetchRequest
+from lycosa.ports import Clock, Fetcher
 from lycosa.reasons import Reason
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
@@ -226,4 +227,35 @@ def test_each_worker_judges_an_outage_by_its_own_hosts(tmp_path: Path) -> None:
     assert ended and len(fetchers) == 2
     assert {state for state, _ in outcomes(crawl).values()} == {UrlState.FETCHED}
     assert 3600 < crawl.now < 3600 + 400
+    are_balanced(crawl)
+
+
+class WantsCertificates:
+    """Accepts connections and ends those of one section of the site after the request."""
+
+    def __init__(self, inner: Fetcher, clock: Clock) -> None:
+        self._inner, self._clock = inner, clock
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        if "/private/" not in request.url:
+            return await self._inner.fetch(request)
+        await self._clock.sleep(0.05)
+        return Fetched(
+            request.url, Reason.TLS_FAILED, "alert", address=request.address, sent_s=0.02
+        )
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def test_a_section_that_wants_certificates_of_clients_stops_no_other_url_of_its_host(
+    tmp_path: Path,
+) -> None:
+    answers = site("a.example")
+    answers["http://a.example/"] = page("/private/1", *(f"/{number}" for number in range(PAGES)))
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(retry=RETRY))  # type: ignore[arg-type]
+    crawl.wrap = lambda inner: WantsCertificates(inner, crawl.clock)
+    run = crawl.run(["http://a.example/"])
+    assert run.counters.states[UrlState.FETCHED] == PAGES + 1
+    assert outcomes(crawl)["http://a.example/private/1"] == (UrlState.FAILED, Reason.TLS_FAILED)
     are_balanced(crawl)

@@ -412,3 +412,17 @@ def test_a_suspect_beside_bodies_that_wait_stops_neither_commits_nor_requests(
     # within the 80 seconds that the bodies take
     assert {SUSPECT, OTHER, *(f"{OTHER}{number}" for number in (1, 2, 3))} <= {*seen}
     assert audit(folder).is_clean
+
+
+def test_an_operator_may_ask_as_often_as_needed_in_one_run(tmp_path: Path) -> None:
+    tries: list[int] = []
+
+    async def ask(crawl: Assembled) -> None:
+        for number in range(6):
+            await asyncio.sleep(60.0)
+            assert await want(crawl, f"call{number}", with_killed=True) == 1
+            await asyncio.sleep(60.0)
+            assert len(tries) == number + 2
+
+    parser = busy(Reason.PARSE_KILLED, 99, tries)
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], parser=parser, meanwhile=ask)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judging import quick_config
 from lycosa.config.fields import fields
 from lycosa.config.fixed_intervals import FixedInterval, check_intervals, read_interval
 from lycosa.config.sections import RefetchSection
 from lycosa.schedule.refetch import next_interval
+from scripted import page, scripted_crawl
 
 SECTION = RefetchSection(
     intervals=(
@@ -79,3 +82,11 @@ def test_a_pattern_matches_as_a_shell_would(pattern: str, target: str) -> None:
 
 def test_a_pattern_costs_no_more_than_its_length_times_that_of_the_url() -> None:
     assert not FixedInterval("*", "/" + "a*" * 20 + "b", 60.0).is_for("a.test", "/" + "a" * 8000)
+
+
+def test_an_interval_of_years_is_no_impossible_time_for_the_next_start(tmp_path: Path) -> None:
+    config = quick_config(refetch=RefetchSection(intervals=("a.example 800d",)))
+    crawl, web = scripted_crawl(tmp_path / "c", {"http://a.example/": page()}, config)
+    for _ in range(2):
+        crawl.run(["http://a.example/"])
+        assert web.asked["http://a.example/"] == 1

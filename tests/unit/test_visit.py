@@ -225,6 +225,11 @@ TABLE: list[tuple[Event, VisitStep]] = [
         no_answer(RESET, 3),
         Snooze(NOW + 120, RESET, "3 requests in a row had no answer", has_answer=True),
     ),
+    (no_answer(Reason.TLS_FAILED, 1, was_sent=True), TakeIn()),
+    (
+        no_answer(Reason.TLS_FAILED, 99, 9e9, was_sent=True),
+        Snooze(NOW + 120, Reason.TLS_FAILED, "99 requests in a row had no answer", has_answer=True),
+    ),
     (PageAnswered(RESET, 200, "", 0, 0.0), TakeIn()),
     (
         PageAnswered(Reason.NONE, 503, "", 0, NOW + 30),

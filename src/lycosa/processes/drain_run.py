@@ -30,7 +30,7 @@ from lycosa.system.memory_plan import fitted
 from lycosa.urls.identity import hash8
 from lycosa.worker.assembly import assemble
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.owned import recent_hosts
+from lycosa.worker.owned import operator_delay_s, recent_hosts
 from lycosa.worker.real_ports import cache_of, real_ports
 
 
@@ -61,11 +61,15 @@ async def drain_parcels(state: GatheredState) -> Mapping[bytes, float]:
     )
     clock = CrawlClock(SystemClock(), job.time_base)
     ahead = clock.time() - clock.monotonic()
-    held = {hash8(host): until + ahead for host, until in recent_hosts(job, clock).items()}
     opener = opener_within(cache_of(plan))
     ports = real_ports(job, opener)
     assembled = assemble(job, ports, shard=_shard(state, job, opener))
+    partitions, owner_of = assembled.worker.frontier.partitions, assembled.intake.partition_of_host
     try:
+        recent = recent_hosts(
+            job, clock, lambda host: operator_delay_s(partitions.get(owner_of(host)), host)
+        )
+        held = {hash8(host): until + ahead for host, until in recent.items()}
         await assembled.worker.committer.finish()
     finally:
         await ports.parser.close()

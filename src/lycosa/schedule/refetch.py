@@ -6,7 +6,7 @@ proportion to the frequency of observed changes, within bounds.
 
 from __future__ import annotations
 
-from lycosa.config.fixed_intervals import find_interval
+from lycosa.config.fixed_intervals import find_interval, read_intervals
 from lycosa.config.sections import RefetchRule, RefetchSection
 from lycosa.urls.identity import host_of, target_of
 
@@ -33,3 +33,9 @@ def next_interval(
         else interval_s * (_SHRINK if changed else _GROW)
     )
     return min(max(wanted, section.min_s), section.max_s)
+
+
+def longest_interval(section: RefetchSection) -> float:
+    """The longest time in seconds after which a page may be due again."""
+    fixed = (each.seconds for each in read_intervals(section.intervals))
+    return max(section.max_s, max(fixed, default=0.0))

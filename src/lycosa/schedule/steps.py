@@ -168,7 +168,8 @@ class PageAnswered(msgspec.Struct, frozen=True, gc=False):
     ``rests_until`` is the time until which the server asked to wait (0 = it did not ask).
     ``failures`` counts requests of the host in a row without any answer, the first of them
     ``away_s`` ago. ``outage_s`` is as for ``NameFailed``. ``is_lent``: an outside fetcher sent the
-    request, so the URL cannot simply stay queued.
+    request, so the URL cannot simply stay queued. ``was_sent``: a connection was made and the
+    request left, so the URL may be why it failed.
     """
 
     reason: Reason
@@ -179,6 +180,7 @@ class PageAnswered(msgspec.Struct, frozen=True, gc=False):
     away_s: float = 0.0
     outage_s: float = 0.0
     is_lent: bool = False
+    was_sent: bool = False
 
 
 class HostSetAside(msgspec.Struct, frozen=True, gc=False):

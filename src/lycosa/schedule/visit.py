@@ -63,7 +63,6 @@ from lycosa.schedule.fetch_outcome import (
     FetchOutcome,
     Meaning,
     is_away,
-    is_connection_failure,
     is_silent,
     judge_answer,
     probe_wait_s,
@@ -246,7 +245,7 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
     stays queued as if it had not been tried.
     """
     retry, failures = rules.retry, event.failures
-    if is_away(event.reason):
+    if is_away(event.reason) and not event.was_sent:
         if event.outage_s:
             wait, detail = probe_wait_s(event.outage_s, retry), _outage_detail(event.detail)
             return Snooze(now + wait, event.reason, detail, has_answer=event.is_lent)
@@ -255,12 +254,14 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
             return Retire(event.reason, detail, has_answer=event.is_lent)
         until = now + wait_s(failures - 1, retry)
         return Snooze(until, event.reason, detail, has_answer=event.is_lent)
-    if is_connection_failure(event.reason) and failures >= retry.host_failures:
-        # The address is forbidden: time would not help.
+    if event.reason is Reason.ADDRESS_FORBIDDEN and failures >= retry.host_failures:
+        # Time would not help.
         return Retire(event.reason, f"{failures} connections in a row failed", has_answer=True)
-    if is_silent(event.reason) and not event.status and failures > 1:
+    is_unanswered = is_silent(event.reason) or is_away(event.reason)
+    if is_unanswered and not event.status and failures > 1:
         # The URL's tries count, because it may be the cause. For the same reason the wait stays
-        # short: a section of the site that never answers must not stop the rest of it for hours.
+        # short: a section of the site that never answers, or that wants a certificate of clients,
+        # must not stop the rest of it for hours.
         until = now + min(wait_s(failures - 2, retry), LONGEST_PROBE_S)
         detail = f"{failures} requests in a row had no answer"
         return Snooze(until, event.reason, detail, has_answer=True)

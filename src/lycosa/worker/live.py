@@ -18,6 +18,7 @@ from lycosa.frontier.decision_log import ActionRow
 from lycosa.frontier.frontier import Frontier
 from lycosa.logs.records import without_secrets
 from lycosa.politeness.delay import longest_wait
+from lycosa.schedule.refetch import longest_interval
 from lycosa.worker.capture_builder import CaptureBuilder
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.worker import Worker
@@ -91,7 +92,8 @@ class AppliedSettings:
     def _follow_refetch(self, section: RefetchSection) -> None:
         self._capturing.refetch = section
         # Times stored under earlier settings may be later than these allow, and remain valid.
-        self._frontier.longest_due_s = max(self._frontier.longest_due_s, section.max_s)
+        longest_s = longest_interval(section)
+        self._frontier.longest_due_s = max(self._frontier.longest_due_s, longest_s)
         for partition in self._frontier.partitions.values():
             partition.rules.forward.section = section
 

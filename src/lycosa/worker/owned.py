@@ -8,7 +8,7 @@ open.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -35,8 +35,9 @@ from lycosa.kv.overlay import Overlay
 from lycosa.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.ports import Clock
 from lycosa.schedule.priority import priority
+from lycosa.schedule.refetch import longest_interval
 from lycosa.shard.opening import PartitionData, Shard
-from lycosa.urls.identity import Sites, host_of, partition_of
+from lycosa.urls.identity import Sites, hash8, host_of, partition_of
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import table_place
 from lycosa.worker.reopen_hosts import reopen_allowed
@@ -84,7 +85,10 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
         keeping=SHIPPED_KEEPING if job.cluster is not None else DEFAULT_KEEPING,
     )
     # After the log is open, because a request without an end counts as one that lasted until then.
-    recent, lent = recent_hosts(job, clock), _lent_hosts(partitions, clock)
+    recent = recent_hosts(
+        job, clock, lambda host: operator_delay_s(partitions.get(owner_of(host)), host)
+    )
+    lent = _lent_hosts(partitions, clock)
     frontier.hold_back(recent | {host: max(at, recent.get(host, at)) for host, at in lent.items()})
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
 
@@ -114,8 +118,10 @@ def _frontier(job: WorkerJob, partitions: Mapping[int, Partition]) -> Frontier:
         config.frontier.workbench,
         hosts_of_address(config.politeness),
     )
-    frontier.longest_wait_s = longest_wait(config.politeness)
-    frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
+    frontier.longest_wait_s = max(longest_wait(config.politeness), config.retry.max_s)
+    frontier.longest_due_s = max(
+        frontier.longest_due_s, longest_interval(config.refetch), config.retry.max_s
+    )
     return frontier
 
 
@@ -140,11 +146,20 @@ def _lent_hosts(partitions: Mapping[int, Partition], clock: Clock) -> dict[str, 
     }
 
 
-def recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
+def operator_delay_s(partition: Partition | None, host: str) -> float:
+    """The minimum pause that an operator decided for a host; 0 without a decision."""
+    known = partition.visits.find_host(hash8(host)) if partition is not None else None
+    return max(known.record.pace.operator_delay_s, 0.0) if known is not None else 0.0
+
+
+def recent_hosts(
+    job: WorkerJob, clock: Clock, own_delay_s: Callable[[str], float]
+) -> dict[str, float]:
     """The earliest next fetch (monotonic) of hosts contacted since shortly before the last commit.
 
     Earlier contacts are in the committed visit states. A host whose request never ended waits the
-    longest ordinary delay from now. So does every host after a reboot of the machine.
+    longest ordinary delay from now, or ``own_delay_s``, which an operator decided for it. So does
+    every host after a reboot of the machine.
     """
     now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
     since = min(job.last_commit or wall, wall - longest) - _COMMIT_MARGIN_S
@@ -154,7 +169,7 @@ def recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
     held: dict[str, float] = {}
     for host, contact in last_contacts(attempts_folder(job.folder), recent).items():
         if contact.is_unfinished or contact.boot != boot_id():
-            held[host] = now + max(longest, contact.delay_s)
+            held[host] = now + max(longest, contact.delay_s, own_delay_s(host))
         else:
             held[host] = min(contact.monotonic, now) + contact.delay_s
     return held

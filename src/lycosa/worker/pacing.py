@@ -155,7 +155,8 @@ class Pacing:
         It counts from now.
         """
         record, section = host.record, self.section
-        if record.pace.crawl_delay_s > section.delay_s:
+        own_s = record.pace.operator_delay_s
+        if record.pace.crawl_delay_s > (own_s if own_s >= 0 else section.delay_s):
             now, time = self._clock.monotonic(), self._clock.time()
             delay = delay_s(record.pace, section, time, self._chance).seconds
             host.rest_time, record.rest_at = (

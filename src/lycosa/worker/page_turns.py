@@ -57,6 +57,7 @@ class PageTurns:
             away_s=host.away_s(time),
             outage_s=outage_s,
             is_lent=is_lent,
+            was_sent=fetched.sent_s > 0,
         )
 
     def request_of(self, lease: Lease, address: str) -> FetchRequest:

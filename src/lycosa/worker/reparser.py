@@ -81,6 +81,10 @@ class Reparser:
         """
         return bool(self._due())
 
+    def allow_more(self) -> None:
+        """Forget the tries of this run, because an operator asks for more."""
+        self._tries.clear()
+
     def unread_seeds(self, most: int) -> list[tuple[str, Reason]]:
         """The first seeds whose links are not known, because their body was not parsed, and why."""
         found = []

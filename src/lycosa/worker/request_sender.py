@@ -345,7 +345,7 @@ class RequestSender:
         if fetched.status > 0:
             self.has_answer = True
             network.note_answer(address, now + _LATELY_S)
-        elif is_away(fetched.reason) and network.is_known(address, now):
+        elif is_away(fetched.reason) and not fetched.sent_s and network.is_known(address, now):
             network.note_no_answer(address, now)
 
     async def _exchange(self, request: FetchRequest, slot: Slot, begun: float) -> Fetched:

@@ -164,6 +164,7 @@ class Worker:
 
     def reparse_now(self) -> None:
         """Parse at once what an operator wants to be parsed again."""
+        self.reparsing.allow_more()
         self._reparse_at = -math.inf
         self.wake()
 

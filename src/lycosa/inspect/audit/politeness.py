@@ -152,7 +152,8 @@ class PolitenessChecks:
     def _due_s(self, previous: Attempt) -> float:
         if previous.is_finished and not _is_cancelled(previous):
             return previous.delay_s
-        return self._section.delay_s
+        # The delay of the settings, unless the line has a shorter one, as an operator may decide.
+        return min(self._section.delay_s, previous.delay_s or self._section.delay_s)
 
     def _pace(self, gap: Gap, due_s: float) -> None:
         known, margin = self.paces.get(gap.host), gap.gap_s - due_s
@@ -180,7 +181,7 @@ def _is_second_address(previous: Attempt, following: Attempt) -> bool:
 
 
 def _is_cancelled(attempt: Attempt) -> bool:
-    """Whether the crawler cancelled the request: its line has no delay."""
+    """Whether the crawler cancelled the request. In older logs its line has no delay."""
     return attempt.outcome is Reason.INTERNAL and not attempt.status
 
 
