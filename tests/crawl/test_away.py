@@ -259,3 +259,37 @@ def test_a_section_that_wants_certificates_of_clients_stops_no_other_url_of_its_
     assert run.counters.states[UrlState.FETCHED] == PAGES + 1
     assert outcomes(crawl)["http://a.example/private/1"] == (UrlState.FAILED, Reason.TLS_FAILED)
     are_balanced(crawl)
+
+
+def test_a_host_whose_port_80_closes_is_fetched_on_by_https(tmp_path: Path) -> None:
+    links = [f"/{number}" for number in range(20)]
+    answers = {
+        "https://a.example/": page("http://a.example/x1", "http://a.example/x2", *links),
+        **{f"https://a.example{link}": page() for link in links},
+        "http://a.example/x1": page(),
+        "http://a.example/x2": page(),
+    }
+    config = quick_config(retry=RETRY, frontier=FrontierSection(partitions=3, bands=4, head=6))
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
+    crawl.wrap = lambda inner: PortClosed(inner, crawl.clock, 4.0)
+    crawl.longest_s = 20 * 86_400.0
+    crawl.run(["https://a.example/", "http://a.example/x2"])
+    states = [state for state, _ in outcomes(crawl).values()]
+    assert states.count(UrlState.FETCHED) == 22
+    assert outcomes(crawl)["http://a.example/x1"] == (UrlState.FAILED, Reason.CONNECT_REFUSED)
+    assert host_states(crawl)["a.example"].state is not HostState.RETIRED
+
+
+class PortClosed:
+    """Refuses connections by http from a time on."""
+
+    def __init__(self, inner: Fetcher, clock: Clock, closes_at: float) -> None:
+        self._inner, self._clock, self._closes_at = inner, clock, closes_at
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        if request.url.startswith("http://") and self._clock.monotonic() >= self._closes_at:
+            return Fetched(request.url, Reason.CONNECT_REFUSED, "no", address=request.address)
+        return await self._inner.fetch(request)
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -21,6 +21,9 @@ from lycosa.model.pace import Pace
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 
+LATELY_S = 600.0
+"""For so long an answer by one scheme shows that a host is there."""
+
 
 class HostState(IntEnum):
     """State of a host. The value is written to disk, except ``IN_PROCESS`` and ``PAUSED``."""
@@ -78,7 +81,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ``questions`` are those that it asked of other hosts. ``pause`` is set while an operator has
     paused the host; its state and its counts stay as they are. ``failures`` counts requests in a
     row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
-    first of either (0 = none).
+    first of either (0 = none). ``answered_at`` are the times of its last answers by http and
+    by https.
     """
 
     host: str
@@ -111,6 +115,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     questions: tuple[Question, ...] = ()
     pause: HostPause | None = None
     away_since: float = 0.0
+    answered_at: tuple[float, float] = (0.0, 0.0)
 
     @property
     def rests_until(self) -> float:
@@ -257,13 +262,21 @@ class VisitState:
             self._note_away(time)
             record.dns_failures += 1
 
-    def note_answer(self, reason: Reason, status: int, address: str) -> None:
+    def note_answer(
+        self, reason: Reason, status: int, address: str, is_secure: bool, time: float
+    ) -> None:
         """Note the end of a request for one of its URLs that was answered, or broke off."""
         record = self.record
         record.last_error = reason
         if status:
             self.note_reached()
+            http_at, https_at = record.answered_at
+            record.answered_at = (http_at, time) if is_secure else (time, https_at)
             record.address = address or record.address
+
+    def answers_otherwise(self, is_secure: bool, time: float) -> bool:
+        """Whether it answered by the other scheme lately, so it is not the host that is away."""
+        return 0 <= time - self.record.answered_at[not is_secure] < LATELY_S
 
     def note_failure(self, reason: Reason, time: float, outage: bool = False) -> None:
         """Note a request without any answer at crawl time ``time``.

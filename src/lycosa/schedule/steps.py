@@ -169,7 +169,8 @@ class PageAnswered(msgspec.Struct, frozen=True, gc=False):
     ``failures`` counts requests of the host in a row without any answer, the first of them
     ``away_s`` ago. ``outage_s`` is as for ``NameFailed``. ``is_lent``: an outside fetcher sent the
     request, so the URL cannot simply stay queued. ``was_sent``: a connection was made and the
-    request left, so the URL may be why it failed.
+    request left, so the URL may be why it failed. ``other_answers``: the host has answered
+    lately by the other scheme, http or https.
     """
 
     reason: Reason
@@ -181,6 +182,7 @@ class PageAnswered(msgspec.Struct, frozen=True, gc=False):
     outage_s: float = 0.0
     is_lent: bool = False
     was_sent: bool = False
+    other_answers: bool = False
 
 
 class HostSetAside(msgspec.Struct, frozen=True, gc=False):

@@ -242,10 +242,11 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the host after an answer for a page, apart from the URL itself.
 
     While the host accepts no connection, it waits at doubling intervals, and the URL
-    stays queued as if it had not been tried.
+    stays queued as if it had not been tried. A host that answers by the other scheme, as one whose
+    port 80 is closed, is not away.
     """
     retry, failures = rules.retry, event.failures
-    if is_away(event.reason) and not event.was_sent:
+    if is_away(event.reason) and not (event.was_sent or event.other_answers):
         if event.outage_s:
             wait, detail = probe_wait_s(event.outage_s, retry), _outage_detail(event.detail)
             return Snooze(now + wait, event.reason, detail, has_answer=event.is_lent)

@@ -13,6 +13,7 @@ from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchReq
 from lycosa.reasons import Reason
 from lycosa.schedule.fetch_outcome import is_connection_failure, is_silent
 from lycosa.schedule.steps import PageAnswered, TurnOver
+from lycosa.urls.identity import scheme_of
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
 
@@ -44,10 +45,11 @@ class PageTurns:
         """Note what an answer says about the host; ``is_asked``: it asked for a longer rest."""
         host, time, reason = visit.host, self._clock.time(), fetched.reason
         visit.answer = fetched
+        is_secure = scheme_of(fetched.url) == "https"
         if not fetched.status and (is_connection_failure(reason) or is_silent(reason)):
             host.note_failure(reason, time, outage_s > 0)
         else:
-            host.note_answer(reason, fetched.status, fetched.address)
+            host.note_answer(reason, fetched.status, fetched.address, is_secure, time)
         return PageAnswered(
             reason=fetched.reason,
             status=fetched.status,
@@ -58,6 +60,7 @@ class PageTurns:
             outage_s=outage_s,
             is_lent=is_lent,
             was_sent=fetched.sent_s > 0,
+            other_answers=host.answers_otherwise(is_secure, time),
         )
 
     def request_of(self, lease: Lease, address: str) -> FetchRequest:
