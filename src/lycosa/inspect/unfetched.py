@@ -66,6 +66,8 @@ _ADVICE: Mapping[Reason, str] = {
     Reason.ROBOTS_DISALLOWED: "only the owner of the site can change that",
     Reason.ROBOTS_UNREACHABLE: "try again later",
 }
+_PLAIN_HTTP = "wrong version number"
+"""OpenSSL's words when the bytes of the other side are not TLS."""
 
 
 class HeldHost(msgspec.Struct, frozen=True):
@@ -238,7 +240,11 @@ def _line(reader: CrawlReader, entry: UrlEntry) -> str:
         else reason.meaning
     )
     explain = f"`lycosa explain {shlex.quote(folder)} {shlex.quote(entry.url)}` shows details"
-    return f"{url}: {what}; {_ADVICE.get(reason, explain)}"
+    if _PLAIN_HTTP in what:
+        advice = "the server there answers without TLS: give the URL with http://"
+    else:
+        advice = _ADVICE.get(reason, explain)
+    return f"{url}: {what}; {advice}"
 
 
 def _allowed(folder: str) -> tuple[str, ...]:
