@@ -195,7 +195,7 @@ def _why(record: VisitRecord, state: HostState) -> str:
         return record.pause.why or f"by {record.pause.by}"
     if state is HostState.EXHAUSTED:
         error = f" after {record.last_error.label}" if record.last_error else ""
-        return f"waiting for a retry{error}"
+        return f"a retry{error} is not due yet"
     if record.reason is Reason.ADDRESS_FORBIDDEN:
         return record.reason.meaning  # the line about the seed has the option that allows it
     return record.detail if record.reason.meaning in record.detail else why_host(record)
