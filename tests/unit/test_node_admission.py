@@ -36,6 +36,8 @@ REPORT = encode_node_message(NodeReport(1.0, 1, 0, 0, 0.0, 1 << 40, 1 << 40, [])
 class MemoryRecords:
     """The control topic of a crawl that has one coordinator."""
 
+    foreign = 0
+
     async def claim(self) -> tuple[int, Control]:
         return 1, Control(is_first=True)
 

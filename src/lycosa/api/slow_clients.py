@@ -21,7 +21,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from lycosa.api.connections import Connection, OpenConnections, client_at
+from lycosa.api.connections import OpenConnection, OpenConnections, client_at
 from lycosa.api.problems import Problem
 from lycosa.serve.api_job import ApiLimits
 
@@ -39,7 +39,7 @@ class BoundedProtocol(H11Protocol):
 
     limits = ApiLimits()
 
-    def __init__(self, place: Connection, everyone: OpenConnections, **kwargs: Any) -> None:
+    def __init__(self, place: OpenConnection, everyone: OpenConnections, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._place, self._everyone = place, everyone
         self._head_timer: asyncio.TimerHandle | None = None
@@ -155,7 +155,14 @@ class BoundedServer(uvicorn.Server):
     def use_certificate(self, certificate: str, key: str) -> None:
         """Use these files for new connections. Raises ``OSError`` and ``ssl.SSLError``."""
         # A context of its own: one that failed to load a key would have a certificate without it.
-        fresh = uvicorn.Config(self.config.app, ssl_certfile=certificate, ssl_keyfile=key)
+        # Without its logging, which would print a line for each request from then on.
+        fresh = uvicorn.Config(
+            self.config.app,
+            access_log=False,
+            log_config=None,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+        )
         fresh.load()
         self.config.ssl = fresh.ssl
 
@@ -183,7 +190,7 @@ class BoundedServer(uvicorn.Server):
                 loop.call_later(_NO_FILES_S, self._listen, listener)
                 return
             sock.setblocking(False)
-            place = Connection(client_at(str(address[0]) if address else ""), sock.close)
+            place = OpenConnection(client_at(str(address[0]) if address else ""), sock.close)
             if not self.connections.admit(place):
                 sock.close()
                 continue
@@ -191,11 +198,11 @@ class BoundedServer(uvicorn.Server):
             place.close = partial(_drop, sock, late)
             loop.add_reader(sock, self._begin, sock, place, late)
 
-    def _give_up(self, place: Connection) -> None:
+    def _give_up(self, place: OpenConnection) -> None:
         self.connections.remove(place)
         place.close()
 
-    def _begin(self, sock: socket.socket, place: Connection, late: asyncio.TimerHandle) -> None:
+    def _begin(self, sock: socket.socket, place: OpenConnection, late: asyncio.TimerHandle) -> None:
         """Start to speak on a connection whose client has sent something."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(sock)
@@ -205,7 +212,7 @@ class BoundedServer(uvicorn.Server):
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    async def _connect(self, sock: socket.socket, place: Connection) -> None:
+    async def _connect(self, sock: socket.socket, place: OpenConnection) -> None:
         """Speak on an accepted connection, after the handshake of TLS if there is a certificate."""
         config = self.config
 
