@@ -179,7 +179,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.MALFORMED_RESPONSE: (_T, "the answer is not HTTP"),
     Reason.HEADERS_TOO_LARGE: (_T, "header lines beyond the limit"),
     Reason.EMPTY_RESPONSE: (_T, "the server closed without an answer"),
-    Reason.HTTP_CLIENT_ERROR: (_T, "the server says that the request is wrong (4xx)"),
+    Reason.HTTP_CLIENT_ERROR: (_T, "not found, or refused by the server (4xx)"),
     Reason.HTTP_SERVER_ERROR: (_T, "the server failed (5xx)"),
     Reason.HTTP_TOO_MANY_REQUESTS: (_T, "the server asks to slow down"),
     Reason.BAD_REDIRECT: (_T, "a redirect without a usable Location"),

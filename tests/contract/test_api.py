@@ -452,10 +452,12 @@ async def test_a_token_allows_what_its_scope_says(crawled: Crawled, token_file: 
     ):
         none = await client.get("/api/v1/stats")
         _problem(none, 401, "no-token")
+        assert none.json()["detail"].startswith("give a token")
         assert none.headers["www-authenticate"].startswith("Bearer")
         for wrong in ("Bearer x", "Bearer " + READ[:-1], f"Basic {READ}", "Bearer"):
             bad = await client.get("/api/v1/stats", headers={"authorization": wrong})
             assert bad.status_code == 401
+            assert "has no token of this interface" in bad.json()["detail"]  # there was one
         reading = {"authorization": f"Bearer {READ}"}
         assert (await client.get("/api/v1/stats", headers=reading)).status_code == 200
         _problem(await client.post(host, headers=reading), 403, "forbidden")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import ssl
@@ -12,6 +13,8 @@ import httpx
 import trustme
 
 from api_crawl import ApiCrawl, served_folder
+from lycosa.api.slow_clients import http_server
+from lycosa.serve.api_job import ApiLimits
 
 READ, OPERATE, OTHER = "r" * 32, "o" * 32, "n" * 32
 STATS = "/api/v1/stats"
@@ -90,6 +93,16 @@ def test_tokens_and_certificate_are_read_again_and_a_session_ends_for_good(tmp_p
             assert elsewhere.get(STATS).status_code == 200
         assert crawl.process.poll() is None and crawl.stop() == 0
         judge_log(log)
+
+
+def test_another_certificate_brings_no_log_of_requests_of_the_servers_library(
+    tmp_path: Path,
+) -> None:
+    files = issue(trustme.CA(), tmp_path)
+    server = http_server(None, ApiLimits(), *files)
+    server.use_certificate(*files)
+    for name in ("uvicorn", "uvicorn.access"):
+        assert not logging.getLogger(name).handlers, name
 
 
 def judge_log(log: Path) -> None:

@@ -175,7 +175,14 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(
         )
         for unusable in (live | {"updated": time.time() - 60}, live | {"updated": None}, [live]):
             (folder / "status.json").write_text(json.dumps(unusable))
-            assert "may be starting or hang" in told(capsys, "status", folder)[1]
+            assert "a while; it may hang" in told(capsys, "status", folder)[1]
+    with CrawlLock(folder).acquire(time.time() - 5):
+        text = told(capsys, "status", folder)[1]
+        assert "running: process" in text and "its start: it has not written its status" in text
+    lock = CrawlLock(folder)
+    lock.take_lock()  # a start before it signs the lock: the file still names the last run
+    assert "running: it is starting" in told(capsys, "status", folder)[1]
+    lock.release()
     assert "not running" in told(capsys, "status", folder)[1]
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from clusters import Program, RealCluster, real_cluster
 from kafka_broker import Broker
-from lycosa.cluster.messages import CoordinatorHello, encode_node_message
+from lycosa.cluster.messages import NOT_READY, CoordinatorHello, encode_node_message
 from lycosa.network import Credentials, connect
+from lycosa.serve.caller import CoordinatorPlace, why_none_answers
 from nginx_site import free_port
 from small_node import SmallNode
 
@@ -256,6 +257,18 @@ async def test_a_crawl_that_is_stopped_while_seeds_are_given_stays_so(
 
 
 # -- bad input
+
+
+def test_a_coordinator_that_starts_is_told_apart_from_none() -> None:
+    place = CoordinatorPlace("try", ("127.0.0.1:7070",), "start one with `lycosa serve`")
+    starting = ConnectionError(f"127.0.0.1:7070: {NOT_READY}: it waits for topics")
+    nobody = ConnectionRefusedError("127.0.0.2:7070: connection refused")
+    told = why_none_answers(place, [nobody, starting])
+    assert told.startswith(
+        "the coordinator of try is starting (127.0.0.2:7070: connection refused;"
+    )
+    assert "start one" not in told
+    assert why_none_answers(place, [nobody]).endswith("; start one with `lycosa serve`")
 
 
 def test_commands_without_a_coordinator_say_so_after_some_seconds(cluster: RealCluster) -> None:

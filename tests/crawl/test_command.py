@@ -8,7 +8,9 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,32 @@ def test_a_refused_seed_among_good_ones_is_told_and_the_crawl_goes_on(
         f"lycosa: {seeds}:1: seed refused: mailto:a@example.org: not a URL that can be crawled"
         in done.stderr
     )
+
+
+def test_a_crawl_is_not_resumed_for_seeds_that_are_all_refused(tmp_path: Path, port: int) -> None:
+    done = subprocess.run(command(tmp_path / "c", port), capture_output=True, text=True)
+    assert done.returncode == ExitCode.FINISHED
+    wrong = [*command(tmp_path / "c", port, "--json")]
+    wrong[4] = wrong[4].replace("http:", "htp:")
+    done = subprocess.run(wrong, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+    assert "the scheme 'htp' is not crawled" in done.stderr
+    assert "nothing to crawl: 1 seed refused" in done.stderr and "resuming" not in done.stderr
+
+
+def test_https_to_a_server_without_tls_is_answered_with_the_other_scheme(tmp_path: Path) -> None:
+    plain = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    threading.Thread(target=plain.serve_forever).start()
+    wrong = command(tmp_path / "c", plain.server_port)
+    wrong[4] = wrong[4].replace("http:", "https:")
+    try:
+        done = subprocess.run(wrong, capture_output=True, text=True)
+    finally:
+        plain.shutdown()
+        plain.server_close()
+    assert done.returncode == ExitCode.NOTHING_FETCHED
+    assert "the server there answers without TLS: give the URL with http://" in done.stderr
+    assert "certificate; --set" not in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])

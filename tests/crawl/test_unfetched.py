@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawling import QUICK, Names, Pages, crawl_folder, html, page, robots
+from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from lycosa.cli.main import main
 from lycosa.config.sections import RefetchSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.inspect.unfetched import Unfetched, failed_seeds, unfetched_of
@@ -70,6 +70,28 @@ def test_a_seed_that_robots_txt_disallows_is_told_in_a_line(tmp_path: Path) -> N
     (line,) = failed_seeds(folder)
     assert line.startswith(f"{A}: robots.txt disallows it")
     assert line.endswith("only the owner of the site can change that")
+
+
+def test_the_documented_query_lists_loops_of_redirects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "c"
+    web = Pages(
+        {
+            A: page("/loop", "/into", "/old"),
+            f"{A}loop": moved(f"{A}pool"),
+            f"{A}pool": moved(f"{A}loop"),
+            f"{A}into": moved(f"{A}loop"),
+            f"{A}old": moved(f"{A}new"),
+            f"{A}new": page(),
+        }
+    )
+    crawl_folder(folder, web, [A])
+    text = Path(__file__).parents[2].joinpath("docs", "operations.md").read_text("utf-8")
+    (query,) = re.findall(r'lycosa sql DIR "(WITH RECURSIVE [^"]+)"', text)
+    assert main(["sql", str(folder), query, "--format", "csv"]) == 0
+    found = capsys.readouterr().out.split()
+    assert set(found) == {"url,steps", f"{A}loop,2", f"{A}pool,2"}
 
 
 def documented_queries() -> list[str]:

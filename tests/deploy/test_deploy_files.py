@@ -203,15 +203,32 @@ def test_there_is_time_for_the_end_of_a_node() -> None:
     """What is in flight, a commit that waits for a whole lease, and the upload of its part."""
     config = Config()
     needed = config.fetch.total_s + LEASE_S + 30.0
-    unit = (DEPLOY / "systemd" / "lycosa-node.service").read_text("utf-8")
+    units = [
+        (DEPLOY / "systemd" / f"lycosa-{name}.service").read_text("utf-8")
+        for name in ("node", "crawl")
+    ]
     times = [
-        int(re.findall(r"(?m)^TimeoutStopSec=(\d+)$", unit)[0]),
+        *(int(re.findall(r"(?m)^TimeoutStopSec=(\d+)$", unit)[0]) for unit in units),
         VALUES["nodes"]["terminationGracePeriodSeconds"],
         60 * int(COMPOSE["services"]["node-1"]["stop_grace_period"].removesuffix("m")),
     ]
     assert min(times) >= needed
     assert len(set(times)) == 1
-    assert "KillMode=mixed" in unit, "SIGTERM is for the node alone, which stops its workers"
+    for unit in units:
+        assert "KillMode=mixed" in unit, "SIGTERM is for the parent alone, which stops its workers"
+
+
+def test_the_units_have_the_same_restrictions() -> None:
+    """Those of a unit, without what is about its own program."""
+    found = [
+        set(
+            re.findall(
+                r"(?m)^(?:\w*Protect|Restrict(?!art)|Private|System|No|Cap|Lock)\w+=.*$", text
+            )
+        )
+        for text in (path.read_text("utf-8") for path in UNITS)
+    ]
+    assert all(len(each) > 15 and each == found[0] for each in found)
 
 
 def test_health_is_written_where_probes_look() -> None:

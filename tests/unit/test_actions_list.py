@@ -15,6 +15,7 @@ class Log:
     def __init__(self, rows: list[tuple[str, float, int]], piece: int = 500) -> None:
         self.rows = [
             {"call": call, "date": date, "changed": changed, "partition": number}
+            | {"subject": f"{changed} URLs"}
             for number, (call, date, changed) in enumerate(rows)
         ]
         self.piece, self.reads = piece, 0
@@ -61,3 +62,15 @@ async def test_pages_have_each_decision_once_also_among_the_parts_of_others(most
     rows = [row for page in pages for row in page]
     assert len(rows) == len({call for call, _, _ in rows}) == 18
     assert {("bulk", 120, 16), ("second bulk", 20, 4)} <= set(rows)
+
+
+async def test_the_pieces_of_a_decision_by_the_command_line_are_one_row() -> None:
+    one, other = "0123456789abcdef" * 2, "f123456789abcdef" * 2
+    rows = [(f"{one}-{number}", 100.0 - number / 10, 1000 - number) for number in range(3)]
+    log = Log([*rows, (f"{other}-0", 90.0, 7), ("a-client's-own-1", 80.0, 1)])
+    page = await listed_actions(log.read, ActionsQuery("", 10))
+    assert [(r["changed"], r["partitions"], r["subject"]) for r in page.rows] == [
+        (2997, 3, "chosen URLs"),
+        (7, 1, "7 URLs"),
+        (1, 1, "1 URLs"),
+    ]

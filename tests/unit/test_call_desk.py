@@ -202,7 +202,7 @@ def test_a_paused_host_gets_no_request_until_it_is_resumed_and_the_crawl_ends_wi
     assert main(["explain", str(folder), waiting]) == 0
     assert "ada paused its host" in capsys.readouterr().out
     assert main(["status", str(folder)]) == 0
-    assert "1 host by operators" in capsys.readouterr().out
+    assert "1 host, by operators" in capsys.readouterr().out
 
     # the pause is still there in the next run, and ends when it is resumed
     async def resume(assembled: Assembled) -> None:

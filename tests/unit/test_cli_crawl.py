@@ -412,7 +412,7 @@ def test_hosts_add_up() -> None:
     assert (
         hosts_in_words(progress)
         == "9 hosts: 2 fetching, 1 ready, 2 waiting for a place, 1 made to wait, 1 parked, 2"
-        " resting or done"
+        " between requests or done"
     )
     assert (hosts_in_words(Progress()), counted(1, "host"), counted(1234, "host")) == (
         "0 hosts",

@@ -126,7 +126,7 @@ def test_a_host_has_a_minimum_pause_of_its_own_until_it_has_that_of_all_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, told = said(capsys, "host", "delay", folder, SHOP, "90s", "--why", "mail of 3 May")
-    assert code == 0 and "www.shop.test is requested at most every 1m 30s" in told
+    assert code == 0 and "www.shop.test is requested at most once in 1m 30s" in told
 
     def paces() -> dict[str, float]:
         hosts = read_folder(folder).hosts()

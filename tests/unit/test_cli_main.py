@@ -117,6 +117,24 @@ def test_the_version_is_printed() -> None:
     assert (done.returncode, re.fullmatch(r"lycosa \d\S+\n", done.stdout) is not None) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("args", "same"),
+    [
+        (["help"], ["--help"]),
+        (["help", "host", "pause"], ["host", "pause", "--help"]),
+        (["version"], ["--version"]),
+        (["-V"], ["--version"]),
+    ],
+)
+def test_help_and_version_are_also_commands(
+    args: list[str], same: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == ExitCode.FINISHED
+    found = capsys.readouterr().out
+    assert main(same) == ExitCode.FINISHED
+    assert capsys.readouterr().out == found != ""
+
+
 # Usage
 
 

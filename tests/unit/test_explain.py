@@ -120,6 +120,12 @@ def test_a_fetched_page_says_when_where_and_by_which_robots_line(finished: Path)
     assert found["digest"].startswith("sha1:") and found["refetch_at"] > NOW
 
 
+def test_no_line_of_robots_txt_is_named_where_no_rule_matched(finished: Path) -> None:
+    answer = ask(finished, f"{A}/one")
+    assert "robots_line" not in facts(answer)
+    assert "no rule matched" in {fact.key: fact.text for fact in answer.facts}["robots"]
+
+
 def test_any_spelling_and_the_hash_find_the_same_url(finished: Path) -> None:
     wanted = ask(finished, f"{A}/one").to_json() | {"asked": ""}
     by_hash = hash8(f"{A}/one").hex()
@@ -305,6 +311,9 @@ def test_a_dead_letter_gives_its_reason_and_every_request(finished: Path) -> Non
     tried = facts(answer)["attempts"]
     assert len(tried) == 4 and all(each["status"] == 503 for each in tried)
     assert [each["at"] for each in tried] == sorted(each["at"] for each in tried)
+    told = {fact.key: fact.text for fact in answer.facts}["attempts"].split("; ")
+    assert len(told) == 4 and all(": status 503 from " in each for each in told)
+    assert "tries" not in facts(answer)  # one that disagreed with the attempts was given
     gone = ask(finished, f"{A}/gone")
     assert (
         gone.verdict == "failed"

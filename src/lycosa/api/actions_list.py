@@ -8,6 +8,7 @@ behind its end among other decisions, are named in its cursor, so the next page 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ _READ = 64  # rows at once, or as many as a page has
 _MOST_READS = 10  # of a page that has fewer decisions than are wanted
 _SPREAD_S = 60.0  # between the first and the last part of a decision
 _MOST_NAMED = 100
+_PIECE = re.compile(r"([0-9a-f]{32})-\d+")
 ReadRows = Callable[[ActionsQuery], Awaitable[MergedList]]
 
 
@@ -35,7 +37,7 @@ class _Page:
 
     def take(self, row: dict[str, Any], mark: str) -> bool:
         """Take one row; false when no part of the page's decisions can follow."""
-        call = row["call"]
+        call = _decision_of(row["call"])
         known = self.decisions.get(call)
         is_counted = _name(call) in self._counted
         if is_counted or known is not None:
@@ -44,6 +46,8 @@ class _Page:
             if known is not None:
                 known["changed"] += row["changed"]
                 known["partitions"] += 1
+                if known["subject"] != row["subject"]:  # "3 URLs" of a piece, "1 URL" of the next
+                    known["subject"] = "chosen URLs"
         elif len(self.decisions) < self.most and self.end is None:
             self.decisions[call] = {**row, "partitions": 1}
         elif self.end is None:
@@ -78,6 +82,12 @@ async def listed_actions(read: ReadRows, query: ActionsQuery) -> MergedList:
         cursor=f"{end}~{named}" if end and named else end,
         marks=[],
     )
+
+
+def _decision_of(call: str) -> str:
+    """What the calls of one decision have in common; `lycosa dlq` numbers the pieces of its own."""
+    found = _PIECE.fullmatch(call)
+    return found[1] if found else call
 
 
 def _name(call: str) -> str:

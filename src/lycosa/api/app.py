@@ -42,6 +42,10 @@ _ABOUT = """The state of a crawl and its control. See docs/api.md of Lycosa.
 
 Lists have cursors. While the owner of a host or URL is away, an answer is 503 with Retry-After.
 Every error is a problem of RFC 9457."""
+_WHYS = {  # in place of the library's words
+    "extra_forbidden": "there is no such field",
+    "missing": "this is required, and missing",
+}
 _DETAILS = {
     404: f"there is no such address; {API}/openapi.json lists those of the interface",
     405: "the methods of this address: {allowed}",
@@ -150,7 +154,10 @@ def problem_of(error: Exception) -> Problem:
                 why, where = broken.get("ctx", {}).get("error", ""), broken["loc"][-1]
                 return Problem(400, f"the body is not JSON: {why} (at character {where})")
             errors = [
-                {"where": ".".join(map(str, each["loc"])), "why": each["msg"]}
+                {
+                    "where": ".".join(map(str, each["loc"])),
+                    "why": _WHYS.get(each["type"], each["msg"]),
+                }
                 for each in error.errors()[:20]
             ]
             first = errors[0] if errors else {"where": "", "why": "a value is not allowed"}

@@ -176,7 +176,7 @@ LETTER_EXAMPLE: dict[str, Any] = {
     "partition": 6,
     "number": 12,
     "reason": "http_client_error",
-    "meaning": "the server says that the request is wrong (4xx)",
+    "meaning": "not found, or refused by the server (4xx)",
     "detail": "status 410",
     "tries": 1,
     "date": 1795368380.5,

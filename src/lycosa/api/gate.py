@@ -178,7 +178,15 @@ class Gate:
         is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/")
         if is_page and scope["method"] == "GET":
             return Problem(303, "log in first", headers={"location": "/login"})
-        detail = "give a token of this interface: Authorization: Bearer TOKEN"
+        if "authorization" in headers:
+            detail = (
+                "the header Authorization has no token of this interface; write it as Bearer"
+                " SECRET, with the third word of a line of --api-tokens"
+            )
+        elif session_cookie(headers.get("cookie", ""), self._rules.cookie):
+            detail = "the session is over: log in again"
+        else:
+            detail = "give a token of this interface: Authorization: Bearer SECRET"
         return Problem(401, detail, headers={"www-authenticate": 'Bearer realm="lycosa"'})
 
     # -- the body

@@ -12,7 +12,7 @@ PROBLEM_TYPE = "application/problem+json"
 TITLES = {
     303: ("log-in", "Log in first"),
     400: ("bad-request", "The request cannot be understood"),
-    401: ("no-token", "A token is needed"),
+    401: ("no-token", "A valid token is needed"),
     403: ("forbidden", "The request is not allowed"),
     404: ("not-found", "There is no such thing"),
     405: ("bad-method", "The method is not one of this address"),

@@ -155,7 +155,14 @@ class BoundedServer(uvicorn.Server):
     def use_certificate(self, certificate: str, key: str) -> None:
         """Use these files for new connections. Raises ``OSError`` and ``ssl.SSLError``."""
         # A context of its own: one that failed to load a key would have a certificate without it.
-        fresh = uvicorn.Config(self.config.app, ssl_certfile=certificate, ssl_keyfile=key)
+        # Without its logging, which would print a line for each request from then on.
+        fresh = uvicorn.Config(
+            self.config.app,
+            access_log=False,
+            log_config=None,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+        )
         fresh.load()
         self.config.ssl = fresh.ssl
 

@@ -83,7 +83,7 @@ class StoredState:
         if self._failure:
             return (
                 f"the crawl has ended, and its storage cannot be read: {self._failure}; the"
-                f" commands of docs/api.md read it with `--cluster {self._given.path}`"
+                f" command `lycosa status --cluster {self._given.path}` tries to read it too"
             )
         progress = self._state.progress if self._state is not None else None
         done = f" ({progress.opened} of {progress.shards} shards)" if progress is not None else ""

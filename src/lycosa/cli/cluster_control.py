@@ -97,8 +97,8 @@ def resume(file: Path, why: str, by: str) -> int:
 def change(file: Path, pairs: tuple[str, ...], why: str, by: str) -> int:
     """Change settings of all workers at once, for example politeness.delay_s=5s.
 
-    Only some settings can change while a crawl runs, those that docs/settings.md marks "Live": the
-    delays of hosts, the refetch of pages, fetch.slots and fetch.own_pages.
+    Only some settings can change while a crawl runs, those that docs/settings.md of the source
+    marks "Live": the delays of hosts, the refetch of pages, fetch.slots and fetch.own_pages.
     """
     from lycosa.cluster.messages import ChangeSettings
     from lycosa.config.live import check_live

@@ -234,7 +234,8 @@ def run(
 def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
     """Check, before anything is written, that there is something to crawl.
 
-    A new crawl needs a usable seed.
+    A new crawl needs a usable seed. An existing one is not resumed when all seeds that are given to
+    it are refused: whoever misspelt a URL would get another crawl, and exit code 0.
     """
     from lycosa.folder import manifest
     from lycosa.folder.seed_check import SeedCheck
@@ -245,7 +246,9 @@ def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
             "no seed given and no crawl in that folder; give a SEED or --seeds FILE"
         )
     seeds.judge = SeedCheck(config, time.time()).refusal
-    if is_new and not seeds.has_usable():
+    if not is_new:
+        seeds.check_given()
+    elif not seeds.has_usable():
         raise click.UsageError(seeds.complaint())
 
 

@@ -272,7 +272,7 @@ def memory_in_words(progress: Progress) -> str:
 def hosts_in_words(progress: Progress) -> str:
     """All hosts by state; the numbers add up.
 
-    9 hosts: 2 fetching, 1 ready, 1 made to wait, 5 resting or done
+    9 hosts: 2 fetching, 1 ready, 1 made to wait, 5 between requests or done
     """
     parts = [
         (progress.running, "fetching"),
@@ -286,7 +286,7 @@ def hosts_in_words(progress: Progress) -> str:
     rest = progress.hosts - sum(number for number, _ in parts)
     said = [
         f"{human_count(number)} {what}"
-        for number, what in (*parts, (rest, "resting or done"))
+        for number, what in (*parts, (rest, "between requests or done"))
         if number > 0
     ]
     return (

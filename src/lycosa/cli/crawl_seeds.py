@@ -78,6 +78,19 @@ class CrawlSeeds:
         self._kept = [seed for seed in (next(self._reading, None),) if seed is not None]
         return bool(self._kept)
 
+    def check_given(self) -> None:
+        """Check the seeds of the command line, for a crawl that exists.
+
+        Raises ``click.UsageError`` when they are all that is given, and none is usable.
+        """
+        if self._file is not None or not self.given:
+            return
+        reasons = [(seed, self.judge(with_scheme(seed.strip()))) for seed in self.given]
+        if all(reason for _, reason in reasons):
+            for seed, reason in reasons:
+                self._refuse(seed, reason, "")
+            raise click.UsageError(self.complaint())
+
     def complaint(self) -> str:
         """Why there is nothing to crawl, when ``has_usable`` is false."""
         if self.refused:
@@ -187,7 +200,10 @@ def default_folder(given: tuple[str, ...]) -> Path:
     """``crawls/HOST`` of the first seed. Raises ``click.UsageError`` when there is none."""
     seeds = [seed for seed in given if seed != "-"]
     if not seeds:
-        raise click.UsageError("no folder: give a SEED, or --dir with --seeds")
+        raise click.UsageError(
+            "nothing to crawl: give a URL to start from, or the folder of a crawl with --dir; a"
+            " file of seeds (--seeds) needs --dir too"
+        )
     try:
         host = urlsplit(with_scheme(seeds[0].strip())).netloc.rpartition("@")[2].replace(":", "_")
     except ValueError:  # unbalanced brackets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -180,7 +181,12 @@ def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> 
         facts = [_facts(each) for each in letters.first]
         emit_json({"action": action, "dry_run": dry_run, "urls": count, "dead_letters": facts})
     else:
-        for line in _lines(letters, action, dry_run, count):
+        from lycosa.inspect.running import is_running
+
+        runs = place.cluster is not None or is_running(place.folder)
+        resume = f"`lycosa crawl --dir {shlex.quote(str(place.folder))}`"
+        fetcher = "the crawl" if runs else resume
+        for line in _lines(letters, action, dry_run, count, fetcher):
             emit(clean(line))
     return ExitCode.FINISHED
 
@@ -239,7 +245,9 @@ def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str, why
     return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by, why))
 
 
-def _lines(letters: _Selected, action: str, dry_run: bool, count: int) -> Iterator[str]:
+def _lines(
+    letters: _Selected, action: str, dry_run: bool, count: int, fetcher: str
+) -> Iterator[str]:
     if not letters.count:
         yield "no dead letter matches; nothing was changed"
         return
@@ -251,8 +259,8 @@ def _lines(letters: _Selected, action: str, dry_run: bool, count: int) -> Iterat
         done = "would be queued again" if action == "retry" else "would be dropped"
         yield f"{counted(count, 'URL')} {done}; nothing was changed"
     elif action == "retry":
-        how = "the crawl fetches them; one that does not run must be resumed"
-        yield f"{counted(count, 'URL')} queued again; {how}"
+        them = "it" if count == 1 else "them"
+        yield f"{counted(count, 'URL')} queued again; {fetcher} fetches {them}"
     else:
         yield f"{counted(count, 'URL')} dropped from the dead letters"
 
@@ -315,8 +323,10 @@ def _reason(text: str) -> Any:
     labels = {each.label: each for each in Reason if each}
     if (found := labels.get(text.lower())) is None:
         near = near_name(text.lower(), labels)
+        failures = ", ".join(each.label for each in Reason if each.is_failure)
         raise click.UsageError(
-            f"--reason {text} is no reason code" + (f"; did you mean {near}?" if near else "")
+            f"--reason {text} is no reason code; "
+            + (f"did you mean {near}?" if near else f"those of failures are {failures}")
         )
     return found
 

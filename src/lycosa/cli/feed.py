@@ -34,8 +34,9 @@ Examples:
   lycosa feed pages crawls/example.org --positions --after "$(cat position)"
   lycosa feed schema pages                                        the JSON Schema of a row
 
-The rows are those of the topics pages and dlq of a cluster; docs/formats.md has the fields. The
-crawl may be running. It does no work for this command, so a slow reader does not slow it down.
+The rows are those of the topics pages and dlq of a cluster; docs/formats.md of the source has the
+fields. The crawl may be running. It does no work for this command, so a slow reader does not slow
+it down.
 
 Each row is given once. With --output FILE this holds whenever the command is killed: the file
 FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe

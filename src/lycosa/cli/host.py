@@ -187,7 +187,7 @@ def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterat
     """What was done, and what waits at each host."""
     action = decision.action.value
     delayed = (
-        f"requested at most every {human_duration(decision.delay_s)}"
+        f"requested at most once in {human_duration(decision.delay_s)}"
         if decision.delay_s >= 0
         else "requested at the delay of all hosts"
     )
@@ -199,7 +199,7 @@ def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterat
         yield f"{named} {already}; nothing was changed"
     else:
         some = "" if decided.changed >= len(hosts) else f" ({decided.changed} of them only now)"
-        rest = "" if is_running else "; that holds when the crawl is resumed"
+        rest = "" if is_running else "; the crawl does not run, and keeps this for its next runs"
         yield f"{named} {'is' if len(hosts) == 1 else 'are'} {done}{some}{rest}"
     for row in decided.rows:
         waiting = counted(row["waiting"] + row["parked"], "URL")

@@ -191,6 +191,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 )
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     is_eager=True,
     expose_value=False,
@@ -211,6 +212,10 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; only ``--debug`` prints a traceback."""
     _open_standard_files()
     arguments = list(sys.argv[1:] if args is None else args)
+    if arguments[:1] == ["help"]:  # lycosa help host pause
+        arguments = [*arguments[1:], "--help"]
+    elif arguments == ["version"]:
+        arguments = ["--version"]
     try:
         result = cli.main(arguments, prog_name="lycosa", standalone_mode=False)
         sys.stdout.flush()

@@ -34,7 +34,8 @@ Tables:
 
 The dialect is DuckDB's. Only statements that read are allowed (SELECT, WITH, FROM, VALUES,
 DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these). No other files are read or written, and the crawl
-may be running. Times are UTC. A reader may stop early (| head) without an error.
+may be running. A query has no time limit; Ctrl-C ends it. Times are UTC. A reader may stop early
+(| head) without an error.
 """
 _MOST_SHOWN = 1000
 

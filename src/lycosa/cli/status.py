@@ -143,7 +143,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
         if lines:
             emit("")
             emit_table(
-                (title, "count", "whose", "meaning"),
+                (title, "count", "cause", "meaning"),
                 ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines),
             )
     print_lists(status)
@@ -199,7 +199,10 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
 def _paused(status: CrawlStatus) -> str:
     if not status.hosts_paused:
         return ""
-    return f"{counted(status.hosts_paused, 'host')} by operators; their URLs wait, the end does not"
+    return (
+        f"{counted(status.hosts_paused, 'host')}, by operators; the crawl may end without their"
+        " URLs"
+    )
 
 
 def _leased(status: CrawlStatus) -> str:
@@ -341,6 +344,8 @@ def _state(status: CrawlStatus, now: float) -> str:
         return "not running"
     said = str(status.live.get("state", "")) if status.live else ""
     holder = status.holder
+    if holder is not None and holder.released:  # still of the last run
+        return "running: it is starting"
     who = (
         f"process {holder.pid} for {human_duration(now - holder.started)}"
         if holder

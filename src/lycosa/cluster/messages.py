@@ -38,6 +38,10 @@ CALLER, CONTROL = "caller", "control"
 """
 
 
+NOT_READY = "the coordinator does not have the crawl yet"
+"""How the refusal of a coordinator begins that is still starting."""
+
+
 class CoordinatorHello(msgspec.Struct, frozen=True):
     """The first message on a connection to a coordinator.
 

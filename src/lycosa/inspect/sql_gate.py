@@ -59,7 +59,7 @@ def check_reads_only(statement: str) -> None:
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as parser:
         parsed = parser.extract_statements(statement)
         if len(parsed) != 1:
-            raise NotAQuestion(f"one statement at a time; these are {len(parsed)}")
+            raise NotAQuestion(f"give one SQL statement; there are {len(parsed) or 'none'}")
         kind = _kind(parsed[0])
         if kind == "EXPLAIN":
             inner = parser.extract_statements(_explained(statement))

@@ -48,6 +48,7 @@ from lycosa.system.durations import long_duration
 
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # an older status file is not used
+_STARTING_S = 60.0  # a start takes seconds; on a busy machine, or after a crash, longer
 _LONG_S = 600.0  # a host that needs longer than this is named
 
 
@@ -162,7 +163,7 @@ def crawl_status(
     status.upload_url = saved.config.upload.url
     _add_files(status, folder, reader.source)
     status.shards = _shards(reader.source)
-    status.waits_for = _waits_for(status, folder)
+    status.waits_for = _waits_for(status, folder, now)
     return status
 
 
@@ -318,11 +319,21 @@ def live_status(folder: Path, now: float) -> dict[str, Any]:
     return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
 
 
-def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
+def is_starting(holder: LockHolder | None, now: float) -> bool:
+    """Whether a running crawl may not have had the time to write its first status.
+
+    A new holder takes the lock before it writes its name: until then that of the last run is there.
+    """
+    return holder is None or holder.released or now - holder.started < _STARTING_S
+
+
+def _waits_for(status: CrawlStatus, folder: Path | None, now: float) -> str:
     if status.live:
         return str(status.live.get("waiting_for", ""))
     if status.is_running and folder is not None:
-        return "unknown: it has not written its status for a while; it may be starting or hang"
+        if is_starting(status.holder, now):
+            return "its start: it has not written its status yet"
+        return "unknown: it has not written its status for a while; it may hang"
     waiting = status.states[UrlState.QUEUED.label]
     if waiting:
         due = (

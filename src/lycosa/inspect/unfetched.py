@@ -66,6 +66,8 @@ _ADVICE: Mapping[Reason, str] = {
     Reason.ROBOTS_DISALLOWED: "only the owner of the site can change that",
     Reason.ROBOTS_UNREACHABLE: "try again later",
 }
+_PLAIN_HTTP = "wrong version number"
+"""OpenSSL's words when the bytes of the other side are not TLS."""
 
 
 class HeldHost(msgspec.Struct, frozen=True):
@@ -193,7 +195,7 @@ def _why(record: VisitRecord, state: HostState) -> str:
         return record.pause.why or f"by {record.pause.by}"
     if state is HostState.EXHAUSTED:
         error = f" after {record.last_error.label}" if record.last_error else ""
-        return f"waiting for a retry{error}"
+        return f"a retry{error} is not due yet"
     if record.reason is Reason.ADDRESS_FORBIDDEN:
         return record.reason.meaning  # the line about the seed has the option that allows it
     return record.detail if record.reason.meaning in record.detail else why_host(record)
@@ -238,7 +240,11 @@ def _line(reader: CrawlReader, entry: UrlEntry) -> str:
         else reason.meaning
     )
     explain = f"`lycosa explain {shlex.quote(folder)} {shlex.quote(entry.url)}` shows details"
-    return f"{url}: {what}; {_ADVICE.get(reason, explain)}"
+    if _PLAIN_HTTP in what:
+        advice = "the server there answers without TLS: give the URL with http://"
+    else:
+        advice = _ADVICE.get(reason, explain)
+    return f"{url}: {what}; {advice}"
 
 
 def _allowed(folder: str) -> tuple[str, ...]:

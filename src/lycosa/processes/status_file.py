@@ -127,10 +127,15 @@ def waiting_for(progress: Progress) -> str:
         and note.next_in_s <= progress.next_in_s + _AT_ONCE_S
     ):
         why = f" ({note.reason})" if note.reason else ""
-        return f"{note.host}, ready in {long_duration(round(note.next_in_s))}{why}"
+        return f"{note.host}, ready {_in(note.next_in_s)}{why}"
     if progress.hosts_front:
         hosts = "1 host" if progress.hosts_front == 1 else f"{progress.hosts_front:,} hosts"
         return f"{hosts} in the front queues"
     if progress.next_in_s >= 0:
-        return f"a host or a retry that is due in {long_duration(round(progress.next_in_s))}"
+        return f"a host or a retry that is due {_in(progress.next_in_s)}"
     return "nothing"
+
+
+def _in(seconds: float) -> str:
+    """``in 3 seconds``; less than one is not worth digits that change with each report."""
+    return "in less than a second" if seconds < 1 else f"in {long_duration(round(seconds))}"

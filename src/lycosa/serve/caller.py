@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import msgspec
 
 from lycosa.cluster.messages import (
+    NOT_READY,
     Accepted,
     Answered,
     CallerMessage,
@@ -143,6 +144,14 @@ class CoordinatorConnection:
         return LostCoordinator(f"{self.address}: {error}")
 
 
+def why_none_answers(place: CoordinatorPlace, failures: Sequence[OSError]) -> str:
+    """What to tell when no address of the coordinator gave an answer, with what to do about it."""
+    said = "; ".join(map(str, failures))
+    if NOT_READY in said:
+        return f"the coordinator of {place.name} is starting ({said}): wait some seconds"
+    return f"no coordinator of {place.name} answers ({said}); {place.remedy}"
+
+
 class CoordinatorFinder:
     """Finds the coordinator of a crawl. ``tell`` gets lines about failures."""
 
@@ -180,8 +189,7 @@ class CoordinatorFinder:
             for failure in failures:
                 if isinstance(failure, RefusedConnection) and not self._has_connected:
                     raise failure
-            said = "; ".join(map(str, failures))
-            text = f"no coordinator of {self._given.name} answers ({said}); {self._given.remedy}"
+            text = why_none_answers(self._given, failures)
             if time.monotonic() + _AGAIN_S > deadline:
                 raise NoCoordinator(text)
             self._complain(f"{text}; trying again")

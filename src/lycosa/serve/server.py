@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from lycosa.cluster.messages import (
+    NOT_READY,
     CoordinatorHello,
     Refused,
     ServedCrawl,
@@ -165,7 +166,7 @@ class CoordinatorServer:
         if hello.role == "caller":
             await stream.receive()  # its first request, which is refused
         why = self._runner.waits_for or "it has just started"
-        return f"the coordinator does not have the crawl yet: {why}"
+        return f"{NOT_READY}: {why}"
 
     def _refusal(self, hello: CoordinatorHello) -> str:
         """Why a connection is refused; empty when it is not."""

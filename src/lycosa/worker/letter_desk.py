@@ -205,8 +205,9 @@ def _problem_of(decision: DeadLetterDecision) -> str:
 
 def _subject_of(decision: DeadLetterDecision) -> str:
     """The dead letters that are meant, in words."""
+    number = len(decision.hashes)
     parts = [
-        f"{len(decision.hashes)} URLs" if decision.hashes else "dead letters",
+        f"{number} URL{'' if number == 1 else 's'}" if number else "dead letters",
         f"of {decision.host}" if decision.host else "",
         f"with {decision.reason}" if decision.reason else "",
     ]

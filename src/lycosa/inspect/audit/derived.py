@@ -93,7 +93,8 @@ class DerivedChecks:
         for kind, number in self._elsewhere.items():
             if number:
                 self._checks[kind].add_note(
-                    f"not compared: {number} files that were removed here after their upload"
+                    f"not compared: {number} file{'s' if number != 1 else ''} that"
+                    f" {'were' if number != 1 else 'was'} removed here after the upload"
                 )
         for kind, check in self._checks.items():
             paths = sorted((folder / kind).glob("[!.]*"))

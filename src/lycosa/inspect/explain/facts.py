@@ -149,7 +149,7 @@ def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
     )
     answer.add_fact("robots_fetched", found.fetched, when(found.fetched))
     answer.add_fact("robots_group", found.group)
-    answer.add_fact("robots_line", found.line)
+    answer.add_fact("robots_line", found.line or None)
     answer.add_fact("robots_rule", found.rule)
     answer.add_fact(
         "robots_bound",

@@ -21,7 +21,13 @@ from lycosa.inspect.explain.facts import (
     when,
     why_host,
 )
-from lycosa.inspect.explain.lookup import Stored, place_in_queue, stored_capture, tries_of
+from lycosa.inspect.explain.lookup import (
+    Stored,
+    Tried,
+    place_in_queue,
+    stored_capture,
+    tries_of,
+)
 from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.reader import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.saved_settings import SavedSettings
@@ -268,10 +274,14 @@ class KnownUrl:
     def _failed(self) -> None:
         record = self._record
         self._answer.set_verdict(
-            "failed", f"It is a dead letter: {record.reason.meaning}{in_brackets(record.detail)}."
+            "failed",
+            f"It failed for good, and is a dead letter: {record.reason.meaning}"
+            f"{in_brackets(record.detail)}.",
         )
         reason_facts(self._answer, record.reason, record.detail)
-        self._answer.add_fact("tries", max(record.tries, 1))
+        # A stored error page is a capture, after which the record counts from 0: of such a URL
+        # only the attempts tell the number.
+        self._answer.add_fact("tries", record.tries or None)
         self._tries()
         self._capture()
 
@@ -354,7 +364,7 @@ class KnownUrl:
             )
             answer.add_fact("robots_version", version)
             answer.add_fact("robots_group", metadata.get("robotsGroup", ""))
-            answer.add_fact("robots_line", line)
+            answer.add_fact("robots_line", line or None)
             answer.add_fact("robots_rule", metadata.get("robotsRule", ""))
             answer.add_fact("robots_fetched", metadata.get("robotsFetched", ""))
 
@@ -378,11 +388,7 @@ class KnownUrl:
             }
             for each in tries
         ]
-        words = [
-            " ".join(f"{when(row['at'])} {row['outcome']} {row['status'] or ''}".split())
-            + f" from {row['address']}"
-            for row in rows
-        ]
+        words = [f"{when(each.began)}: {_result(each)} from {each.address}" for each in tries]
         self._answer.add_fact("attempts", rows or None, "; ".join(words))
 
     def _origin(self) -> None:
@@ -397,3 +403,14 @@ class KnownUrl:
         answer.add_fact("hops", record.hops or None)
         answer.add_fact("priority", round(record.priority / 255, 3))
         answer.add_fact("partition", self._entry.partition)
+
+
+def _result(tried: Tried) -> str:
+    """How a request ended: ``status 404``, ``connect_timeout``, ``unfinished``."""
+    if tried.outcome is None:
+        return "unfinished"
+    parts = [
+        tried.outcome.label if tried.outcome else "",
+        f"status {tried.status}" if tried.status else "",
+    ]
+    return ", ".join(filter(None, parts)) or "answered"
