@@ -94,6 +94,16 @@ def _calls_a_second(part: str, large: Calls, slow: Calls | None) -> dict[str, fl
     return {name: (slowly[name] - calls[name]) / more_s for name in {*calls, *slowly}}
 
 
+def fewer(
+    first: dict[str, dict[str, float]], second: dict[str, dict[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Of two counts of the same, the smaller one of each part: a busy machine only adds calls."""
+    return {
+        part: min(first[part], second.get(part, first[part]), key=lambda each: sum(each.values()))
+        for part in first
+    }
+
+
 def largest_differences(
     base: dict[str, float], head: dict[str, float], most: int
 ) -> list[tuple[str, float, float]]:

@@ -16,6 +16,7 @@ from bench.calls import (
     COUNTER,
     Calls,
     calls_a_unit,
+    fewer,
     function_name,
     largest_differences,
     part_of,
@@ -80,6 +81,12 @@ def test_a_command_line_tells_the_part(command: str, part: str | None) -> None:
 )
 def test_a_function_has_one_name_in_every_checkout(line: str, name: str) -> None:
     assert function_name(line) == name
+
+
+def test_the_smaller_of_two_counts_decides_for_each_part() -> None:
+    first = {"child": {"a": 5.0}, "worker": {"b": 3.0, "c": 3.0}}
+    again = {"child": {"a": 5.5}, "worker": {"b": 5.0}}
+    assert fewer(first, again) == {"child": {"a": 5.0}, "worker": {"b": 5.0}}
 
 
 def test_functions_that_differ_most_come_first() -> None:
