@@ -9,7 +9,7 @@ tells how many a second these are.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +107,17 @@ def fewer(
 def largest_differences(
     base: dict[str, float], head: dict[str, float], most: int
 ) -> list[tuple[str, float, float]]:
-    """Functions whose calls differ most: name, calls at the base, calls at the head."""
-    names = sorted({*base, *head}, key=lambda name: -abs(head.get(name, 0.0) - base.get(name, 0.0)))
-    return [(name, base.get(name, 0.0), head.get(name, 0.0)) for name in names[:most]]
+    """Functions whose calls differ most: name, calls at the base, calls at the head.
+
+    Their modules are left out, so that a function that moved is not two.
+    """
+    before, after = _without_modules(base), _without_modules(head)
+    names = sorted({*before, *after}, key=lambda name: -abs(after[name] - before[name]))
+    return [(name, before[name], after[name]) for name in names[:most]]
+
+
+def _without_modules(calls: dict[str, float]) -> defaultdict[str, float]:
+    found: defaultdict[str, float] = defaultdict(float)
+    for name, number in calls.items():
+        found[name.rpartition(":")[2]] += number
+    return found

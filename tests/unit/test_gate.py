@@ -94,6 +94,11 @@ def test_functions_that_differ_most_come_first() -> None:
     assert differ == [("b", 5, 1), ("gone", 3, 0.0), ("new", 0.0, 2)]
 
 
+def test_a_function_that_moved_is_not_two() -> None:
+    base, head = {"lycosa/url.py:host_of": 14.0}, {"lycosa/urls/parts.py:host_of": 15.0}
+    assert largest_differences(base, head, 3) == [("host_of", 14.0, 15.0)]
+
+
 def test_the_counter_counts_every_call_in_every_thread(tmp_path: Path) -> None:
     module = tmp_path / "src" / "frontier.py"
     module.parent.mkdir()
