@@ -27,15 +27,21 @@ STAGES = {
     "lycosa.politeness": "politeness",
     "lycosa.worker.pacing": "politeness",
     "lycosa.worker.robots": "robots",
-    "lycosa.politeness.robots": "robots",
+    "lycosa.worker.robots_reader": "robots",
+    "lycosa.worker.robots_turns": "robots",
     "lycosa.system.wire": "hop to the parse child",
+    "lycosa.system.frame_stream": "hop to the parse child",
+    "lycosa.worker.parser_queue": "hop to the parse child",
+    "lycosa.parse.running_child": "hop to the parse child",
     "lycosa.parse.parent": "hop to the parse child",
     "lycosa.parse.child": "hop to the parse child",
     "lycosa.parse": "parse: directives, headers and the rest",
     "lycosa.parse.html": "parse: tree, links, text",
+    "lycosa.parse.elements": "parse: tree, links, text",
     "lycosa.parse.fingerprint": "parse: SimHash",
     "lycosa.parse.language": "parse: language",
     "lycosa.parse.language_model": "parse: language",
+    "lycosa.parse.language_tables": "parse: language",
     "lycosa.parse.outlinks": "parse: canonical links",
     "lycosa.urls.canonical": "parse: canonical links",
     "lycosa.urls.identity": "parse: canonical links",
@@ -44,7 +50,11 @@ STAGES = {
     "lycosa.seen.content": "dedup",
     "lycosa.seen": "URL-seen",
     "lycosa.seen.duplicates": "dedup",
+    "lycosa.urls": "admit",
     "lycosa.worker.intake": "admit",
+    "lycosa.worker.admission": "admit",
+    "lycosa.worker.owners": "admit",
+    "lycosa.worker.sitemaps": "admit",
     "lycosa.worker.site_records": "admit",
     "lycosa.admit": "admit",
     "lycosa.schedule": "admit",
@@ -62,23 +72,48 @@ STAGES = {
     "lycosa.store.closing": "store: derived files",
     "lycosa.commit": "commit log",
     "lycosa.system.durable": "commit log",
-    "lycosa.worker.pipeline": "pipeline and worker loop",
-    "lycosa.worker.visit": "pipeline and worker loop",
-    "lycosa.worker.page_turns": "pipeline and worker loop",
+    "lycosa.worker": "pipeline and worker loop",
+    "lycosa.model": "pipeline and worker loop",
+    "lycosa.ports": "pipeline and worker loop",
+    "lycosa.reasons": "pipeline and worker loop",
+    "lycosa.logs": "pipeline and worker loop",
+    "lycosa.system": "pipeline and worker loop",
+    "lycosa.system.meter": "meter",
+    "lycosa.system.durations": "meter",
+    "lycosa.system.loop_meter": "meter",
+    "lycosa.system.metric_catalogue": "meter",
+    "lycosa.worker.measures": "meter",
     "lycosa.schedule.visit": "pipeline and worker loop",
     "lycosa.schedule.steps": "pipeline and worker loop",
-    "lycosa.worker.capture_builder": "pipeline and worker loop",
     "lycosa.worker.committer": "commit log",
-    "lycosa.worker.worker": "pipeline and worker loop",
+    "lycosa.worker.snapshot_saver": "commit log",
+    "lycosa.shard": "commit log",
     "lycosa.worker.assembly": "start and end",
-    "lycosa.processes.session": "start and end",
+    "lycosa": "start and end",
+    "lycosa.__main__": "supervisor",
+    "lycosa.config": "start and end",
+    "lycosa.folder": "start and end",
+    "lycosa.processes": "start and end",
     "lycosa.urls.sites": "start and end",
     "lycosa.worker.recovery": "start and end",
     "lycosa.processes.worker_process": "start and end",
     "lycosa.processes.supervisor": "supervisor",
     "lycosa.cli": "supervisor",
     "lycosa.worker.progress": "supervisor",
-    "lycosa.cluster.worker_messages": "supervisor",
+    "lycosa.cluster": "supervisor",
+    "lycosa.calls": "supervisor",
+    "lycosa.processes.status_file": "supervisor",
+    "lycosa.processes.worker_handle": "supervisor",
+    "lycosa.exchange": "parcels between workers",
+    "lycosa.network": "parcels between workers",
+    **dict.fromkeys(
+        [
+            *("lycosa.api", "lycosa.inspect", "lycosa.kafka", "lycosa.objects", "lycosa.page"),
+            *("lycosa.project", "lycosa.redis", "lycosa.reshard", "lycosa.serve"),
+            *("lycosa.simulate", "lycosa.synthetic"),
+        ],
+        "parts that a plain crawl does not have",
+    ),
     "<imports>": "imports",
     "(threads-of-libraries)": "threads of libraries",
     "": "event loop and the rest",
@@ -95,7 +130,7 @@ def print_stages(command: Callable[[str, Path], list[str]], url: str, folder: Pa
         str(Path(__file__).with_name("sampler")),
         *filter(None, [os.environ.get("PYTHONPATH")]),
     ]
-    env = {"PAGE_COST_SAMPLES": str(samples), "PYTHONPATH": os.pathsep.join(paths)}
+    env = {"PYTHON_STAGE_SAMPLES": str(samples), "PYTHONPATH": os.pathsep.join(paths)}
     sampled = measure(command(url, folder / "sampled"), folder / "sampled.log", env)
     print_table(plain, sampled, samples)
 
@@ -146,12 +181,15 @@ def owner(frames: list[str]) -> tuple[str, str]:
 
 
 def _module(path: str) -> str:
-    for package in ("lycosa", "pycurl", "aiodns"):
-        _, mark, rest = path.rpartition(f"/{package}/")
-        if mark and rest.endswith(".py"):
-            return (
-                f"{package}.{rest.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-            )
+    """The module of a source file, if it decides a stage. Ours are below ``src``: the folder of a
+    checkout may itself be called ``lycosa``, and its environment is below it.
+    """
+    for mark in ("/src/lycosa/", "/site-packages/pycurl/", "/site-packages/aiodns/"):
+        _, found, rest = path.rpartition(mark)
+        if found and rest.endswith(".py"):
+            package = mark.rpartition("/")[0].rpartition("/")[2]
+            module = rest.removesuffix(".py").replace("/", ".")
+            return f"{package}.{module}".removesuffix(".__init__")
     return ""
 
 

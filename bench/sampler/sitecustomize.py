@@ -1,6 +1,7 @@
 """Samples where a Python process spends CPU time, from its first import on.
 
-It does so where this folder is on PYTHONPATH and PAGE_COST_SAMPLES names a folder for the samples.
+It does so where this folder is on PYTHONPATH and PYTHON_STAGE_SAMPLES names a folder for the
+samples (a parse child gets only variables with such names).
 
 A timer of CPU time (setitimer(2), ITIMER_PROF) interrupts the process; each sample carries the CPU
 time since the last one, told apart by thread, so the samples add up to what the process used and
@@ -88,7 +89,7 @@ def _stack(frame: FrameType | None) -> str:
     return ";".join(reversed(frames))
 
 
-if folder := os.environ.get("PAGE_COST_SAMPLES"):
+if folder := os.environ.get("PYTHON_STAGE_SAMPLES"):
     sampler = _Sampler(folder)
     atexit.register(sampler.stop)
     signal.signal(signal.SIGPROF, sampler.sample)

@@ -155,8 +155,7 @@ class HeaderBlock:
 
         Then the received body is not the one that was announced.
         """
-        fields = (_GREAT_LENGTH.match(line) for line in self._lines)
-        return any(fields) and not any(
+        return any(map(_GREAT_LENGTH.match, self._lines)) and not any(
             line[:18].lower() == b"transfer-encoding:" for line in self._lines
         )
 

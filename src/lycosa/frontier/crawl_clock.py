@@ -50,7 +50,7 @@ class CrawlClock:
 
     def time(self) -> float:
         """Crawl time in seconds since 1970."""
-        return self._base + self._clock.monotonic()
+        return self._base + self.monotonic()
 
     def __repr__(self) -> str:
         return f"<CrawlClock {ahead_s(self.time(), self.wall()):.0f} s ahead>"

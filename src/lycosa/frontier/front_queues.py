@@ -70,7 +70,10 @@ class _Band:
 
 
 class FrontQueues:
-    """The front queues of one partition, or with an ``address`` the line of that address."""
+    """The front queues of one partition, or with an ``address`` the line of that address.
+
+    ``count`` is the number of hosts that wait.
+    """
 
     def __init__(self, table: Overlay, bands: int, address: str = "") -> None:
         self._table = table
@@ -79,12 +82,12 @@ class FrontQueues:
             _Band(kept)
             for kept in (_line_ranges(table, bands, address) if address else _ranges(table, bands))
         ]
-        self._count = sum(band.waiting for band in self._bands)
+        self.count = sum(band.waiting for band in self._bands)
         self._turn = 0
         self._is_changed = False
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __repr__(self) -> str:
         return f"<FrontQueues waiting={self.waiting_by_band()} in_memory={self.in_memory}>"
@@ -109,7 +112,7 @@ class FrontQueues:
         seq = line.range.next
         line.range.next = seq + 1
         line.range.rows += 1
-        self._count += 1
+        self.count += 1
         self._is_changed = True
         self._table.put(waiting_key(self._address, band, seq), host8)
         if line.loaded == seq and len(line.head) < _HEAD:
@@ -127,7 +130,7 @@ class FrontQueues:
         if seq in line.taken:
             del line.taken[seq]
             return
-        self._count -= 1
+        self.count -= 1
         if seq < line.loaded:
             line.head = deque(entry for entry in line.head if entry[0] != seq)
 
@@ -140,7 +143,7 @@ class FrontQueues:
     def pull_hosts(self, want: int) -> list[bytes]:
         """Take up to ``want`` hosts, one a turn; their rows stay in the table until removed."""
         taken: list[bytes] = []
-        while len(taken) < want and self._count > 0:
+        while len(taken) < want and self.count > 0:
             host8 = self._take(self._choose())
             if host8 is not None:
                 taken.append(host8)
@@ -186,12 +189,12 @@ class FrontQueues:
             self._refill(band)
         if not line.head:
             # Rows are missing: correct the counts to the rows that exist.
-            self._count -= line.waiting
+            self.count -= line.waiting
             line.range.rows, self._is_changed = len(line.taken), True
             return None
         seq, host8 = line.head.popleft()
         line.taken[seq] = None
-        self._count -= 1
+        self.count -= 1
         return host8
 
     def _refill(self, band: int) -> None:

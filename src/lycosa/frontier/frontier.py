@@ -84,6 +84,8 @@ class Frontier:
         self._alarms = [
             queue for partition in self.partitions.values() for queue in partition.alarms
         ]
+        self._fronts = [partition.front for partition in self.partitions.values()]
+        self._gathered = [partition.take_gathered for partition in self.partitions.values()]
         self._required = _PULL
         self.resize(capacity)
         self._turns = cycle(self.partitions.values())
@@ -256,14 +258,14 @@ class Frontier:
         Gathered links are taken in only until some hosts come, because those of one partition are a
         long step already.
         """
-        partitions = self.partitions.values()
-        return any(
-            partition.take_gathered() and self._refill(now, wall) for partition in partitions
-        ) or self._refill(now, wall)
+        for take_gathered in self._gathered:
+            if take_gathered() and self._refill(now, wall):
+                return True
+        return self._refill(now, wall)
 
     def _take_gathered(self) -> None:
-        for partition in self.partitions.values():
-            partition.take_gathered()
+        for take_gathered in self._gathered:
+            take_gathered()
 
     def wake_due(self, wall: float) -> None:
         """Put back what is due in the partition that has the earliest due time.
@@ -304,7 +306,11 @@ class Frontier:
         )
 
     def _has_waiting(self) -> bool:
-        return any(len(partition.front) for partition in self.partitions.values())
+        # a loop, because a generator would be a call for each partition, at every turn
+        for front in self._fronts:  # noqa: SIM110
+            if front.count:
+                return True
+        return False
 
     def _is_spent(self, host: VisitState) -> bool:
         visits = self._visits[host.host8] = self._visits.get(host.host8, 0) + 1
@@ -334,14 +340,10 @@ class Frontier:
 
         Each has a turn before any has a second one.
         """
-        return next(
-            (
-                partition
-                for partition in islice(self._turns, len(self.partitions))
-                if len(partition.front)
-            ),
-            None,
-        )
+        for partition in islice(self._turns, len(self.partitions)):
+            if partition.front.count:
+                return partition
+        return None
 
     def _front_turn(self, now: float, wall: float) -> bool | None:
         """One turn of the front queues.

@@ -86,6 +86,8 @@ class Partition:
         self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
+        # The frontier asks all partitions at every turn of the loop.
+        self.take_gathered = self._discovery.take_gathered
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
@@ -106,10 +108,6 @@ class Partition:
         They are looked up together with those of other pages, by the next commit at the latest.
         """
         self._discovery.gather_links(origin, links, now)
-
-    def take_gathered(self) -> bool:
-        """Take in the gathered links; return whether there were any."""
-        return self._discovery.take_gathered()
 
     def _admit(self, found: Discovered, now: float) -> None:
         host = self.meet_host(found.host8, found.url)

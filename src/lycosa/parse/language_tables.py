@@ -81,7 +81,9 @@ def load_tables(cache: Path | None) -> Tables:
 
 def _mapped(folder: Path) -> Tables:
     codes = msgspec.json.decode((folder / _CODES).read_bytes(), type=list[str])
-    return Tables(codes, *(np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS))
+    mapped = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS]
+    # Plain arrays: each selection from an np.memmap makes another one, which costs microseconds.
+    return Tables(codes, *(table.view(np.ndarray) for table in mapped))
 
 
 def _unpacked() -> Tables:

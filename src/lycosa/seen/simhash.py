@@ -215,9 +215,11 @@ def simhash_key(simhash: int) -> bytes:
 def bucket_keys(simhash: int) -> tuple[bytes, ...]:
     """The keys of a simhash's buckets, one in each of the ten tables."""
     return tuple(
-        prefix
-        + ((simhash >> upper & upper_mask) | (simhash >> lower & lower_mask)).to_bytes(4, "big")
-        for prefix, upper, upper_mask, lower, lower_mask in _PAIRS
+        [
+            prefix
+            + ((simhash >> upper & upper_mask) | (simhash >> lower & lower_mask)).to_bytes(4, "big")
+            for prefix, upper, upper_mask, lower, lower_mask in _PAIRS
+        ]
     )
 
 

@@ -5,6 +5,7 @@ Only this table has the links; a row of pages has only their number.
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
     starts = np.cumsum(counts) - counts
     source = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
     kinds = np.fromiter(
-        (kind for row in rows for kind in row.links.kinds), dtype=np.int32, count=total
+        chain.from_iterable([row.links.kinds for row in rows]), dtype=np.int32, count=total
     )
     nofollow = np.zeros(total, dtype=bool)
     for start, row in zip(starts.tolist(), rows, strict=True):

@@ -224,4 +224,4 @@ class PagesBuilder:
 def values(row: JournalRow, crawl: str) -> tuple[Any, ...]:
     """The columns of one capture, in order."""
     view = RowParts(row, crawl)
-    return tuple(column[3](view) for column in PAGES_COLUMNS)
+    return tuple([column[3](view) for column in PAGES_COLUMNS])

@@ -150,7 +150,7 @@ class Committer:
         """
         if self._commit is None:
             return False  # the next commit starts within a second
-        open_writes = sum(partition.table.open_writes for partition in self._partitions.values())
+        open_writes = sum([partition.table.open_writes for partition in self._partitions.values()])
         bound = self._books.batch_bytes
         return (
             self._books.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound

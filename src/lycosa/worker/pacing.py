@@ -53,7 +53,7 @@ class HostRest:
         self._chance = chance
         longest = max(longest_delay(section), host.record.pace.operator_delay_s)
         self._ended = (clock.monotonic(), clock.time())
-        self.until, self.time_until = (ended + longest for ended in self._ended)
+        self.until, self.time_until = self._ended[0] + longest, self._ended[1] + longest
         self.is_asked = False
 
     def __enter__(self) -> HostRest:

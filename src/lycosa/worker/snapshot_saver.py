@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from math import inf
 
 from lycosa.commit import Commit, Mark
 from lycosa.ports import Offload
@@ -59,14 +60,17 @@ class SnapshotSaver:
         return self._aside is not None
 
     def note_commit(self, commit: Commit) -> None:
-        """Count the writes of a commit that is in the log. May be called on another thread."""
-        self._write_bytes += sum(
-            len(key) + len(value or b"")
-            for batch in commit.batches
-            for key, value in (
-                batch.writes.items() if isinstance(batch.writes, dict) else batch.writes
+        """Count the bytes that a commit in the log wrote, if snapshots are due by them.
+
+        May be called on another thread.
+        """
+        if self._shard.ground.snapshot_limit.write_bytes == inf:
+            return  # nobody asks for them, and a page has fifteen writes
+        for batch in commit.batches:
+            writes = dict(batch.writes)
+            self._write_bytes += sum(map(len, writes)) + sum(
+                map(len, filter(None, writes.values()))
             )
-        )
 
     async def tend(
         self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
