@@ -138,6 +138,22 @@ def test_the_parts_of_a_damaged_segment_are_kept_by_all_owners(tmp_path: Path) -
     assert set(kept) <= set(parts(store))
 
 
+def test_a_damaged_segment_whose_files_an_operator_deleted_stops_no_owner(tmp_path: Path) -> None:
+    """Its parts are kept without end, and show no commits that the log has lost."""
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    flip_record(store, own_parts(store)[1])
+    kept = own_parts(store)
+    assert close(owner)
+    owner.commit(5)
+    for key in list(store.objects):
+        if "-t0002-000001-" in key and not key.startswith(("parts/", "damaged/")):
+            del store.objects[key]
+    after = Owner(store, tmp_path, 3, owner.named)
+    assert after.report.damaged == [kept[0].split("/")[2]]
+    assert set(kept) <= set(parts(store))
+
+
 def test_the_sums_of_an_earlier_owner_are_compared(tmp_path: Path) -> None:
     store = MemoryStore()
     owner = crawled(store, tmp_path)
