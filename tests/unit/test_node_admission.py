@@ -36,6 +36,8 @@ REPORT = encode_node_message(NodeReport(1.0, 1, 0, 0, 0.0, 1 << 40, 1 << 40, [])
 class MemoryRecords:
     """The control topic of a crawl that has one coordinator."""
 
+    foreign = 0
+
     async def claim(self) -> tuple[int, Control]:
         return 1, Control(is_first=True)
 
@@ -113,3 +115,25 @@ async def test_a_coordinator_that_does_not_answer_stops_no_probe() -> None:
 async def test_a_node_of_another_generation_is_refused() -> None:
     refused = await answer(OURS, generation="g2")
     assert isinstance(refused, Refused) and "imported into other shards" in refused.reason
+
+
+async def test_a_coordinator_behind_an_address_that_is_silent_is_found() -> None:
+    """The machine of an earlier coordinator may be gone, or its program may hang."""
+
+    async def silent(stream: FrameStream, hello: bytes, peer: str) -> None:
+        await asyncio.sleep(3600)
+
+    server = FrameServer(Credentials(), silent, 1 << 20)
+    hanging = await server.open("127.0.0.1:0")
+    async with served(ServedCrawl(OURS, "")) as address, asyncio.timeout(20):
+        for addresses in ((hanging, address), (address, hanging)):
+            given = ClusterFile(
+                Path("cluster.toml"),
+                "news",
+                KafkaSection(("127.0.0.1:1",)),
+                1,
+                coordinators=addresses,
+            )
+            found = await call_coordinator(given, Credentials(), [], lambda line: None, 5.0)
+            assert found.crawl == "news"
+    await server.close()
