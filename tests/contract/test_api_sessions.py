@@ -124,7 +124,8 @@ def test_refusals_and_decisions_are_in_the_log_and_bounded(tmp_path: Path) -> No
             assert reading.status_code == 403
             why = {"why": "mail of 3 May"}
             for path in ("crawl/pause", "hosts/a.example/pause", "crawl/resume"):
-                answer = client.post(f"{post}/{path}", headers=bearer(OPERATE), json=why)
+                about = why | ({"new": True} if "hosts" in path else {})
+                answer = client.post(f"{post}/{path}", headers=bearer(OPERATE), json=about)
                 assert answer.status_code == 200, answer.text
             values = {"values": {"fetch.slots": "9"}}
             client.patch(f"{post}/settings", headers=bearer(OPERATE), json=values)

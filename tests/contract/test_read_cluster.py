@@ -93,12 +93,12 @@ class Asking:
         self._both, self._capsys = both, capsys
         self.told = ""
 
-    def ask(self, command: str, *args: str) -> tuple[str, str]:
+    def ask(self, command: str, *args: str, code: int = 0) -> tuple[str, str]:
         """What it prints of the folder, and of the cluster."""
         self._capsys.readouterr()
-        assert main([command, str(self._both.folder), *args]) == 0, self._capsys.readouterr().err
+        assert main([command, str(self._both.folder), *args]) == code, self._capsys.readouterr().err
         first = self._capsys.readouterr().out
-        assert main(self._both.cluster_args(command, *args)) == 0, self._capsys.readouterr().err
+        assert main(self._both.cluster_args(command, *args)) == code, self._capsys.readouterr().err
         second = self._capsys.readouterr()
         self.told = second.err
         return first, second.out
@@ -152,7 +152,9 @@ def test_every_url_is_explained_the_same_with_its_shard(asking: Asking, both: Bo
     asked = [*list(WEB)[::3], f"http://{HOSTS[2]}/never", "http://elsewhere.org/", "not a url"]
     shards = set()
     for url in asked:
-        folder, cluster = map(json.loads, asking.ask("explain", url, "--json"))
+        folder, cluster = map(
+            json.loads, asking.ask("explain", url, "--json", code=2 * (url == "not a url"))
+        )
         facts = cluster["facts"]
         if folder["url"]:
             assert facts["owner_term"] == 1

@@ -32,7 +32,7 @@ from lycosa.store import (
     StoreDamaged,
     layout,
 )
-from lycosa.store.damage import CommitsMissing
+from lycosa.store.damage import CommitsLost
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.store.object_segments import ObjectSegments
 from lycosa.store.pending import PendingWrite
@@ -313,7 +313,7 @@ def test_a_log_that_has_lost_commits_stops_the_recovery_before_anything_is_chang
         named = owner.named if number == committed else named
         owner.commit(number)
     before = place.content()
-    with pytest.raises(CommitsMissing, match="cluster rescue"):
+    with pytest.raises(CommitsLost, match="cluster rescue"):
         place.owner().recover_segments(named)
     assert place.content() == before
 

@@ -175,7 +175,7 @@ def test_a_running_crawl_is_watched_until_it_ends_or_ctrl_c(tmp_path: Path, port
         assert looks and looks[-1]["progress"]["meter"]["numbers"]["lycosa_captures_total"]
         running.stderr.read()
     again = subprocess.run(watch, capture_output=True, text=True, timeout=60)
-    assert (again.returncode, again.stdout) == (ExitCode.FINISHED, "")
+    assert (again.returncode, again.stdout) == (ExitCode.USAGE, "")
     assert "the crawl does not run" in again.stderr
     none = subprocess.run([*watch[:-2], "--metrics"], capture_output=True, text=True, timeout=60)
     assert none.returncode == ExitCode.USAGE and "does not run, so it has no metrics" in none.stderr

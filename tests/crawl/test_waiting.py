@@ -49,13 +49,13 @@ def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
     [
         (
             progress_with(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 3.0)]),
-            "a.example, ready in 3 s",
+            "a.example, ready in 3 seconds",
         ),
         (
             progress_with(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 90.0)]),
-            "a host or a retry that is due in 3 s",
+            "a host or a retry that is due in 3 seconds",
         ),
-        (progress_with(next_in_s=3.0), "a host or a retry that is due in 3 s"),
+        (progress_with(next_in_s=3.0), "a host or a retry that is due in 3 seconds"),
         (Progress(), "nothing"),
     ],
 )
@@ -112,7 +112,7 @@ def test_an_address_whose_slots_others_hold_is_named_as_the_cause(tmp_path: Path
         suspended.close()
 
     crawl_folder(folder, Pages(pages), [A], config, meanwhile=hold_slots)
-    expected = r"a.example, ready in \d s \(requests of other crawls to 198.18.1.1 have left no room for \d+ s\)"
+    expected = r"a.example, ready in \d seconds? \(requests of other crawls to 198.18.1.1 have left no room for \d+ s\)"
     assert [line for line in said if re.fullmatch(expected, line)], said
     assert {each.url: each.state for each in read_folder(folder).urls()} == dict.fromkeys(
         pages, UrlState.FETCHED

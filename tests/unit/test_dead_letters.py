@@ -88,7 +88,8 @@ def test_the_list_is_filtered_by_host_reason_time_and_length(
 ) -> None:
     assert urls(finished, capsys, "--host", "b.test") == [f"{B}/gone"]
     assert urls(finished, capsys, "--host", "a.test", "--host", "b.test") == BROKEN
-    assert urls(finished, capsys, "--host", "c.test") == []
+    assert main(["dlq", "list", str(finished), "--host", "c.test"]) == 2  # it is not known
+    assert "does not know the host c.test" in capsys.readouterr().err
     assert urls(finished, capsys, "--reason", "http_client_error") == BROKEN
     assert urls(finished, capsys, "--reason", "connect_timeout") == []
     assert urls(finished, capsys, "--since", "2025-06-15") == BROKEN

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from lycosa.api.connections import Connection, OpenConnections, client_at
+from lycosa.api.connections import OpenConnection, OpenConnections, client_at
 from lycosa.api.problems import Problem
 from lycosa.api.quotas import Places
 
@@ -19,8 +19,8 @@ class Opened:
         self.all = OpenConnections(most)
         self.closed: list[str] = []
 
-    def open(self, client: str, name: str) -> Connection | None:
-        one = Connection(client, lambda: self.closed.append(name))
+    def open(self, client: str, name: str) -> OpenConnection | None:
+        one = OpenConnection(client, lambda: self.closed.append(name))
         return one if self.all.admit(one) else None
 
 
@@ -51,7 +51,7 @@ def test_a_new_connection_is_refused_while_all_others_have_requests() -> None:
 
 def test_what_is_counted_fits_what_is_open_after_any_steps() -> None:
     chance = random.Random(7)
-    opened, known = Opened(20), dict[Connection, bool]()
+    opened, known = Opened(20), dict[OpenConnection, bool]()
     for step in range(5000):
         if chance.random() < 0.5 or not known:
             one = opened.open(f"client {chance.randrange(6)}", str(step))

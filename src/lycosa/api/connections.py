@@ -28,14 +28,14 @@ def client_at(address: str) -> str:
     return str(mapped or ipaddress.IPv6Address(int(found) >> 64 << 64))
 
 
-class Connection:
+class OpenConnection:
     """One connection of ``client``. ``close`` ends it at once."""
 
     def __init__(self, client: str, close: Callable[[], None]) -> None:
         self.client, self.close = client, close
 
     def __repr__(self) -> str:
-        return f"<Connection {self.client}>"
+        return f"<OpenConnection {self.client}>"
 
 
 class OpenConnections:
@@ -43,8 +43,8 @@ class OpenConnections:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: set[Connection] = set()
-        self._idle: dict[str, dict[Connection, None]] = {}  # by client, the oldest first
+        self._open: set[OpenConnection] = set()
+        self._idle: dict[str, dict[OpenConnection, None]] = {}  # by client, the oldest first
         self._clients: defaultdict[int, dict[str, None]] = defaultdict(dict)  # by number of those
         self._highest = 0  # the highest such number
 
@@ -54,10 +54,10 @@ class OpenConnections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def __contains__(self, one: Connection) -> bool:
+    def __contains__(self, one: OpenConnection) -> bool:
         return one in self._open
 
-    def admit(self, new: Connection) -> bool:
+    def admit(self, new: OpenConnection) -> bool:
         """Take in a connection without a request; another one is closed if there are too many.
 
         False when all others have requests: the new one is not taken in.
@@ -68,14 +68,14 @@ class OpenConnections:
         self.note_idle(new)
         return True
 
-    def note_idle(self, one: Connection) -> None:
+    def note_idle(self, one: OpenConnection) -> None:
         """There is no complete request now."""
         theirs = self._idle.get(one.client, {})
         if one in self._open and one not in theirs:
             self._count(one.client, len(theirs), len(theirs) + 1)
             self._idle.setdefault(one.client, theirs)[one] = None
 
-    def note_request(self, one: Connection) -> None:
+    def note_request(self, one: OpenConnection) -> None:
         """A complete request has arrived, and is to be answered."""
         theirs = self._idle.get(one.client, {})
         if one in theirs:
@@ -84,7 +84,7 @@ class OpenConnections:
             if not theirs:
                 del self._idle[one.client]
 
-    def remove(self, one: Connection) -> None:
+    def remove(self, one: OpenConnection) -> None:
         """The connection has ended; a repetition does nothing."""
         self.note_request(one)
         self._open.discard(one)

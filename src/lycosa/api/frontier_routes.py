@@ -26,12 +26,12 @@ from lycosa.api.models import (
 )
 from lycosa.api.outside_models import (
     FetchResult,
+    LeasedRobots,
     LeaseResult,
     LeasesAnswer,
     OutsideLease,
     ResultsAnswer,
     ResultsRequest,
-    RobotsRules,
 )
 from lycosa.api.overview import frontier_counts
 from lycosa.api.problems import Problem
@@ -229,7 +229,7 @@ def _lease(leased: LeasedUrl) -> OutsideLease:
         address=leased.address,
         ip=leased.address,
         robots=leased.robots,
-        robots_rules=RobotsRules(allowed=True, crawl_delay=leased.crawl_delay_s),
+        robots_rules=LeasedRobots(allowed=True, crawl_delay=leased.crawl_delay_s),
         crawl_delay_s=leased.crawl_delay_s,
         lease_expires_at=leased.expires,
         etag=leased.etag,

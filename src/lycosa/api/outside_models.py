@@ -22,7 +22,7 @@ LeaseId = Annotated[
 _OWN = "Not used: the crawl finds it in the body"
 
 
-class RobotsRules(BaseModel):
+class LeasedRobots(BaseModel):
     """What robots.txt says about a leased URL."""
 
     allowed: bool = Field(description="Always true: other URLs are not leased")
@@ -42,7 +42,7 @@ class OutsideLease(BaseModel):
         description="The rule of robots.txt that allows the URL, and the version of the file",
         examples=["line 3 (Allow: /a) (robots.txt YR6M6GSJYJGMLBBEGCVHLRZO6SISSJAS)"],
     )
-    robots_rules: RobotsRules = Field(description="The decision of robots.txt by its parts")
+    robots_rules: LeasedRobots = Field(description="The decision of robots.txt by its parts")
     crawl_delay_s: float = Field(
         description="What the crawl waits after the result before it lends the host again",
         examples=[1.05],

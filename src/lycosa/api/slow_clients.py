@@ -21,7 +21,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from lycosa.api.connections import Connection, OpenConnections, client_at
+from lycosa.api.connections import OpenConnection, OpenConnections, client_at
 from lycosa.api.problems import Problem
 from lycosa.serve.api_job import ApiLimits
 
@@ -39,7 +39,7 @@ class BoundedProtocol(H11Protocol):
 
     limits = ApiLimits()
 
-    def __init__(self, place: Connection, everyone: OpenConnections, **kwargs: Any) -> None:
+    def __init__(self, place: OpenConnection, everyone: OpenConnections, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._place, self._everyone = place, everyone
         self._head_timer: asyncio.TimerHandle | None = None
@@ -183,7 +183,7 @@ class BoundedServer(uvicorn.Server):
                 loop.call_later(_NO_FILES_S, self._listen, listener)
                 return
             sock.setblocking(False)
-            place = Connection(client_at(str(address[0]) if address else ""), sock.close)
+            place = OpenConnection(client_at(str(address[0]) if address else ""), sock.close)
             if not self.connections.admit(place):
                 sock.close()
                 continue
@@ -191,11 +191,11 @@ class BoundedServer(uvicorn.Server):
             place.close = partial(_drop, sock, late)
             loop.add_reader(sock, self._begin, sock, place, late)
 
-    def _give_up(self, place: Connection) -> None:
+    def _give_up(self, place: OpenConnection) -> None:
         self.connections.remove(place)
         place.close()
 
-    def _begin(self, sock: socket.socket, place: Connection, late: asyncio.TimerHandle) -> None:
+    def _begin(self, sock: socket.socket, place: OpenConnection, late: asyncio.TimerHandle) -> None:
         """Start to speak on a connection whose client has sent something."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(sock)
@@ -205,7 +205,7 @@ class BoundedServer(uvicorn.Server):
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    async def _connect(self, sock: socket.socket, place: Connection) -> None:
+    async def _connect(self, sock: socket.socket, place: OpenConnection) -> None:
         """Speak on an accepted connection, after the handshake of TLS if there is a certificate."""
         config = self.config
 

@@ -104,7 +104,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         "restore the crawl folder from a copy",
     ),
     "lycosa.folder.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
-    "lycosa.store.damage.CommitsMissing": (ExitCode.INTERNAL, ""),
+    "lycosa.store.damage.CommitsLost": (ExitCode.INTERNAL, ""),
     "lycosa.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.store.journal.JournalError": (
         ExitCode.INTERNAL,

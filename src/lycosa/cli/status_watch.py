@@ -41,8 +41,8 @@ def watch_crawl(place: CrawlPlace, every_s: float, as_json: bool) -> ExitCode:
     with reading_crawl(place):  # says what is wrong with a folder without a crawl
         if not is_running(place.folder):
             raise click.UsageError(
-                f"the crawl in {place.folder} does not run, so there is nothing to watch;"
-                " `lycosa status` without --watch shows what is on disk"
+                f"the crawl does not run: {place.folder}; `lycosa status` without --watch shows"
+                " what is on disk"
             )
         return _watch_folder(place.folder, every_s, as_json)
 

@@ -15,7 +15,7 @@ from lycosa.model.compatibility import work_together
 TROUBLED_S = 300.0
 """After a shard could not run on a node, other nodes are preferred to it for so long."""
 _CLOCK_LOOKS = 8
-STALE_S = 0.5
+STALE_REPORT_S = 0.5
 """A node reads its clock when it ticks, so its report may be younger by some of this."""
 _Look = tuple[float, float]
 """Its clock minus the time of a report's arrival, and how long the report may have travelled."""
@@ -114,7 +114,9 @@ class NodeView:
     def _look_at_clock(self, look: _Look) -> None:
         self._looks.append(look)
         self.span = _span(self._looks)
-        if self.span[0] - self.span[1] > STALE_S:  # the clock was set since the earlier reports
+        if (
+            self.span[0] - self.span[1] > STALE_REPORT_S
+        ):  # the clock was set since the earlier reports
             self._looks.clear()
             self._looks.append(look)
             self.span = _span(self._looks)

@@ -27,7 +27,7 @@ from lycosa.cluster.candidates import Candidates
 from lycosa.cluster.clocks import majority_clock
 from lycosa.cluster.control import EndSaved, FormatsSaved
 from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
-from lycosa.cluster.node_view import STALE_S, ClockState, NodeView
+from lycosa.cluster.node_view import STALE_REPORT_S, ClockState, NodeView
 from lycosa.cluster.rules import ClusterRules
 
 COUNT_BITS = 32
@@ -137,7 +137,7 @@ class Placement:
         if report.coordinator != self._number:
             return None
         travel_s = now - report.echo - report.echo_age_s if report.echo else math.inf
-        return travel_s if travel_s >= -STALE_S else None
+        return travel_s if travel_s >= -STALE_REPORT_S else None
 
     def _compare(self, node: NodeView, place: ShardPlace, report: ShardReport, now: float) -> None:
         """Compare a node's report of a shard with the known state."""
@@ -221,7 +221,7 @@ class Placement:
 
     def _judge_clocks(self, own: float) -> None:
         """Find whose clock is wrong, the coordinator's (``own``) or that of some nodes."""
-        if abs(own - self._own_clock) > STALE_S:
+        if abs(own - self._own_clock) > STALE_REPORT_S:
             # Its wall clock was set, or its monotonic clock stood still because the machine was
             # suspended: then reports of before and after cannot be compared.
             for node in self.nodes.values():

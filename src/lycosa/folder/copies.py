@@ -23,7 +23,7 @@ from lycosa.store.reading import RecordError, check_records
 from lycosa.store.removed import removed_files
 
 
-class Verdict(Enum):
+class CopyVerdict(Enum):
     """The judgement of one copy."""
 
     RIGHT = "right"
@@ -31,16 +31,16 @@ class Verdict(Enum):
     DAMAGED = "damaged"
 
 
-def may_replace(new: Verdict, old: Verdict) -> bool:
+def may_replace(new: CopyVerdict, old: CopyVerdict) -> bool:
     """Whether a copy may take the place of another one with a different content.
 
     Only when the other one is certainly not better: it may be the last good copy.
     """
-    is_worse = old is Verdict.DAMAGED and new is not Verdict.DAMAGED
-    return is_worse or (new is Verdict.RIGHT and old is not Verdict.RIGHT)
+    is_worse = old is CopyVerdict.DAMAGED and new is not CopyVerdict.DAMAGED
+    return is_worse or (new is CopyVerdict.RIGHT and old is not CopyVerdict.RIGHT)
 
 
-def judge_copies(folder: Path, name: str, copies: Sequence[Path]) -> list[Verdict]:
+def judge_copies(folder: Path, name: str, copies: Sequence[Path]) -> list[CopyVerdict]:
     """The judgement of each copy of the closed file ``name`` of a crawl folder. Blocks.
 
     Reads the copies, and for a derived file also the journal. Raises ``OSError``.
@@ -60,41 +60,43 @@ def judge_copies(folder: Path, name: str, copies: Sequence[Path]) -> list[Verdic
     return [_judged(folder, name, copy, judge) for copy in copies]
 
 
-def _judged(folder: Path, name: str, copy: Path, judge: Callable[[Path], Verdict]) -> Verdict:
+def _judged(
+    folder: Path, name: str, copy: Path, judge: Callable[[Path], CopyVerdict]
+) -> CopyVerdict:
     if (noted := removed_files(folder).get(name)) is not None:
         is_same = file_content(copy).sha256 == noted.sha256
-        return Verdict.RIGHT if is_same else Verdict.DAMAGED
+        return CopyVerdict.RIGHT if is_same else CopyVerdict.DAMAGED
     length = closed_length(folder, name)
     if length is not None and copy.stat().st_size != length:
-        return Verdict.DAMAGED
+        return CopyVerdict.DAMAGED
     return judge(copy)
 
 
-def _judged_warc(copy: Path) -> Verdict:
+def _judged_warc(copy: Path) -> CopyVerdict:
     try:
         check_records(copy)
     except RecordError:
-        return Verdict.DAMAGED
-    return Verdict.RIGHT
+        return CopyVerdict.DAMAGED
+    return CopyVerdict.RIGHT
 
 
-def _judged_journal(copy: Path) -> Verdict:
+def _judged_journal(copy: Path) -> CopyVerdict:
     """A journal has no checksum, so one that can be read may be damaged all the same."""
     try:
         for _ in journal.read_rows(copy):
             pass
     except journal.JournalError:
-        return Verdict.DAMAGED
-    return Verdict.UNPROVED
+        return CopyVerdict.DAMAGED
+    return CopyVerdict.UNPROVED
 
 
-def _compared(copy: Path, wanted: Path) -> Verdict:
+def _compared(copy: Path, wanted: Path) -> CopyVerdict:
     # Another version of a library may build another file from the same rows.
-    return Verdict.RIGHT if filecmp.cmp(copy, wanted, shallow=False) else Verdict.UNPROVED
+    return CopyVerdict.RIGHT if filecmp.cmp(copy, wanted, shallow=False) else CopyVerdict.UNPROVED
 
 
-def _unproved(_: Path) -> Verdict:
-    return Verdict.UNPROVED
+def _unproved(_: Path) -> CopyVerdict:
+    return CopyVerdict.UNPROVED
 
 
 def spooled_copy(folder: Path) -> tempfile.TemporaryDirectory[str]:

@@ -37,7 +37,7 @@ from lycosa.objects.errors import (
 )
 from lycosa.objects.opening import check_create_only, store_folder
 from lycosa.objects.port import ObjectStore
-from lycosa.objects.sameness import FileContent, create_or_read, file_content, holds, pieces
+from lycosa.objects.sameness import FileContent, create_or_read, file_content, holds, object_pieces
 from lycosa.store import layout
 from lycosa.store.closing import missing_files
 from lycosa.store.derived import CDXJ, DERIVED_KINDS
@@ -280,20 +280,20 @@ class Upload:
         If not, the file is noted as doubtful.
         """
         # Imported here: it loads libraries that a crawl without a damaged file never needs.
-        from lycosa.folder.copies import Verdict, judge_copies, may_replace, spooled_copy
+        from lycosa.folder.copies import CopyVerdict, judge_copies, may_replace, spooled_copy
 
         path = self._folder / name
         with spooled_copy(self._folder) as folder:
             stored = Path(folder, "stored")
             found = self._store.find(name)
             with stored.open("wb") as target:
-                target.writelines(pieces(self._store, name, found.size if found else 0))
+                target.writelines(object_pieces(self._store, name, found.size if found else 0))
             here, there = judge_copies(self._folder, name, (path, stored))
         if may_replace(here, there):
             return True
         advice = (
             "replace the file here by that object"
-            if there is Verdict.RIGHT
+            if there is CopyVerdict.RIGHT
             else "keep the right one in both places; if neither is right, restore it from elsewhere"
         )
         self.doubtful[name] = (

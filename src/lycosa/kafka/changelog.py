@@ -114,7 +114,7 @@ def encoded(record: ClaimRecord | SnapshotRecord) -> bytes:
     return _ENCODER.encode(record)
 
 
-def read_record(value: bytes | None) -> ClaimRecord | CommitRecord | SnapshotRecord | None:
+def decode_log_record(value: bytes | None) -> ClaimRecord | CommitRecord | SnapshotRecord | None:
     """A record; ``None`` when this program cannot read it."""
     try:
         return _RECORDS.decode(value or b"")

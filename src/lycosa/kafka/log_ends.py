@@ -11,7 +11,7 @@ from contextlib import closing
 import msgspec
 
 from lycosa.commit import NOTHING, Mark
-from lycosa.kafka.changelog import CommitRecord, read_record
+from lycosa.kafka.changelog import CommitRecord, decode_log_record
 from lycosa.kafka.client import KafkaClient
 from lycosa.kafka.reading import PartitionReader, PositionGone, ReadingStalled
 from lycosa.kafka.topics import Topics
@@ -69,7 +69,7 @@ def _log_end(reader: PartitionReader, at_least: Mark) -> LogEnd:
 def _end_of(reader: PartitionReader, start: int) -> LogEnd:
     mark, crawl = NOTHING, ""
     for _, value in reader.read(start, None, _PATIENCE_S):
-        record = read_record(value)
+        record = decode_log_record(value)
         if record is not None:
             crawl = record.crawl
         if isinstance(record, CommitRecord):

@@ -61,12 +61,12 @@ def holds(store: ObjectStore, key: str, content: FileContent) -> bool:
         return True
     # Another MD5 proves nothing: the object may have been sent in other parts.
     sha = hashlib.sha256()
-    for piece in pieces(store, key, content.size):
+    for piece in object_pieces(store, key, content.size):
         sha.update(piece)
     return sha.hexdigest() == content.sha256
 
 
-def pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
+def object_pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
     """Reads an object of ``size`` bytes; ends early when it has fewer. Raises ``ObjectError``."""
     at = 0
     while at < size and (piece := store.get(key, at, PART_BYTES)):

@@ -66,7 +66,7 @@ _SEEN_SHARE = 0.5
 _STALE_S = 1.0
 _SHARED = _ENTRIES
 _NEVER = 0.0  # no start yet
-LATE_S = 15.0
+SLOT_LATE_S = 15.0
 """How late a process that is not suspended may end a request."""
 _EARLIEST = 1e-9
 MACHINE_ENTRIES, MACHINE_SLOTS = 16384, _MAX_CELLS
@@ -114,7 +114,7 @@ class AddressTable:
         request_s: float = 60.0,
     ) -> None:
         self._path = path
-        self._hold_s = request_s + LATE_S
+        self._hold_s = request_s + SLOT_LATE_S
         self._delay_s = section.address_delay_s
         self._slots = min(section.address_slots, _MAX_CELLS)
         # rounded up, so that most changes of the setting keep the layout
@@ -239,7 +239,7 @@ class AddressTable:
     @property
     def renew_s(self) -> float:
         """The longest time between two calls of ``renew``."""
-        return LATE_S / 2
+        return SLOT_LATE_S / 2
 
     def snapshot(self) -> dict[str, int]:
         """Addresses remembered and slots in use by all processes; reads the whole table."""

@@ -51,10 +51,10 @@ def compare_logs(
             shards,
         )
         found = dict(zip(shards, ends, strict=True))
-    return contradictions(topics, found, stored, manifest.crawl if manifest is not None else "")
+    return log_contradictions(topics, found, stored, manifest.crawl if manifest is not None else "")
 
 
-def contradictions(
+def log_contradictions(
     topics: Topics, logs: Mapping[int, LogEnd], stored: Mapping[int, StoredEnd], crawl: str
 ) -> list[Finding]:
     """The findings, by the end of the log and the stored end of each shard. Pure.

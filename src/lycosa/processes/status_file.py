@@ -127,10 +127,10 @@ def waiting_for(progress: Progress) -> str:
         and note.next_in_s <= progress.next_in_s + _AT_ONCE_S
     ):
         why = f" ({note.reason})" if note.reason else ""
-        return f"{note.host}, ready in {long_duration(note.next_in_s)}{why}"
+        return f"{note.host}, ready in {long_duration(round(note.next_in_s))}{why}"
     if progress.hosts_front:
         hosts = "1 host" if progress.hosts_front == 1 else f"{progress.hosts_front:,} hosts"
         return f"{hosts} in the front queues"
     if progress.next_in_s >= 0:
-        return f"a host or a retry that is due in {long_duration(progress.next_in_s)}"
+        return f"a host or a retry that is due in {long_duration(round(progress.next_in_s))}"
     return "nothing"

@@ -20,7 +20,7 @@ class StoreDamaged(Exception):
         self.path, self.length, self.committed = path, length, committed
 
 
-class CommitsMissing(Exception):
+class CommitsLost(Exception):
     """The store has records of commits that the log of their shard does not have.
 
     The records of a commit are stored before it, and one commit is in flight at a time. So at most

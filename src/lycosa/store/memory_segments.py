@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from lycosa.store import journal, layout
-from lycosa.store.damage import CommitsMissing, StoreDamaged
+from lycosa.store.damage import CommitsLost, StoreDamaged
 from lycosa.store.pending import PendingWrite, pieces
 from lycosa.store.port import FoundSegments, OpenSegment, StoredSegment
 from lycosa.store.reading import StoredRecord, record_at
@@ -48,7 +48,7 @@ class MemorySegments:
             committed = self._committed_length(kind, segment, lengths)
             behind[segment] += kind == layout.WARC and offset >= committed
             if behind[segment] > 1:
-                raise CommitsMissing(self._shard, segment, behind[segment], committed)
+                raise CommitsLost(self._shard, segment, behind[segment], committed)
         self._lengths = dict(lengths)
         return Recovery()
 

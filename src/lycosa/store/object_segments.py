@@ -42,7 +42,7 @@ from lycosa.objects.sameness import create_or_read
 from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, wanted_or_certain
 from lycosa.store.composing import ComposedFiles, DamagedPart, DamageNote, compose
-from lycosa.store.damage import CommitsMissing, StoreDamaged
+from lycosa.store.damage import CommitsLost, StoreDamaged
 from lycosa.store.derived import CDXJ
 from lycosa.store.pending import PendingWrite, SegmentPart, pieces
 from lycosa.store.port import FoundSegments, NotStored, OpenSegment, StoredSegment
@@ -130,7 +130,7 @@ class ObjectSegments:
     def _take_unnamed(self, sealed: set[str]) -> set[str]:
         """The keys of parts behind what commits name; notes the parts of sealed segments.
 
-        Raises ``CommitsMissing``.
+        Raises ``CommitsLost``.
         """
         unnamed = set[str]()
         for segment, parts in self._parts.items():
@@ -142,7 +142,7 @@ class ObjectSegments:
             committed = self._lengths.get(_open_name(layout.WARC, segment), 0)
             behind = [part.key for part in parts if part.start >= committed]
             if len(behind) > 1:
-                raise CommitsMissing(self._shard, segment, len(behind), committed)
+                raise CommitsLost(self._shard, segment, len(behind), committed)
             unnamed.update(behind)
             self._parts[segment] = [part for part in parts if part.start < committed]
         return unnamed

@@ -53,7 +53,7 @@ class Segments(Protocol):
         """Drop what no commit names; ``lengths`` and ``sums`` are those of the last commits.
 
         Raises ``StoreDamaged`` when something is missing that a commit names, and
-        ``CommitsMissing`` when there is so much that no commit names that the log has lost commits.
+        ``CommitsLost`` when there is so much that no commit names that the log has lost commits.
         Nothing is changed then.
         """
         ...

@@ -15,7 +15,7 @@ from lycosa.inspect.audit.report import Check, OnAuditProgress
 from lycosa.objects.errors import ObjectError, ObjectMissing
 from lycosa.objects.opening import open_store
 from lycosa.objects.port import ObjectStore
-from lycosa.objects.sameness import pieces
+from lycosa.objects.sameness import object_pieces
 from lycosa.store.removed import RemovedFile, removed_files
 
 _EVERY = 100
@@ -66,7 +66,7 @@ class RemovedCheck:
             if zlib.crc32(removed.file.encode()) >= self._share * 2**32:
                 return ""
             content = hashlib.sha256()
-            for piece in pieces(store, removed.file, removed.bytes):
+            for piece in object_pieces(store, removed.file, removed.bytes):
                 content.update(piece)
         except ObjectMissing:
             return f"{removed.url} does not have it any more"
