@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lycosa.commit import NOTHING, Commit, LogTrimmed, Mark, PartitionBatch
+from lycosa.commit import NOTHING, Commit, LogDamaged, LogTrimmed, Mark, PartitionBatch
 from lycosa.kafka import KafkaAway, KafkaLog, Topics, log_end
 from lycosa.kafka.log_reader import KafkaLogReader
 from memory_kafka import MemoryBroker, MemoryKafkaClient
@@ -113,6 +114,23 @@ class Silent(MemoryKafkaClient):
         consumer = super().consumer(follows)
         consumer.consume = lambda count, timeout: self.advance(timeout) or []
         return consumer
+
+
+class Broken(MemoryKafkaClient):
+    """A broker gives a record with a wrong checksum."""
+
+    def consumer(self, follows: bool = False) -> Any:
+        consumer = super().consumer(follows)
+        broken = SimpleNamespace(error=lambda: KafkaError(KafkaError._BAD_MSG, "wrong checksum"))
+        consumer.consume = lambda count, timeout: [broken]
+        return consumer
+
+
+def test_a_broken_record_at_the_end_of_a_log_is_damage(
+    broker: MemoryBroker, topics: Topics
+) -> None:
+    with pytest.raises(LogDamaged, match="wrong checksum"):
+        log_end(Broken(broker.cluster), topics, 1, NOTHING)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from contextlib import closing
 import msgspec
 
 from lycosa.commit import NOTHING, Mark
-from lycosa.kafka.changelog import CommitRecord, decode_log_record
+from lycosa.kafka.changelog import ChangelogDamaged, CommitRecord, decode_log_record
 from lycosa.kafka.client import KafkaClient
-from lycosa.kafka.reading import PartitionReader, PositionGone, ReadingStalled
+from lycosa.kafka.reading import PartitionReader, PositionGone, ReadingStalled, RecordBroken
 from lycosa.kafka.topics import Topics
 from lycosa.kafka.upkeep import KafkaAway
 
@@ -35,7 +35,8 @@ def log_end(client: KafkaClient, topics: Topics, shard: int, at_least: Mark) -> 
     """The end of a shard's log, which must exist.
 
     Raises ``KafkaAway`` when the partition gives no answer for half a minute: it may have no
-    leader, or access control may keep this program from reading it.
+    leader, or access control may keep this program from reading it. Raises ``ChangelogDamaged``
+    when a record cannot be read.
 
     The log is read backwards until a commit is found that is not before ``at_least``: a lower mark
     in the answer means that the whole log was read. Records that this program cannot read are
@@ -48,6 +49,8 @@ def log_end(client: KafkaClient, topics: Topics, shard: int, at_least: Mark) -> 
         except ReadingStalled as error:
             why = waits[-1] or f"reading {topics.changelog}/{shard}: no answer"
             raise KafkaAway(f"Kafka at {client.addresses}: {why}") from error
+        except RecordBroken as error:
+            raise ChangelogDamaged(topics.changelog, shard, -1, str(error)) from error
 
 
 def _log_end(reader: PartitionReader, at_least: Mark) -> LogEnd:
