@@ -20,7 +20,15 @@ import pytest
 
 from crawling import HTML, QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import file_bytes
-from lycosa.commit import Commit, MemoryChangelog, MemoryLog, marked, merged_by_worker, saved_logs
+from lycosa.commit import (
+    Commit,
+    LogTrimmed,
+    MemoryChangelog,
+    MemoryLog,
+    marked,
+    merged_by_worker,
+    saved_logs,
+)
 from lycosa.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import log_folder, mark_of, spool_folder, suffix_list
@@ -373,6 +381,26 @@ def test_a_snapshot_view_restores_again_when_the_log_moved_on(folder: Path, tmp_
     expected = dict(FolderView(folder).open_table(0).scan(b"U", b"V"))
     view = SnapshotView(origin(folder), log, MemorySegments(cluster.objects, 0), Moving(), [0])
     assert dict(view.open_table(0).scan(b"U", b"V")) == expected
+    view.close()
+
+
+def test_a_snapshot_view_reads_a_log_again_that_was_trimmed_meanwhile(
+    folder: Path, tmp_path: Path
+) -> None:
+    cluster, trimmed = copied(folder, tmp_path, 1), count()
+
+    class Trimmed(MemoryLog):
+        def read(self) -> Iterator[Commit]:
+            for number, commit in enumerate(super().read()):
+                if number and next(trimmed) == 0:
+                    raise LogTrimmed(Path("t.changelog-0"), 5)
+                yield commit
+
+    expected = dict(FolderView(folder).open_table(0).scan(b"U", b"V"))
+    segments, log = MemorySegments(cluster.objects, 0), Trimmed(cluster.changelog)
+    view = SnapshotView(origin(folder), log, segments, cluster.snapshots(log), [0])
+    assert dict(view.open_table(0).scan(b"U", b"V")) == expected
+    assert next(trimmed) > 1
     view.close()
 
 

@@ -8,12 +8,20 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from test_object_segments import Owner, failing_at, parts
 
+from lycosa.commit import Commit
+from lycosa.kv.memory import MemoryKeyValue
 from lycosa.objects.memory import MemoryStore
+from lycosa.processes.import_run import _Ends
+from lycosa.processes.new_generation import unneeded
+from lycosa.shard.view import LastCommits
 from lycosa.store import NotStored
 from lycosa.store.object_segments import KEPT_S, MISSING_S, ObjectSegments
 from lycosa.store.stored_parts import StoredPart, committed_parts
@@ -138,6 +146,22 @@ def test_the_parts_of_a_damaged_segment_are_kept_by_all_owners(tmp_path: Path) -
     assert set(kept) <= set(parts(store))
 
 
+def test_a_damaged_segment_whose_files_an_operator_deleted_stops_no_owner(tmp_path: Path) -> None:
+    """Its parts are kept without end, and show no commits that the log has lost."""
+    store = MemoryStore()
+    owner = crawled(store, tmp_path)
+    flip_record(store, own_parts(store)[1])
+    kept = own_parts(store)
+    assert close(owner)
+    owner.commit(5)
+    for key in list(store.objects):
+        if "-t0002-000001-" in key and not key.startswith(("parts/", "damaged/")):
+            del store.objects[key]
+    after = Owner(store, tmp_path, 3, owner.named)
+    assert after.report.damaged == [kept[0].split("/")[2]]
+    assert set(kept) <= set(parts(store))
+
+
 def test_the_sums_of_an_earlier_owner_are_compared(tmp_path: Path) -> None:
     store = MemoryStore()
     owner = crawled(store, tmp_path)
@@ -209,3 +233,45 @@ def test_a_reader_sees_the_filled_segment_as_any_other(tmp_path: Path) -> None:
     reader = ObjectSegments(store, 3, tmp_path / "reader")
     (segment,) = (each for each in reader.list_segments({}) if "-t0002-" in each.name)
     assert [row.url for row in reader.read_rows(segment)] == [f"{URL}{n}" for n in (1, 2, 3)]
+
+
+def test_an_import_seals_by_the_sums_and_keeps_the_parts_of_damaged_segments(
+    tmp_path: Path,
+) -> None:
+    """It seals what the last owners left open, and then deletes the state of their division."""
+    store, told = MemoryStore(), list[str]()
+    owner = crawled(store, tmp_path)
+    flip_record(store, own_parts(store)[1])
+    commit = Commit(term=2, sequence=9, wall=1.0, batches=[], shard=3, lengths=owner.named)
+    last = LastCommits.of_commit(msgspec.structs.replace(commit, sums=owner.sums))
+    opened = SimpleNamespace(
+        crawl="",
+        topics=None,
+        objects=store,
+        view=SimpleNamespace(
+            shards={3: SimpleNamespace(last=commit.mark)}, seen=SimpleNamespace(last=last)
+        ),
+    )
+    places = SimpleNamespace(
+        work=tmp_path / "import", tell=told.append, open_table=lambda folder: MemoryKeyValue()
+    )
+    ends = _Ends(cast(Any, places), cast(Any, opened), cast(Any, SimpleNamespace(folder=tmp_path)))
+    assert ends.seal_segments() == 1
+    assert len(told) == 1 and "has a damaged record" in told[0]
+    left = unneeded([*sorted(store.objects)])
+    assert any(key in left for key in parts(store) if "-t0001-" in key)
+    assert not {*own_parts(store)} & {*left}
+    assert not any(key.startswith("damaged/") for key in left)
+
+
+def test_what_an_import_deletes_of_earlier_generations() -> None:
+    keys = [
+        "attempts/00003/1-1.log.zst",
+        "generations/2-ab/damaged/00003/b.json",
+        "generations/2-ab/files/00003/77",
+        "generations/2-ab/parts/00003/a/0-1-0",
+        "generations/2-ab/parts/00003/b/0-1-0",
+        "parts/00003/b/0-1-0",
+        "snapshots/00003/1-1",
+    ]
+    assert unneeded(keys) == [keys[2], keys[3], keys[5], keys[6]]

@@ -14,6 +14,7 @@ import pytest
 from lycosa.cluster.node_acts import Died
 from lycosa.cluster.worker_messages import Failed
 from lycosa.commit.record import LogDamaged
+from lycosa.kafka import BadClientSettings, KafkaClient, KafkaSettings
 from lycosa.kv.port import TableDamaged, TableError, TableLocked
 from lycosa.processes.failures import _LOCAL_KINDS, failed_start, failure_of
 from lycosa.processes.worker_handle import WorkerHandle
@@ -47,6 +48,15 @@ def test_local_tables_are_only_a_copy_on_a_cluster(kind: Callable[[str], Excepti
     failed = failure_of(kind("a table"), is_on_cluster=True)
     assert failed.is_local and failed.kind in _LOCAL_KINDS
     assert not failure_of(kind("a table"), is_on_cluster=False).is_local
+
+
+def test_a_certificate_that_one_machine_lacks_is_wrong_there_only() -> None:
+    """The shards that a new node without it is given must not stay there as failed."""
+    missing = {"security.protocol": "ssl", "ssl.ca.location": "/nowhere/ca.pem"}
+    client = KafkaClient(KafkaSettings(("kafka:9092",), missing))
+    with pytest.raises(BadClientSettings, match="failed") as raised:
+        client.consumer()
+    assert failure_of(raised.value, is_on_cluster=True).is_local
 
 
 def test_a_full_disk_is_the_machines_whoever_reports_it() -> None:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from lycosa.cli.output import ExitCode
 from lycosa.config.sections import StoreSection
 from lycosa.project import BadPosition, DeadLetterFeed, FeedFile, FeedFileError, PageFeed
 from lycosa.project.feed_position import position_text, read_position
+from lycosa.store import layout
 from lycosa.store.journal import JournalError, read_rows
+from lycosa.store.removed import RemovedFile, note_removed
 from lycosa.synthetic import Faults
 
 A, B = "http://a.test", "http://b.test"
@@ -268,3 +271,27 @@ def test_the_command_adds_positions_and_prints_schemas(
     assert json.loads(capfdbinary.readouterr().out)["title"] == "a row of the feed dlq"
     assert main(["feed", "pages", str(crawl), "--after", "nonsense"]) == 2
     assert b"is not a position of a feed" in capfdbinary.readouterr().err
+
+
+def test_a_segment_that_is_removed_while_a_reader_looks_is_not_missing(tmp_path: Path) -> None:
+    """A feed would take it for a deleted journal, and end."""
+    names = {f"c-w000-{number:06d}-20260101000000" for number in range(1, 201)}
+    files = [layout.file_name(layout.JOURNAL, name) for name in sorted(names)]
+    (tmp_path / layout.JOURNAL).mkdir()
+    for file in files:
+        (tmp_path / file).touch()
+    is_over = threading.Event()
+
+    def remove() -> None:
+        for file in files:
+            note_removed(tmp_path, [RemovedFile(file, 0, "", "s3://bucket")])
+            (tmp_path / file).unlink()
+        is_over.set()
+
+    removing = threading.Thread(target=remove)
+    removing.start()
+    looks = [layout.segment_names(tmp_path, layout.JOURNAL)]
+    while not is_over.is_set():
+        looks.append(layout.segment_names(tmp_path, layout.JOURNAL))
+    removing.join()
+    assert [names - found for found in looks if found != names] == []

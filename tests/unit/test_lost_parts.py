@@ -82,3 +82,26 @@ def test_a_segment_without_a_part_is_closed_with_all_others(
     kinds = [str(record.rec_type) for record in WarcioIterator(warc)]
     assert kinds[0] == "warcinfo" and kinds.count("response") == len(left)
     assert f"pages/{name}.parquet" in store.objects
+
+
+def test_the_owner_after_a_rescue_leaves_a_segment_that_could_not_be_closed(
+    tmp_path: Path,
+) -> None:
+    """No other segment has a header for the lost beginning; the parts behind it are no commits
+    that the new log has lost.
+    """
+    store = MemoryStore()
+    owner = Owner(store, tmp_path, 1)
+    for number in range(4):
+        owner.commit(number)
+    del store.objects[parts(store)[0]]
+    left = parts(store)
+    fill_lost_parts(store, 3, find_lost_parts(store, 3))
+    segments = ObjectSegments(store, 3, tmp_path / "rescue")
+    assert segments.close_left(segments.left_lengths()) == []
+    (note,) = (key for key in store.objects if key.startswith("damaged/00003/"))
+    assert b"is missing at its beginning" in store.objects[note]
+    after = Owner(store, tmp_path, 102)
+    assert len(after.report.damaged) == 1
+    after.commit(9)
+    assert set(left) < set(parts(store))

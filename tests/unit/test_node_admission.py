@@ -22,6 +22,7 @@ from lycosa.cluster.messages import (
 )
 from lycosa.config.cluster_file import ClusterFile, KafkaSection
 from lycosa.config.sections import Config, LimitSection
+from lycosa.kafka import ControlDamaged
 from lycosa.network import Credentials, FrameServer, connect
 from lycosa.serve.caller import NoCoordinator, call_coordinator
 from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
@@ -115,3 +116,38 @@ async def test_a_coordinator_that_does_not_answer_stops_no_probe() -> None:
 async def test_a_node_of_another_generation_is_refused() -> None:
     refused = await answer(OURS, generation="g2")
     assert isinstance(refused, Refused) and "imported into other shards" in refused.reason
+
+
+async def test_a_coordinator_behind_an_address_that_is_silent_is_found() -> None:
+    """The machine of an earlier coordinator may be gone, or its program may hang."""
+
+    async def silent(stream: FrameStream, hello: bytes, peer: str) -> None:
+        await asyncio.sleep(3600)
+
+    server = FrameServer(Credentials(), silent, 1 << 20)
+    hanging = await server.open("127.0.0.1:0")
+    async with served(ServedCrawl(OURS, "")) as address, asyncio.timeout(20):
+        for addresses in ((hanging, address), (address, hanging)):
+            given = ClusterFile(
+                Path("cluster.toml"),
+                "news",
+                KafkaSection(("127.0.0.1:1",)),
+                1,
+                coordinators=addresses,
+            )
+            found = await call_coordinator(given, Credentials(), [], lambda line: None, 5.0)
+            assert found.crawl == "news"
+    await server.close()
+
+
+async def test_a_coordinator_whose_topic_is_damaged_ends_with_what_to_do() -> None:
+    class Remade(MemoryRecords):
+        async def newest_number(self) -> int:
+            raise ControlDamaged("the topic was deleted and made again; continue by a rescue")
+
+    given = ClusterFile(Path("cluster.toml"), "news", KafkaSection(("127.0.0.1:1",)), 1)
+    runner = RunningCoordinator(given.name, cast(SavedRecords, Remade()), lambda line: None)
+    server = CoordinatorServer(given, runner, LimitSection, lambda line: None)
+    with pytest.raises(ControlDamaged, match="continue by a rescue"):
+        async with asyncio.timeout(20):
+            await server.run(Credentials(), ["127.0.0.1:0"], Config())

@@ -17,6 +17,7 @@ import pytest
 from lycosa.model.capture import Location, Original
 from lycosa.objects.errors import ObjectExists, StoreUnreachable
 from lycosa.objects.memory import MemoryStore
+from lycosa.processes.log_comparison import StoredEnd, stored_end
 from lycosa.store import NotStored, SegmentStore, layout
 from lycosa.store.object_segments import UNNAMED_S, ObjectSegments
 from lycosa.store.recovery import rebuild
@@ -348,3 +349,18 @@ def test_sealing_adds_the_near_duplicates_that_were_found_meanwhile(tmp_path: Pa
     assert rows == [*before[:2], msgspec.structs.replace(before[2], near_duplicate_of=original)]
     pages = pq.read_table(io.BytesIO(store.objects[f"pages/{name}.parquet"]))
     assert pages["near_duplicate_of"].to_pylist() == [None, None, original.url]
+
+
+def test_a_first_commit_that_was_tried_by_two_owners_is_no_sign_of_a_lost_log(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    for term in (1, 2):
+        Owner(store, tmp_path, term).commit(term)  # its owner was killed before the append
+    assert len(parts(store)) == 2
+    assert stored_end(store, 3) == StoredEnd()
+    Owner(store, tmp_path, 3).commit(3)
+    owner = Owner(store, tmp_path, 4)
+    owner.commit(4)
+    owner.commit(5)
+    assert stored_end(store, 3) == StoredEnd(has_parts=True)

@@ -110,6 +110,14 @@ class LogDamaged(Exception):
         self.path, self.offset = path, offset
 
 
+class LogTrimmed(LogDamaged):
+    """The owner of a log trimmed it while it was read: nothing is lost, read it again."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        Exception.__init__(self, f"{path} was trimmed while it was read; it must be read again")
+        self.path, self.offset = path, offset
+
+
 def marked(batch: PartitionBatch, mark: Mark, worker: int) -> dict[bytes, bytes | None]:
     """The writes of a batch and its mark, to be applied to the partition's table at once."""
     return {**dict(batch.writes), MARK_KEY: mark.pack() + _WORKER.pack(worker)}

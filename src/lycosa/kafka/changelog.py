@@ -160,7 +160,7 @@ class Fold:
     ) -> None:
         self._topic, self._shard, self._crawl = topic, shard, crawl
         self._on_foreign = on_foreign
-        self._is_front = begins_at > 0
+        self.begins_at, self._is_front = begins_at, begins_at > 0
         self._expected = 0
         self._parts: list[CommitRecord] = []
         self._first_offset = 0

@@ -21,6 +21,7 @@ import uuid
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from pathlib import Path
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -30,6 +31,8 @@ from lycosa.commit import (
     Commit,
     FeedSource,
     Fenced,
+    LogDamaged,
+    LogTrimmed,
     OutcomeUnknown,
     RolledBack,
     no_rows,
@@ -98,7 +101,8 @@ class KafkaLog:
 
     def claim(self) -> Claim:
         """See ``Log``. Raises ``Fenced`` as well: a later owner claims the shard, or the log has
-        one with a greater assignment. Nothing is written into the log of another crawl.
+        one with a greater assignment. Also ``LogTrimmed``: an earlier owner had a trim under way.
+        Nothing is written into the log of another crawl.
         """
         self._check_crawl()
         while True:
@@ -124,7 +128,7 @@ class KafkaLog:
         )
 
     def read(self) -> Iterator[Commit]:
-        """See ``Log``."""
+        """See ``Log``. Raises ``LogTrimmed`` as ``claim`` does."""
         fold = self._fold()
         for found in self._found(fold, self._end if self.term else None):
             yield fold.commit(found)
@@ -395,16 +399,22 @@ class KafkaLog:
         self, fold: Fold, until: int | None, start: int | None = None
     ) -> Generator[FoundCommit, None, None]:
         try:
-            yield from folded_commits(fold, self._records(until, start))
+            yield from folded_commits(fold, self._records(fold, until, start))
         except PositionGone as error:
-            raise self._gone(error) from error
+            found: Fenced | LogDamaged = self._gone(error)
+            if start is None and isinstance(found, TopicRemade):
+                # It was read from its front, which was there a moment ago.
+                found = LogTrimmed(Path(f"{self._topics.changelog}-{self.shard}"), fold.begins_at)
+            raise found from error
         except RecordBroken as error:
             raise ChangelogDamaged(self._topics.changelog, self.shard, -1, str(error)) from error
         except ReadingEnded as error:
             raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
 
-    def _records(self, until: int | None, start: int | None) -> Iterator[tuple[int, bytes | None]]:
-        """The records from ``start`` to ``until``.
+    def _records(
+        self, fold: Fold, until: int | None, start: int | None
+    ) -> Iterator[tuple[int, bytes | None]]:
+        """The records from ``start``, by default where the fold begins, to ``until``.
 
         A commit is acknowledged when the broker has decided it; it becomes visible a moment later,
         by a marker in the partition. When the broker is killed in between, the marker is not
@@ -413,6 +423,7 @@ class KafkaLog:
         """
         is_others = until is None and start is None  # a reader that may not write
         patience_s = float("inf") if is_others else _PATIENCE_S
+        start = fold.begins_at if start is None else start
         while True:
             try:
                 for offset, value in self._reader.read(start, until, patience_s):

@@ -11,11 +11,13 @@ from contextlib import closing
 import msgspec
 
 from lycosa.commit import NOTHING, Mark
-from lycosa.kafka.changelog import CommitRecord, decode_log_record
-from lycosa.kafka.client import KafkaClient, Tell
-from lycosa.kafka.reading import PartitionReader, PositionGone
+from lycosa.kafka.changelog import ChangelogDamaged, CommitRecord, decode_log_record
+from lycosa.kafka.client import KafkaClient
+from lycosa.kafka.reading import PartitionReader, PositionGone, ReadingStalled, RecordBroken
 from lycosa.kafka.topics import Topics
+from lycosa.kafka.upkeep import KafkaAway
 
+_PATIENCE_S = 30.0
 _FIRST = 64  # records that are read from the end; then eight times as many
 
 
@@ -29,34 +31,47 @@ class LogEnd(msgspec.Struct, frozen=True):
     crawl: str = ""
 
 
-def log_end(
-    client: KafkaClient, topics: Topics, shard: int, at_least: Mark, tell: Tell = lambda text: None
-) -> LogEnd:
-    """The end of a shard's log, which must exist. Waits while Kafka is away.
+def log_end(client: KafkaClient, topics: Topics, shard: int, at_least: Mark) -> LogEnd:
+    """The end of a shard's log, which must exist.
+
+    Raises ``KafkaAway`` when the partition gives no answer for half a minute: it may have no
+    leader, or access control may keep this program from reading it. Raises ``ChangelogDamaged``
+    when a record cannot be read.
 
     The log is read backwards until a commit is found that is not before ``at_least``: a lower mark
     in the answer means that the whole log was read. Records that this program cannot read are
     passed over, because owners report these.
     """
-    with closing(PartitionReader(client, topics.changelog, shard, tell)) as reader:
-        number, found = _FIRST, LogEnd()
-        while True:
-            first, behind = reader.limits()
-            if behind <= first:
-                return LogEnd()
-            start = max(behind - number, first)
-            try:
-                found = _end_of(reader, start)
-            except PositionGone:
-                continue  # the owner trimmed the log between the two questions
-            if start == first or (found.mark != NOTHING and found.mark >= at_least):
-                return found
-            number *= 8
+    waits = [""]  # the last reason for which a call waits
+    with closing(PartitionReader(client, topics.changelog, shard, waits.append)) as reader:
+        try:
+            return _log_end(reader, at_least)
+        except ReadingStalled as error:
+            why = waits[-1] or f"reading {topics.changelog}/{shard}: no answer"
+            raise KafkaAway(f"Kafka at {client.addresses}: {why}") from error
+        except RecordBroken as error:
+            raise ChangelogDamaged(topics.changelog, shard, -1, str(error)) from error
+
+
+def _log_end(reader: PartitionReader, at_least: Mark) -> LogEnd:
+    number, found = _FIRST, LogEnd()
+    while True:
+        first, behind = reader.limits(_PATIENCE_S)
+        if behind <= first:
+            return LogEnd()
+        start = max(behind - number, first)
+        try:
+            found = _end_of(reader, start)
+        except PositionGone:
+            continue  # the owner trimmed the log between the two questions
+        if start == first or (found.mark != NOTHING and found.mark >= at_least):
+            return found
+        number *= 8
 
 
 def _end_of(reader: PartitionReader, start: int) -> LogEnd:
     mark, crawl = NOTHING, ""
-    for _, value in reader.read(start, None):
+    for _, value in reader.read(start, None, _PATIENCE_S):
         record = decode_log_record(value)
         if record is not None:
             crawl = record.crawl

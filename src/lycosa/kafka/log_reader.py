@@ -7,8 +7,9 @@ now.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from lycosa.commit import Commit
+from lycosa.commit import Commit, LogTrimmed
 from lycosa.exchange import InboxDamaged, Parcel, PositionLost
 from lycosa.kafka.changelog import ChangelogDamaged, Fold, folded_commits
 from lycosa.kafka.client import KafkaClient, Tell
@@ -36,13 +37,18 @@ class KafkaLogReader:
         """The greatest number of an assignment by which a node claimed the log; 0 if none did."""
 
     def read(self) -> Iterator[Commit]:
-        """All commits that are kept, in order. Raises ``ChangelogDamaged`` and ``ReadingEnded``."""
+        """All commits that are kept, in order.
+
+        Raises ``LogTrimmed``, ``ChangelogDamaged`` and ``ReadingEnded``.
+        """
         first, _ = self._reader.limits()
         fold, latest = Fold(self._topic, self._shard, self._crawl, first), None
         try:
-            for latest in folded_commits(fold, self._reader.read(None, None)):
+            for latest in folded_commits(fold, self._reader.read(first, None)):
                 yield fold.commit(latest)
-        except (PositionGone, RecordBroken) as error:
+        except PositionGone as error:
+            raise LogTrimmed(Path(f"{self._topic}-{self._shard}"), first) from error
+        except RecordBroken as error:
             raise ChangelogDamaged(self._topic, self._shard, -1, str(error)) from error
         if first and latest is None:  # a trim leaves the last commit
             raise ChangelogDamaged(self._topic, self._shard, first, "all commits were deleted")

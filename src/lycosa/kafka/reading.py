@@ -50,9 +50,12 @@ class PartitionReader:
         self._next = -1
         self._ended, self._interrupted = threading.Event(), threading.Event()
 
-    def limits(self) -> tuple[int, int]:
-        """The first offset that there is, and the one behind the last. Waits."""
-        waiting = self._waiting()
+    def limits(self, patience_s: float = float("inf")) -> tuple[int, int]:
+        """The first offset that there is, and the one behind the last. Waits.
+
+        Raises ``ReadingEnded``, and ``ReadingStalled`` when no answer comes for ``patience_s``.
+        """
+        waiting, deadline = self._waiting(), self._client.monotonic() + patience_s
         while not self._ended.is_set():
             try:
                 first, behind = self._opened().get_watermark_offsets(
@@ -61,6 +64,8 @@ class PartitionReader:
             except KafkaException as error:
                 self._opened().poll(0)  # else the client does not report what it complains of
                 self._judge(cause_of(error), waiting)
+                if self._client.monotonic() > deadline:
+                    raise ReadingStalled from error
                 # an error that comes at once must not come in a loop
                 self._client.wait(self._ended, POLL_S)
             else:

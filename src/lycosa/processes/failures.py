@@ -2,10 +2,10 @@
 
 On a cluster everything on a machine's disk is a copy of what the log and the object store have. So
 an error of the system (an address that is away, a full or failing disk, too many open files, a
-network that is down) or of local tables says nothing about the shard: another machine may run it,
-and this one may later. What is wrong with the log or with the store has error classes of this
-program. An error of a library, or of the language, is a bug or a surprise; it may pass, so it is
-treated as the machine's.
+network that is down), of local tables or of local certificates says nothing about the shard:
+another machine may run it, and this one may later. What is wrong with the log or with the store has
+error classes of this program. An error of a library, or of the language, is a bug or a surprise; it
+may pass, so it is treated as the machine's.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ _LOCAL_KINDS = frozenset(
         "lycosa.kv.port.TableLocked",
         "lycosa.kv.port.TableDamaged",
         "lycosa.seen.files.HashFileDamaged",
+        "lycosa.kafka.client.BadClientSettings",
     }
 )
-"""The errors of local tables, by name: the module of one of them needs numpy."""
+"""The errors of local tables, and of the files of keys and certificates that ``cluster.toml`` names
+for Kafka, by name: the modules of some need optional packages.
+"""
 
 
 def failure_of(error: Exception, is_on_cluster: bool) -> Failed:

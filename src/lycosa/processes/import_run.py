@@ -182,6 +182,7 @@ class _Ends:
         self._topics, self._objects = opened.topics, opened.objects
         self._last = {number: each.last for number, each in opened.view.shards.items()}
         self._lengths = opened.view.seen.last.lengths
+        self._sums = opened.view.seen.last.sums
 
     def close_logs(self) -> None:
         """Let no owner of an old shard commit any more. Raises ``LogWentOn``."""
@@ -196,6 +197,7 @@ class _Ends:
 
     def seal_segments(self) -> int:
         """Give all open segments their final form, as the next owners would; returns their number.
+        Damaged ones are told.
 
         Raises ``NotStored``, ``StoreDamaged`` or ``OSError``.
         """
@@ -208,11 +210,12 @@ class _Ends:
             }
             work = self._places.work / "segment"
             segments = ObjectSegments(self._objects, shard, work)
-            segments.recover_segments(lengths)
+            segments.recover_segments(lengths, self._sums)
             table = self._places.open_table(table_folder(self._state.folder, shard))
             try:
                 for name in sorted({layout.stem_of(each) for each in lengths}):
-                    segments.close_segment(name, partial(find_alike, table.get))
+                    if damage := segments.close_segment(name, partial(find_alike, table.get)):
+                        self._places.tell(damage)
                     sealed += 1
             finally:
                 table.close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 
 import msgspec
 
@@ -26,8 +25,8 @@ _TOLD = 3  # shards that a finding names
 
 
 class StoredEnd(msgspec.Struct, frozen=True):
-    """What object storage says of a shard: its newest snapshot, and whether it has records of more
-    than one commit behind no snapshot.
+    """What object storage says of a shard: its newest snapshot, or whether an owner has stored
+    records of more than one commit without a snapshot.
     """
 
     mark: Mark = NOTHING
@@ -40,12 +39,12 @@ def compare_logs(
     """What contradicts between the topics and the object storage.
 
     ``manifest`` is that of the crawl in the object storage, ``None`` when there is none. Nothing is
-    found without the topic. Raises ``KafkaAway`` or ``ObjectError``; waits while Kafka is away.
+    found without the topic. Raises ``KafkaAway`` or ``ObjectError``.
     """
     shards = range(min(topics.shards, count_partitions(client, topics.changelog)))
     placed = placed_objects(store, manifest.generation if manifest is not None else "")
     # Snapshots are looked up first: commits that a running crawl makes meanwhile only add to logs.
-    stored = {shard: _stored_end(placed, shard) for shard in shards} if manifest else {}
+    stored = {shard: stored_end(placed, shard) for shard in shards} if manifest else {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         ends = pool.map(
             lambda shard: log_end(client, topics, shard, stored.get(shard, StoredEnd()).mark),
@@ -95,12 +94,20 @@ def _is_behind(log: LogEnd, stored: StoredEnd) -> bool:
     return stored.mark > log.mark or (log.mark == NOTHING and stored.has_parts)
 
 
-def _stored_end(placed: ObjectStore, shard: int) -> StoredEnd:
+def stored_end(placed: ObjectStore, shard: int) -> StoredEnd:
+    """The stored end of a shard. Raises ``ObjectError``."""
     marks = stored_marks(placed, shard)
     if marks:
         return StoredEnd(marks[-1])
-    # The first commit of a shard may be under way: one part, which the log does not have yet.
-    return StoredEnd(has_parts=len([*islice(placed.list(f"parts/{shard:05d}/"), 2)]) > 1)
+    # The first commit of an owner may be under way, or was never made: one part in its segment,
+    # which the log does not have. A second one shows that the first was committed.
+    segments = set[str]()
+    for each in placed.list(f"parts/{shard:05d}/"):
+        segment = each.key.rpartition("/")[0]
+        if segment in segments:
+            return StoredEnd(has_parts=True)
+        segments.add(segment)
+    return StoredEnd()
 
 
 def _listed(behind: Sequence[str]) -> str:

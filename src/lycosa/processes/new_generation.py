@@ -196,8 +196,8 @@ class NewGeneration:
     def delete_others(self) -> str:
         """Delete the state of other generations, which no one reads any more; may be repeated.
 
-        Attempt logs stay, by which politeness is judged. Returns why not everything was deleted, or
-        an empty text.
+        Attempt logs stay, by which politeness is judged, and the parts of damaged segments with the
+        notes about them. Returns why not everything was deleted, or an empty text.
         """
         if not self.manifest.generation:
             return ""  # there never was another one; its own keys have no prefix
@@ -219,19 +219,30 @@ class NewGeneration:
 
     def _delete_objects(self) -> None:
         objects, mine = self._places.objects, generation_prefix(self.manifest.generation)
-        for prefix in (f"{kind}/" for kind in OF_SHARDS):  # of the first generation
-            objects.delete([each.key for each in objects.list(prefix) if _is_state(each.key)])
-        for each in list(objects.list(f"{GENERATIONS}/")):
+        # the keys of the first generation have no prefix
+        found = [each.key for kind in OF_SHARDS for each in objects.list(f"{kind}/")]
+        for each in objects.list(f"{GENERATIONS}/"):
             is_later = generation_number(each.key.split("/")[1]) > self._number
-            if _is_state(each.key) and not each.key.startswith(mine) and not is_later:
-                objects.delete([each.key])
+            if not each.key.startswith(mine) and not is_later:
+                found.append(each.key)
+        objects.delete(unneeded(found))
 
     def __repr__(self) -> str:
         return f"<NewGeneration {self.manifest.generation} shards={self._shards}>"
 
 
-def _is_state(key: str) -> bool:
-    return "attempts" not in key.split("/")
+def unneeded(keys: Sequence[str]) -> list[str]:
+    """Those of the keys of earlier generations that no one may need any more.
+
+    The parts of a segment that was damaged when it was sealed may be all that is left of it.
+    """
+    notes = [key.rpartition("damaged/") for key in keys if "damaged" in key.split("/")]
+    kept = tuple(f"{place}parts/{name.removesuffix('.json')}/" for place, _, name in notes)
+    return [
+        key
+        for key in keys
+        if not {"attempts", "damaged"} & {*key.split("/")} and not key.startswith(kept)
+    ]
 
 
 def _discovered(tables: Mapping[int, KeyValue]) -> int:

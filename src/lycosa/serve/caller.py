@@ -1,7 +1,8 @@
 """A caller's side of the conversation with a coordinator: the commands of an operator.
 
-Which of the addresses in ``cluster.toml`` has the coordinator is found by trying them in turn. A
-coordinator may end at any time, and another one may take over; a caller then connects again.
+Which of the addresses in ``cluster.toml`` has the coordinator is found by trying them all at once:
+the machine of an earlier one may not even refuse a connection. A coordinator may end at any time,
+and another one may take over; a caller then connects again.
 """
 
 from __future__ import annotations
@@ -80,6 +81,10 @@ class CoordinatorConnection:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation."""
         self._stream.close()
 
     async def status(self) -> ClusterStatus:
@@ -177,15 +182,10 @@ class CoordinatorFinder:
         """
         deadline = time.monotonic() + patience_s
         while True:
-            failures: list[OSError] = []
-            for address in self._given.coordinators:
-                try:
-                    connection = await self._connected(address)
-                except OSError as error:
-                    failures.append(error)
-                else:
-                    self._has_connected = True
-                    return connection
+            connection, failures = await self._first_connected()
+            if connection is not None:
+                self._has_connected = True
+                return connection
             for failure in failures:
                 if isinstance(failure, RefusedConnection) and not self._has_connected:
                     raise failure
@@ -194,6 +194,34 @@ class CoordinatorFinder:
                 raise NoCoordinator(text)
             self._complain(f"{text}; trying again")
             await asyncio.sleep(_AGAIN_S)
+
+    async def _first_connected(self) -> tuple[CoordinatorConnection | None, list[OSError]]:
+        """The connection that is there first, or why there is none, by address.
+
+        Raises ``RequestRefused`` when a coordinator refuses, and no other one answers.
+        """
+        tasks = [
+            asyncio.ensure_future(self._connected(address)) for address in self._given.coordinators
+        ]
+        found: CoordinatorConnection | None = None
+        try:
+            waiting = set(tasks)
+            while waiting and found is None:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                found = next((task.result() for task in done if task.exception() is None), None)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            for end in ends:
+                if isinstance(end, CoordinatorConnection) and end is not found:
+                    end.close()
+        if found is not None:
+            return found, []
+        for end in ends:
+            if isinstance(end, BaseException) and not isinstance(end, OSError):
+                raise end
+        return None, [end for end in ends if isinstance(end, OSError)]
 
     async def _connected(self, address: str) -> CoordinatorConnection:
         hello = CoordinatorHello("caller", socket.gethostname(), self._given.name)

@@ -86,10 +86,17 @@ class RunningCoordinator:
         return None
 
     async def run(self) -> None:
-        """Let the clock advance, and look for later claims, until the end."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._tick())
-            tasks.create_task(self._watch())
+        """Let the clock advance, and look for later claims, until the end.
+
+        Raises ``ControlDamaged``.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._tick())
+                tasks.create_task(self._watch())
+        except ExceptionGroup as group:
+            # The first error ends the other task. The group would hide what an operator has to do.
+            raise group.exceptions[0] from group
 
     def finish(self, end: ServeEnd) -> None:
         """End: nothing is handled or sent from now on."""

@@ -125,11 +125,12 @@ class ClusterView:
         lasts = [view.seen.last for view in self._views.values()]
         latest = max(lasts, key=lambda last: (last.time, last.wall), default=LastCommits())
         lengths = {name: length for last in lasts for name, length in last.lengths.items()}
+        sums = {name: value for last in lasts for name, value in last.sums.items()}
         newest = max((last.newest for last in lasts), default=NOTHING)
         return ViewSummary(
             self._origin,
             range(self._origin.manifest.identity.partitions),
-            LastCommits(newest, latest.wall, latest.time, lengths),
+            LastCommits(newest, latest.wall, latest.time, lengths, sums),
         )
 
     def open_shards(self, wanted: Collection[int] | None = None) -> None:

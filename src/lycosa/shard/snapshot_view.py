@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.commit import NOTHING, Commit, marked
+from lycosa.commit import NOTHING, Commit, LogTrimmed, marked
 from lycosa.folder.names import mark_of
 from lycosa.kv.port import CheckpointTable, KeyValue, SavedTable
 from lycosa.shard.live_view import Borrowed
@@ -69,6 +69,8 @@ class SnapshotView(SegmentView):
                     self._tables[number] = data.table
                     data.seen.close()
                 is_whole, last = self._catch_up(log)
+            except LogTrimmed:
+                is_whole, last = False, None
             except BaseException:
                 self.close()
                 raise

@@ -66,19 +66,26 @@ class LastCommits(msgspec.Struct, frozen=True):
 
     ``newest`` is the greatest mark; ``wall`` and ``time`` are wall time and crawl time of the
     newest commit (0 = never). ``lengths`` are the committed bytes of each open file, by its path
-    relative to a crawl's folder.
+    relative to a crawl's folder, and ``sums`` those of ``Commit.sums``.
     """
 
     newest: Mark = NOTHING
     wall: float = 0.0
     time: float = 0.0
     lengths: Mapping[str, int] = {}
+    sums: Mapping[str, int] = {}
 
     @staticmethod
     def of_commit(commit: Commit | None) -> LastCommits:
         """The content of the last commit of a single log."""
         return (
-            LastCommits(commit.mark, commit.wall, commit.time or commit.wall, commit.lengths)
+            LastCommits(
+                commit.mark,
+                commit.wall,
+                commit.time or commit.wall,
+                commit.lengths,
+                commit.sums,
+            )
             if commit
             else LastCommits()
         )

@@ -39,7 +39,8 @@ class DamagedPart(msgspec.Struct, frozen=True):
 
 
 class DamageNote(msgspec.Struct, frozen=True):
-    """The content of ``damaged/<shard>/<segment>.json``: what is wrong with a sealed segment.
+    """The content of ``damaged/<shard>/<segment>.json``: what is wrong with a sealed segment, or
+    with one that a rescue could not seal.
 
     ``parts`` are kept. ``underived`` says why there are no derived files; empty if there are.
     """

@@ -115,16 +115,17 @@ def segment_names(folder: Path, *kinds: str) -> set[str]:
     """The segments that have a file of one of these kinds, open, closed, or removed after upload.
 
     A large folder is listed in parts, so one listing may miss a file that is renamed meanwhile.
-    Therefore there are two.
+    Therefore there are two. What was removed is read after them: a file is noted there before it
+    disappears.
     """
-    found = removed_names(folder, *kinds)
+    found = set[str]()
     for _ in range(2):
         found |= {
             stem_of(path)
             for kind in kinds
             for path in (folder / kind).glob(f"[!.]*{_SUFFIX[kind]}*")
         }
-    return found
+    return found | removed_names(folder, *kinds)
 
 
 def removed_names(folder: Path, *kinds: str) -> set[str]:

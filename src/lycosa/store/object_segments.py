@@ -64,6 +64,7 @@ MISSING_S = 60.0
 """Seconds for which a part must be missing before its segment is sealed without it."""
 UNNAMED_S = 7 * 86_400.0
 """Age at which a part is deleted that no commit names."""
+_BEGINNING = "is missing at its beginning, so it was not sealed"
 _IN_MEMORY = 8 << 20  # a larger part is assembled in a file
 _FIRST, _MOST = 64 << 10, 4 << 20  # bytes of one request when a record is read
 
@@ -115,10 +116,10 @@ class ObjectSegments:
             if length != committed:
                 raise StoreDamaged(Path(name), length, committed)
         self._lengths, self._sums = dict(lengths), dict(sums or {})
-        unnamed = self._take_unnamed(sealed)
-        since = self._wall() - UNNAMED_S
         notes = (each.key.rpartition("/")[2] for each in self._store.list(f"{self._notes()}/"))
         self._damaged = {name.removesuffix(".json"): "" for name in notes}
+        unnamed = self._take_unnamed(sealed)
+        since = self._wall() - UNNAMED_S
         report = Recovery(damaged=[*self._damaged])
         report.removed.extend(
             each.key for each in listed if each.key in unnamed and each.modified <= since
@@ -136,6 +137,8 @@ class ObjectSegments:
             if segment in sealed or (not self._is_named(segment) and self._is_sealed(segment)):
                 self._sealed.setdefault(segment, self._now())
                 continue
+            if not self._is_named(segment) and segment in self._damaged:
+                continue  # it is known what the parts are of, and they are kept
             committed = self._lengths.get(_open_name(layout.WARC, segment), 0)
             behind = [part.key for part in parts if part.start >= committed]
             if len(behind) > 1:
@@ -162,12 +165,17 @@ class ObjectSegments:
     ) -> list[str]:
         """Close the segments with these ``left_lengths``; may be repeated. Returns their names.
 
-        Raises like ``close_segment``.
+        A segment that has lost its beginning cannot be closed. It is noted as damaged, so that the
+        next owner does not take its parts for commits that its log has lost. Raises like
+        ``close_segment``, or ``ObjectError``.
         """
         self._lengths = dict(lengths)
         names = sorted({layout.stem_of(name) for name in lengths})
         for name in names:
             self.close_segment(name, find_similar)
+        for name in self._listed_parts().keys() - names:
+            if not self._is_sealed(name):
+                self._note_damage(DamageNote(name, [DamagedPart("", _BEGINNING)]))
         return names
 
     def find_segments(self, term: int) -> FoundSegments:

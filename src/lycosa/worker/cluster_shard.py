@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.attempts import boot_id
-from lycosa.commit import Claim, OutcomeUnknown, RolledBack
+from lycosa.commit import Claim, LogTrimmed, OutcomeUnknown, RolledBack
 from lycosa.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.config.sections import PolitenessSection
 from lycosa.config.sources import SettingsError
@@ -122,7 +122,8 @@ class ShardOpening:
             self._log.close()
 
     def run(self) -> OpenedShard:
-        """Open the shard; repeat it if a commit was rolled back or a snapshot not stored.
+        """Open the shard; repeat it if a commit was rolled back, a snapshot not stored, or the log
+        trimmed by its previous owner meanwhile.
 
         Raises ``Fenced``, ``OutcomeUnknown``, ``LogDamaged``, ``StoreDamaged``,
         ``SnapshotUnusable``, ``SettingsError``, ``ManifestError``, ``ObjectError`` or ``OSError``.
@@ -130,7 +131,7 @@ class ShardOpening:
         while True:
             try:
                 opened = self._open()
-            except (RolledBack, NotStored) as error:
+            except (RolledBack, NotStored, LogTrimmed) as error:
                 self._services.waits.opening = str(error)
                 if self._ended.wait(_AGAIN_S):
                     raise
