@@ -55,3 +55,15 @@ def test_a_crawl_whose_nodes_are_gone_with_their_disks_continues_on_empty_ones(
     tmp_path: Path, calm: tuple[Web, cluster.Calm]
 ) -> None:
     print("\n".join(cluster.prove_anew(calm[0], tmp_path / "cluster", calm[1])))
+
+
+def test_damaged_parts_are_reported_and_everything_else_is_indexed(
+    tmp_path: Path, calm: tuple[Web, cluster.Calm]
+) -> None:
+    print("\n".join(cluster.prove_damaged(calm[0], tmp_path / "cluster", calm[1])))
+
+
+def test_a_log_that_was_made_again_stops_the_crawl_and_a_rescue_completes_it(
+    tmp_path: Path, calm: tuple[Web, cluster.Calm]
+) -> None:
+    print("\n".join(cluster.prove_remade(calm[0], tmp_path / "cluster", calm[1])))
