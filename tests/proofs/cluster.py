@@ -195,6 +195,7 @@ def prove_disturbed(web: Web, work: Path, calm: Calm, seed: int = 1) -> list[str
         f"seed {seed}: {disturber.done.total()} faults in {seconds:.0f} s ({_counts(disturber.done)}),"
         f" {puts.total()} puts failed ({_counts(puts)})",
         *report,
+        f"wrong clocks of the coordinator, by its own judgement: {_counts(disturber.clocks)}",
         foreign,
     ]
     return _shown(report, [*disturber.wrong, *wrong, *unkept])

@@ -120,6 +120,8 @@ class Disturber:
         self.done: Counter[str] = Counter()
         self.foreign: list[bytes] = []
         """Foreign records in the inboxes of shards."""
+        self.clocks: Counter[str] = Counter()
+        """What coordinators with a wrong clock said of it."""
         self.wrong: list[str] = []
         """What a fault did that it must not do, however the crawl ends."""
 
@@ -247,6 +249,7 @@ class Disturber:
             "cluster", "status", str(self._cluster.file), "--json", timeout=30
         )
         if asked.code:  # it waits for a broker, and so gave no orders
+            self.clocks["not asked"] += 1
             return asked.err.strip()
         found = json.loads(asked.out)
         blamed = [
@@ -261,7 +264,8 @@ class Disturber:
             )
         if found["clock"] == "right" and any(node["clock"] == "right" for node in found["nodes"]):
             self.wrong.append("a coordinator with a wrong clock takes it for right")
-        return found["clock_alarm"] or found["clock"]
+        self.clocks[found["clock"]] += 1
+        return str(found["clock_alarm"] or found["clock"])
 
     def _conflict(self) -> str:
         cluster = self._cluster
