@@ -66,6 +66,8 @@ _OF_NODES = {
     Fault.MACHINE_STOPPED,
     *_CUTS,
 }
+_IN_USE = "is in use by process"
+_RESTART_S = 10.0
 _CLOCKS_S = (-400 * 86400.0, -3600.0, -30.0, 30.0, 3600.0, 400 * 86400.0)
 """By how much a wrong clock is ahead; nodes may differ by 2 s."""
 
@@ -116,7 +118,8 @@ class Disturber:
         self._threads = ThreadPoolExecutor(4)
         self._under_way: list[Future[None]] = []
         self._disturbed: set[object] = set()
-        self._last, self._number = time.monotonic(), 0
+        self._last = self._managed = time.monotonic()
+        self._number = 0
         self.done: Counter[str] = Counter()
         self.foreign: list[bytes] = []
         """Foreign records in the inboxes of shards."""
@@ -138,6 +141,9 @@ class Disturber:
             each.result()
         while self._undo and self._undo[0].at <= now:
             heapq.heappop(self._undo).act()
+        if now - self._managed >= _RESTART_S:
+            self._managed = now
+            self._manage()
         if self._left and (share >= self._left[-1].moment or now - self._last > _PATIENCE_S):
             self._last = now
             self._begin(self._left.pop().fault)
@@ -151,6 +157,18 @@ class Disturber:
             each.result(180)
         self._under_way.clear()
         self._threads.shutdown()
+
+    def _manage(self) -> None:
+        """Starts nodes that found their folder in use, as a service manager does: a worker that is
+        stopped holds it after its node was killed.
+        """
+        for node in self._cluster.nodes:
+            if node in self._disturbed or node.is_running:
+                continue
+            *_, last = ["", *node.said().splitlines()]
+            assert _IN_USE in last, f"{node.name} ended: {node.said()}"
+            self._tell(f"{node.name} is started once more: its folder was in use")
+            node.start()
 
     # -- faults
 
