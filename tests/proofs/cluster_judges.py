@@ -21,9 +21,9 @@ from proofs.cluster_parts import Cluster
 from proofs.cluster_web import ADDRESS_SLOTS, DELAY_S, Web
 from proofs.outputs import Outputs
 
-_LATE_S = 0.02
-"""How late a busy server may stamp the end of an answer that its client has had already. What
-lycosa keeps to the microsecond is judged by the audit, from its own logs.
+_LATE_S = 0.05
+"""How late a busy server may stamp the end of an answer that its client has had already: 36 ms were
+seen at a load of 10. What lycosa keeps to the microsecond is judged by the audit, from its own logs.
 """
 
 
