@@ -24,8 +24,10 @@ pytestmark = [
     ),
     pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed"),
 ]
-SEED = 10
-"""Draws a lost machine, one that is stopped, a node that is cut off, a killed node and broker."""
+SEED = 385
+"""Draws a lost machine, a blackholed node, a killed broker, a coordinator with a wrong clock, foreign
+records and a spell of conflicts.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, cluste
     """The web, and what an undisturbed crawl of it came to."""
     if missing := missing_service():
         pytest.skip(f"missing: {missing}")
-    size = cluster.sized(SHORT, faults=5)
+    size = cluster.sized(SHORT, faults=6)
     with cluster.calm_web(tmp_path_factory.mktemp("calm"), size) as found:
         yield found
 
@@ -55,3 +57,15 @@ def test_a_crawl_whose_nodes_are_gone_with_their_disks_continues_on_empty_ones(
     tmp_path: Path, calm: tuple[Web, cluster.Calm]
 ) -> None:
     print("\n".join(cluster.prove_anew(calm[0], tmp_path / "cluster", calm[1])))
+
+
+def test_damaged_parts_are_reported_and_everything_else_is_indexed(
+    tmp_path: Path, calm: tuple[Web, cluster.Calm]
+) -> None:
+    print("\n".join(cluster.prove_damaged(calm[0], tmp_path / "cluster", calm[1])))
+
+
+def test_a_log_that_was_made_again_stops_the_crawl_and_a_rescue_completes_it(
+    tmp_path: Path, calm: tuple[Web, cluster.Calm]
+) -> None:
+    print("\n".join(cluster.prove_remade(calm[0], tmp_path / "cluster", calm[1])))

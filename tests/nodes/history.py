@@ -31,7 +31,7 @@ from judging import (
     state_of,
     urls_of,
 )
-from lycosa.cluster.messages import CALLER, Drain, Move
+from lycosa.cluster.messages import CALLER, Drain, MoreAsks, Move, NoMoreAsks
 from lycosa.config.sections import (
     Config,
     FetchSection,
@@ -368,6 +368,14 @@ class NodesHistory:
         if machine is not None:
             machine.clock_off_s = self.chance.uniform(-1.9, 1.9)
             self._tell(f"step of the clock of {machine.name}")
+
+    def _continue(self) -> None:
+        """As ``lycosa cluster resume``."""
+        self._tell("continue")
+        if self.world.newest.is_over:
+            self.world.start_coordinator()
+        self.world.newest.hear(CALLER, MoreAsks())
+        self.world.newest.hear(CALLER, NoMoreAsks())
 
     # -- judging
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lycosa.cluster.messages import CALLER, MoreAsks, NoMoreAsks, StopCrawl
+from lycosa.cluster.messages import CALLER, StopCrawl
 from nodes.history import TROUBLE_S, NodesHistory
 
 _AGAIN_S = 5.0
@@ -24,19 +24,12 @@ class StopsHistory(NodesHistory):
             self._tell("stop")
             world.newest.hear(CALLER, StopCrawl("stopped", self.chance.random() < 0.3))
             await asyncio.sleep(self.chance.uniform(0.5, 40.0))
-            await self._continue()
+            self._continue()
         # a coordinator that was replaced after the last word may not have heard it
         while not self._has_finished():
             await asyncio.sleep(_AGAIN_S)
             if (end := world.newest.coordinator.crawl_end) is not None and end.value == "stopped":
-                await self._continue()
-
-    async def _continue(self) -> None:
-        self._tell("continue")
-        if self.world.newest.is_over:
-            self.world.start_coordinator()
-        self.world.newest.hear(CALLER, MoreAsks())
-        self.world.newest.hear(CALLER, NoMoreAsks())
+                self._continue()
 
     def _has_finished(self) -> bool:
         coordinator = self.world.newest.coordinator

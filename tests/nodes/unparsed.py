@@ -76,9 +76,12 @@ class UnparsedHistory(NodesHistory):
         starving = self.world.spawn(self._starve())
         await super()._trouble()
         starving.cancel()
-        # A worker parses at its start what waits, so each shard with such bodies gets a new one.
+        # A worker parses at its start what waits, so each shard with such bodies gets a new one. If
+        # the crawl is over before (all that it knew was fetched), its operator continues it.
         for _ in range(_ROUNDS):
             await asyncio.sleep(_ROUND_S)
+            if self.world.newest.coordinator.is_over:
+                self._continue()
             for shard, process in sorted(self.world.owners.items()):
                 each = process.assembled
                 if each is not None and not process.is_dead and each.worker.reparsing.waiting():

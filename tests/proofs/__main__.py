@@ -59,7 +59,7 @@ PROOFS = {
     ),
     "cluster": (
         "a crawl on three nodes over Kafka and object storage, through forty faults, ends like an"
-        " undisturbed one"
+        " undisturbed one; damaged parts and a log made again are reported, and nothing else is lost"
     ),
     "import": (
         "the crawl of a folder is imported into shards of a cluster, and then into twice as many,"

@@ -2,23 +2,28 @@
 
 Brokers, an S3 server, a coordinator and three nodes crawl nginx and the synthetic server, through
 one failing put in ten and faults drawn by a seed (``cluster_faults``): killed workers, nodes,
-machines, brokers and coordinators, stopped processes, nodes that are cut off. One machine crawls the
-same web undisturbed.
+machines, brokers and coordinators, stopped processes, nodes that are cut off or behind a network
+that drops everything, a coordinator whose clock is wrong, spells in which each put is in conflict
+with another request (409), records of other programs in all topics. One machine crawls the same web
+undisturbed.
 
 Both must have come to the same URLs in the same states with the same bodies, each URL in one table.
 WARC, CDXJ and Parquet in the bucket must agree; each capture that was committed, by the feed
 ``pages``, must be readable there, and be in the feed once. ``lycosa audit`` must find nothing, and
 by the servers' own logs no host was pressed.
 
-Two crawls more, each with one fault (``cluster_single``): an owner that slept while its shard moved
-sends and writes nothing when it wakes; and a crawl whose nodes are all gone continues on empty
-disks.
+Four crawls more, each with one fault. An owner that slept while its shard moved sends and writes
+nothing when it wakes, and a crawl whose nodes are all gone continues on empty disks
+(``cluster_single``). Damaged parts in the bucket are reported, and everything else is indexed; a log
+that was deleted and made again stops the crawl, which is complete after a rescue
+(``cluster_losses``).
 """
 
 from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,17 +32,19 @@ from typing import NamedTuple
 from proofs.cluster_faults import Disturber, planned_faults
 from proofs.cluster_judges import (
     cluster_ends,
+    damage_notes,
     differences,
     folder_ends,
     judge_audit,
     judge_feed,
+    judge_foreign,
     judge_outputs,
     judge_politeness,
     parts_left,
     read_feed,
     requests_of,
-    topics_of,
 )
+from proofs.cluster_losses import ALL_OPEN, damage_parts, judge_damaged, remake_log
 from proofs.cluster_parts import Cluster, missing_service, running_cluster
 from proofs.cluster_single import await_progress, begin_anew, wake_after_move
 from proofs.cluster_web import SHORT, WHOLE, Size, Web
@@ -88,17 +95,20 @@ def submit(cluster: Cluster, web: Web) -> Program:
 def run_through(
     cluster: Cluster,
     crawl: Program,
-    step: Callable[[], None],
+    step: Callable[[], None] = lambda: None,
     most_s: float = _MOST_S,
+    code: int = 0,
 ) -> None:
-    """Until the crawl is over; ``step`` is called meanwhile. Raises ``AssertionError``."""
+    """Until the crawl is over, with an exit code; ``step`` is called meanwhile. Raises
+    ``AssertionError``.
+    """
     deadline = time.monotonic() + most_s
     while not crawl.wait(_STEP_S):
         assert time.monotonic() < deadline, "\n".join(
             [f"not over after {most_s:.0f} s", crawl.said(), status_of(cluster)]
         )
         step()
-    assert crawl.code == 0, (crawl.code, crawl.said())
+    assert crawl.code == code, (crawl.code, crawl.said())
 
 
 def status_of(cluster: Cluster) -> str:
@@ -124,10 +134,11 @@ def judge(cluster: Cluster, web: Web, calm: Path, began: float) -> tuple[list[st
     """Holds what a cluster left against an undisturbed crawl. Gives a report and what is wrong."""
     outputs = Outputs(cluster.bucket)
     polite, wrong = judge_politeness(requests_of(web, began))
-    fed, gaps = judge_feed(read_feed(cluster, topics_of(cluster)), outputs)
+    fed, gaps = judge_feed(read_feed(cluster), outputs)
     audited, unbalanced = judge_audit(cluster)
     ends = cluster_ends(cluster, outputs)
     wrong += [*gaps, *unbalanced, *judge_outputs(outputs), *differences(folder_ends(calm), ends)]
+    wrong += [f"damage was noted: {note}" for note in damage_notes(cluster)]
     if left := parts_left(cluster.bucket):
         polite += f"; {len(left)} parts are not deleted yet"
     count = f"{len(ends.states)} URLs, {len(ends.bodies)} with a body"
@@ -146,6 +157,8 @@ def prove(
     with calm_web(work / "single", SHORT) as (web, calm):
         report += prove_woken(web, work / "woken", calm)
         report += prove_anew(web, work / "anew", calm)
+        report += prove_damaged(web, work / "damaged", calm)
+        report += prove_remade(web, work / "remade", calm)
     return report
 
 
@@ -176,14 +189,16 @@ def prove_disturbed(web: Web, work: Path, calm: Calm, seed: int = 1) -> list[str
         disturber = disturb(cluster, web, calm.requests, seed, tell)
         seconds = time.monotonic() - clock
         report, wrong = judge(cluster, web, calm.folder, began)
-        refused = cluster.refused_puts
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(disturber.done.items()))
+        foreign, unkept = judge_foreign(cluster, disturber.foreign)
+        puts = cluster.failed_puts
     report = [
-        f"seed {seed}: {disturber.done.total()} faults in {seconds:.0f} s ({kinds}), {refused} puts"
-        " that failed",
+        f"seed {seed}: {disturber.done.total()} faults in {seconds:.0f} s ({_counts(disturber.done)}),"
+        f" {puts.total()} puts failed ({_counts(puts)})",
         *report,
+        f"wrong clocks of the coordinator, by its own judgement: {_counts(disturber.clocks)}",
+        foreign,
     ]
-    return _shown(report, wrong)
+    return _shown(report, [*disturber.wrong, *wrong, *unkept])
 
 
 def prove_woken(web: Web, work: Path, calm: Calm) -> list[str]:
@@ -194,7 +209,7 @@ def prove_woken(web: Web, work: Path, calm: Calm) -> list[str]:
         try:
             await_progress(web, before, calm.requests // 5, crawl)
             found = wake_after_move(cluster, crawl)
-            run_through(cluster, crawl, lambda: None)
+            run_through(cluster, crawl)
         finally:
             crawl.end()
         report, wrong = judge(cluster, web, calm.folder, began)
@@ -211,13 +226,50 @@ def prove_anew(web: Web, work: Path, calm: Calm) -> list[str]:
             crawl.end()
             done, found = web.requests() - before, begin_anew(cluster)
             crawl = submit(cluster, web)
-            run_through(cluster, crawl, lambda: None)
+            run_through(cluster, crawl)
         finally:
             crawl.end()
         again = web.requests() - before - calm.requests
         report, wrong = judge(cluster, web, calm.folder, began)
     line = f"{found}, after {done} of {calm.requests} requests; {again} were repeated"
     return _shown([line, *report], wrong)
+
+
+def prove_damaged(web: Web, work: Path, calm: Calm) -> list[str]:
+    """Parts of the bucket that are damaged."""
+    with running_cluster(work, web, calm.size, 1, *ALL_OPEN) as cluster:
+        before, crawl = web.requests(), submit(cluster, web)
+        try:
+            await_progress(web, before, calm.requests // 2, crawl)
+            damaged = damage_parts(cluster, crawl)
+            run_through(cluster, crawl, code=1)
+        finally:
+            crawl.end()
+        ends = cluster_ends(cluster, Outputs(cluster.bucket))
+        line, wrong = judge_damaged(cluster, crawl, damaged, folder_ends(calm.folder), ends)
+    return _shown([line], wrong)
+
+
+def prove_remade(web: Web, work: Path, calm: Calm) -> list[str]:
+    """A log that is deleted and made again under running owners."""
+    began = time.time()
+    with running_cluster(work, web, calm.size, 1) as cluster:
+        before, crawl = web.requests(), submit(cluster, web)
+        try:
+            await_progress(web, before, calm.requests // 2, crawl)
+            found = remake_log(cluster, crawl)
+            cluster.start_programs()
+            crawl = submit(cluster, web)
+            run_through(cluster, crawl)
+        finally:
+            crawl.end()
+        again = web.requests() - before - calm.requests
+        report, wrong = judge(cluster, web, calm.folder, began)
+    return _shown([*found, f"{again} requests were repeated", *report], wrong)
+
+
+def _counts(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def _shown(report: list[str], wrong: list[str]) -> list[str]:

@@ -7,9 +7,11 @@ what is already disturbed is not hit again before it is well.
 from __future__ import annotations
 
 import heapq
+import json
 import random
 import signal
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +37,10 @@ class Fault(Enum):
     WORKER_STOPPED = "worker stopped and woken"
     MACHINE_STOPPED = "machine stopped and woken"
     NODE_CUT = "node cut off and healed"
+    NODE_BLACKHOLED = "node blackholed and healed"
+    CLOCK_WRONG = "coordinator with a wrong clock"
+    OBJECTS_CONFLICT = "all puts in conflict"
+    FOREIGN_RECORDS = "topics with foreign records"
 
 
 _WEIGHTS = {
@@ -46,15 +52,24 @@ _WEIGHTS = {
     Fault.BROKER_KILLED: 5,
     Fault.WORKER_STOPPED: 2,
     Fault.MACHINE_STOPPED: 3,
-    Fault.NODE_CUT: 4,
+    Fault.NODE_CUT: 3,
+    Fault.NODE_BLACKHOLED: 3,
+    Fault.CLOCK_WRONG: 3,
+    Fault.OBJECTS_CONFLICT: 2,
+    Fault.FOREIGN_RECORDS: 2,
 }
+_CUTS = {Fault.NODE_CUT: Cut.RESET, Fault.NODE_BLACKHOLED: Cut.SILENT}
 _OF_NODES = {
     Fault.NODE_KILLED,
     Fault.MACHINE_LOST,
     Fault.NODE_LEFT,
     Fault.MACHINE_STOPPED,
-    Fault.NODE_CUT,
+    *_CUTS,
 }
+_IN_USE = "is in use by process"
+_RESTART_S = 10.0
+_CLOCKS_S = (-400 * 86400.0, -3600.0, -30.0, 30.0, 3600.0, 400 * 86400.0)
+"""By how much a wrong clock is ahead; nodes may differ by 2 s."""
 
 
 class Planned(NamedTuple):
@@ -103,8 +118,15 @@ class Disturber:
         self._threads = ThreadPoolExecutor(4)
         self._under_way: list[Future[None]] = []
         self._disturbed: set[object] = set()
-        self._last, self._number = time.monotonic(), 0
+        self._last = self._managed = time.monotonic()
+        self._number = 0
         self.done: Counter[str] = Counter()
+        self.foreign: list[bytes] = []
+        """Foreign records in the inboxes of shards."""
+        self.clocks: Counter[str] = Counter()
+        """What coordinators with a wrong clock said of it."""
+        self.wrong: list[str] = []
+        """What a fault did that it must not do, however the crawl ends."""
 
     @property
     def is_over(self) -> bool:
@@ -119,6 +141,9 @@ class Disturber:
             each.result()
         while self._undo and self._undo[0].at <= now:
             heapq.heappop(self._undo).act()
+        if now - self._managed >= _RESTART_S:
+            self._managed = now
+            self._manage()
         if self._left and (share >= self._left[-1].moment or now - self._last > _PATIENCE_S):
             self._last = now
             self._begin(self._left.pop().fault)
@@ -133,6 +158,18 @@ class Disturber:
         self._under_way.clear()
         self._threads.shutdown()
 
+    def _manage(self) -> None:
+        """Starts nodes that found their folder in use, as a service manager does: a worker that is
+        stopped holds it after its node was killed.
+        """
+        for node in self._cluster.nodes:
+            if node in self._disturbed or node.is_running:
+                continue
+            *_, last = ["", *node.said().splitlines()]
+            assert _IN_USE in last, f"{node.name} ended: {node.said()}"
+            self._tell(f"{node.name} is started once more: its folder was in use")
+            node.start()
+
     # -- faults
 
     def _begin(self, fault: Fault) -> None:
@@ -141,6 +178,9 @@ class Disturber:
             Fault.WORKER_STOPPED: self._stop_worker,
             Fault.COORDINATOR_KILLED: self._kill_coordinator,
             Fault.BROKER_KILLED: self._kill_broker,
+            Fault.CLOCK_WRONG: self._set_clock,
+            Fault.OBJECTS_CONFLICT: self._conflict,
+            Fault.FOREIGN_RECORDS: self._write_foreign,
         }
         if fault in _OF_NODES:
             well = [node for node in self._cluster.nodes if self._is_well(node)]
@@ -204,6 +244,78 @@ class Disturber:
         self._later(seconds, coordinator, coordinator.start, "coordinator started")
         return f"for {seconds:.0f} s"
 
+    def _set_clock(self) -> str:
+        coordinator = self._cluster.coordinator
+        if coordinator in self._disturbed:
+            return ""
+        coordinator.kill()
+        ahead_s = self._chance.choice(_CLOCKS_S)
+        coordinator.start(ahead_s)
+
+        def correct() -> None:
+            self._tell(f"clocks: {self._judge_clocks()}")
+            coordinator.kill()
+            coordinator.start()
+
+        seconds = self._cluster.size.stop_s
+        self._later(seconds, coordinator, correct, "coordinator started with the right clock")
+        return f"{ahead_s:+.0f} s"
+
+    def _judge_clocks(self) -> str:
+        """What the coordinator with the wrong clock says of all clocks. No node's may be wrong."""
+        asked = self._cluster.run(
+            "cluster", "status", str(self._cluster.file), "--json", timeout=30
+        )
+        if asked.code:  # it waits for a broker, and so gave no orders
+            self.clocks["not asked"] += 1
+            return asked.err.strip()
+        found = json.loads(asked.out)
+        blamed = [
+            node["name"]
+            for node in found["nodes"]
+            if node["clock"] == "wrong" and not node["is_lost"]
+        ]
+        if blamed:
+            self.wrong.append(
+                f"a coordinator with a wrong clock takes those of {blamed} for wrong:"
+                f" {found['clock_alarm']}"
+            )
+        if found["clock"] == "right" and any(node["clock"] == "right" for node in found["nodes"]):
+            self.wrong.append("a coordinator with a wrong clock takes it for right")
+        self.clocks[found["clock"]] += 1
+        return str(found["clock_alarm"] or found["clock"])
+
+    def _conflict(self) -> str:
+        cluster = self._cluster
+        if cluster.proxy in self._disturbed:
+            return ""
+        cluster.all_conflict, seconds = True, self._chance.uniform(5, 20)
+
+        def end() -> None:
+            cluster.all_conflict = False
+
+        self._later(seconds, cluster.proxy, end, "puts are stored again")
+        return f"for {seconds:.0f} s"
+
+    def _write_foreign(self) -> str:
+        """Into each partition of each topic, from a program that knows nothing of the crawl."""
+        if (broker := self._cluster.broker) in self._disturbed:
+            return ""
+        topics, name = self._cluster.topics, uuid.uuid4().hex
+        places = [(topics.named("control"), 0, b"settings")]
+        kinds = ("changelog", "inbox", "pages", "dlq")
+        places += [(topics.named(kind), n, None) for kind in kinds for n in range(topics.shards)]
+
+        def write() -> None:
+            for topic, partition, key in places:
+                junk = f"{name} for {topic}/{partition}".encode()
+                broker.write(topic, partition, [junk, b"{}", b""], key)
+                if topic == topics.inbox:
+                    self.foreign.append(junk)
+
+        self._under_way.append(self._threads.submit(write))
+        return f"3 in each of {len(places)} partitions"
+
     def _kill_broker(self) -> str:
         broker = self._cluster.broker
         if broker in self._disturbed:
@@ -227,12 +339,11 @@ class Disturber:
 
     def _disturb_node(self, fault: Fault, node: Node) -> str:
         seconds = self._chance.uniform(2, 40)
-        if fault is Fault.NODE_CUT:
-            how = self._chance.choice(list(Cut))
+        if (how := _CUTS.get(fault)) is not None:
             node.network.cut_off(how)
             seconds = self._cluster.size.stop_s
             self._later(seconds, node, node.network.heal, f"{node.name} healed")
-            return f"{node.name}, {how.value}"
+            return node.name
         if fault is Fault.MACHINE_STOPPED:
             everything = node.everything()
             for pid in everything:

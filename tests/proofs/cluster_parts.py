@@ -12,11 +12,14 @@ from __future__ import annotations
 import random
 import shutil
 import socket
+import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kafka_broker import Broker, lacks_kafka
+from lycosa.kafka import Topics
 from proofs.cluster_web import Size, Web
 from proofs.crawls import LYCOSA, Done, children, command_of, lycosa
 from proofs.programs import Program
@@ -25,6 +28,8 @@ from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, s3_program
 
 CRAWL = "proof"
 _PORTS = random.Random()
+_WRONG_CLOCK = Path(__file__).with_name("wrong_clock.py")
+_ANSWERS = {503: "refused", 409: "in conflict with another request", -1: "done without an answer"}
 
 
 class Node(Program):
@@ -60,6 +65,20 @@ class Node(Program):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class Coordinator(Program):
+    """``lycosa serve`` on a machine whose clock may be wrong."""
+
+    def __init__(self, work: Path, file: Path, env: dict[str, str]) -> None:
+        self._arguments = ["serve", "--cluster", str(file)]
+        super().__init__("coordinator", [], work / "serve.log", env)
+
+    def start(self, ahead_s: float = 0.0) -> None:
+        """``ahead_s``: how far its wall clock is ahead of the right one."""
+        wrong = [sys.executable, "-P", str(_WRONG_CLOCK), str(ahead_s)]
+        self._command = [*(wrong if ahead_s else LYCOSA), *self._arguments]
+        super().start()
+
+
 class Cluster:
     """All parts; a context manager that starts the services and ends everything."""
 
@@ -68,7 +87,10 @@ class Cluster:
         self.file = work / "cluster.toml"
         self.nodes: list[Node] = []
         self.chance = random.Random(seed)
-        self.refused_puts = 0
+        self.failed_puts: Counter[str] = Counter()
+        """How many puts failed, by what became of them."""
+        self.all_conflict = False
+        """Whether every put meets another request for the same key now."""
         self._stack = ExitStack()
 
     def __enter__(self) -> Cluster:
@@ -105,14 +127,18 @@ class Cluster:
             node = Node(number, work, file, network, endpoint)
             self._stack.callback(node.end)
             self.nodes.append(node)
-        command = [*LYCOSA, "serve", "--cluster", str(self.file)]
-        self.coordinator = Program("coordinator", command, work / "serve.log", self.env)
+        self.coordinator = Coordinator(work, self.file, self.env)
         self._stack.callback(self.coordinator.end)
 
     @property
     def env(self) -> dict[str, str]:
         """Of an operator's commands: past the proxy that fails."""
         return {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": self.s3.endpoint}
+
+    @property
+    def topics(self) -> Topics:
+        replication = min(self.size.brokers, 3)
+        return Topics(CRAWL, self.size.shards, replication, (replication + 1) // 2)
 
     @property
     def bucket(self) -> Path:
@@ -123,9 +149,17 @@ class Cluster:
         """An operator's command, to its end."""
         return lycosa(*arguments, env=self.env, timeout=timeout)
 
-    def init(self, config: Path) -> None:
-        done = self.run("cluster", "init", str(self.file), "--config", str(config))
+    def init(self, config: Path, *settings: str) -> None:
+        given = [word for each in settings for word in ("--set", each)]
+        done = self.run("cluster", "init", str(self.file), "--config", str(config), *given)
         assert done.code == 0, done
+
+    def start_programs(self) -> None:
+        """Starts the coordinator and all nodes."""
+        self.coordinator.start()
+        self.coordinator.await_port("127.0.0.1", self.coordinator_port)
+        for node in self.nodes:
+            node.start()
 
     def _listeners(self, kafka: Path, network: Network) -> tuple[str, ...]:
         """A listener for this network at each broker; gives the addresses as the network has
@@ -142,15 +176,15 @@ class Cluster:
 
     def _write_file(self, file: Path, addresses: Sequence[str], coordinator: int) -> None:
         listed = ", ".join(f'"{address}"' for address in addresses)
-        replication = min(self.size.brokers, 3)
+        topics = self.topics
         file.write_text(f"""name = "{CRAWL}"
 shards = {self.size.shards}
 nodes = {self.size.nodes}
 token_file = "token"
 [kafka]
 addresses = [{listed}]
-replication = {replication}
-min_insync = {(replication + 1) // 2}
+replication = {topics.replication}
+min_insync = {topics.min_insync}
 [objects]
 url = "s3://{BUCKET}/{CRAWL}"
 [coordinator]
@@ -159,12 +193,12 @@ addresses = ["127.0.0.1:{coordinator}"]
         file.chmod(0o600)
 
     def _verdict(self, number: int, method: str, path: str) -> int:
-        """One put in ten fails, in one of three ways."""
-        if method != "PUT" or self.chance.random() >= 0.1:
+        """One put in ten fails, in one of three ways; or all are in conflict."""
+        if method != "PUT" or not (self.all_conflict or self.chance.random() < 0.1):
             return 0
-        self.refused_puts += 1
-        # not done, met another request (and not done), or done without an answer
-        return self.chance.choice((503, 409, -1))
+        verdict = 409 if self.all_conflict else self.chance.choice(list(_ANSWERS))
+        self.failed_puts[_ANSWERS[verdict]] += 1
+        return verdict
 
 
 def _port() -> int:
@@ -192,12 +226,11 @@ def missing_service() -> str:
 
 
 @contextmanager
-def running_cluster(work: Path, web: Web, size: Size, seed: int) -> Iterator[Cluster]:
+def running_cluster(
+    work: Path, web: Web, size: Size, seed: int, *settings: str
+) -> Iterator[Cluster]:
     """A crawl that was made, with coordinator and nodes running, and no seed yet."""
     with Cluster(work, size, seed) as cluster:
-        cluster.init(web.config)
-        cluster.coordinator.start()
-        cluster.coordinator.await_port("127.0.0.1", cluster.coordinator_port)
-        for node in cluster.nodes:
-            node.start()
+        cluster.init(web.config, *settings)
+        cluster.start_programs()
         yield cluster

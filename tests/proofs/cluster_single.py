@@ -26,7 +26,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lycosa.commit import LEASE_S
 from lycosa.kafka.parcels import PostedParcels
-from proofs.cluster_judges import topics_of
 from proofs.cluster_parts import Cluster, Node
 from proofs.cluster_web import Web
 from proofs.crawls import command_of
@@ -171,7 +170,7 @@ def _requests(trace: Path) -> list[str]:
 
 def _records_after(cluster: Cluster, owned: dict[int, int], wall: float) -> list[str]:
     """Records of these shards' terms, or older ones, that brokers got after a wall time."""
-    topics, found = topics_of(cluster), list[str]()
+    topics, found = cluster.topics, list[str]()
     for topic in (topics.changelog, topics.inbox):
         for partition in range(topics.shards):
             for offset, stamp, value in _raw_records(cluster, topic, partition):
@@ -225,7 +224,5 @@ def begin_anew(cluster: Cluster) -> str:
     lost = sum(1 for node in cluster.nodes for _ in node.folder.rglob("*"))
     for node in cluster.nodes:
         node.lose_disk()
-    cluster.coordinator.start()
-    for node in cluster.nodes:
-        node.start()
+    cluster.start_programs()
     return f"{len(cluster.nodes)} nodes and the coordinator killed, {lost} local files deleted"

@@ -48,7 +48,7 @@ class Size(NamedTuple):
 
 
 WHOLE = Size(3, 3, 6, 12, 1000, 80, 100, 40, 60.0)
-SHORT = Size(1, 3, 6, 6, 100, 12, 25, 9, 45.0)
+SHORT = Size(1, 3, 6, 6, 100, 12, 25, 13, 45.0)
 
 
 DELAY_S, ADDRESS_SLOTS = 0.1, 12

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -101,12 +100,16 @@ def _lived(
     what: str,
     kind: type[NodesHistory] = NodesHistory,
 ) -> str:
-    began = time.monotonic()
-    outcomes = []
+    began = last = time.monotonic()
+    outcomes: list[Outcome] = []
     for each in _all_of(work, seeds, shards, nodes, kind):
         outcomes.append(each)
         if each.breach:
             print(each.breach, flush=True)
+        if time.monotonic() - last >= _TOLD_S or len(outcomes) == len(seeds):
+            last = time.monotonic()
+            clean = sum(1 for lived in outcomes if not lived.breach)
+            print(f"{clean} of {len(seeds)} histories of {what} without a breach", flush=True)
     broken = sorted(each.seed for each in outcomes if each.breach)
     assert not broken, (
         f"{len(broken)} of {len(seeds)} histories ({what}) broke a promise: seeds {broken}"
@@ -124,17 +127,12 @@ def _lived(
 def _all_of(
     work: Path, seeds: range, shards: int, nodes: int, kind: type[NodesHistory]
 ) -> Iterator[Outcome]:
-    """The histories as they end, with a line of progress a minute."""
-    done, last = 0, time.monotonic()
+    """The histories as they end."""
     for batch in (seeds[at : at + _BATCH] for at in range(0, len(seeds), _BATCH)):
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
             for future in as_completed(
                 [pool.submit(live, str(work), seed, shards, nodes, "", kind) for seed in batch]
             ):
-                done += 1
-                if time.monotonic() - last >= _TOLD_S:
-                    last = time.monotonic()
-                    print(f"{done} of {len(seeds)} histories", file=sys.stderr, flush=True)
                 yield future.result()
 
 
