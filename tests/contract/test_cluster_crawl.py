@@ -65,7 +65,8 @@ def test_two_nodes_crawl_what_one_machine_crawls_and_can_continue(
         is_polite(log, politeness(SETTINGS), LATE_S)
         # another seed, of a host that nothing links to
         requests = len(log)
-        assert cluster.crawl(f"http://other.example:{port}/").wait() in (0, 5)
+        # its server closes the connection: the URL waits for it (6), or the host was given up (0)
+        assert cluster.crawl(f"http://other.example:{port}/").wait() in (0, 6)
         assert len(log) > requests
         for node in nodes:
             node.await_line("the crawl continues")
