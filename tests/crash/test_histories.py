@@ -20,14 +20,18 @@ _FOUND = (
 )
 
 
-@pytest.mark.parametrize("seed", [*range(3), *_FOUND], ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize(
+    "seed",
+    [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in _FOUND)],
+    ids=lambda seed: f"seed-{seed}",
+)
 def test_a_history_of_crashes_and_losses_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     history = live_and_judge(seed, tmp_path)
     assert sum(history.faults.values()) >= LEAST_FAULTS
     assert len(set(asked(history.crawl.log))) >= 2000
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_clock_that_is_wrong_in_some_runs_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     history = live_and_judge(seed, tmp_path, wild_clock=True)
     assert history.faults["clock"] > 0

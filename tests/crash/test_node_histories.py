@@ -94,10 +94,10 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
     "plant",
     [
         "no fence",
-        "no hold",
+        pytest.param("no hold", marks=pytest.mark.long),  # also in `script/prove nodes`
         "early acknowledgement",
         "row n",
-        "stale snapshot",
+        pytest.param("stale snapshot", marks=pytest.mark.long),
         "early end",
         "mixed files",
         "old coordinator",

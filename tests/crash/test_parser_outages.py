@@ -23,5 +23,6 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_killed_parsers_and_a_lack_of_processes_lose_no_page(tmp_path: Path) -> None:
     print("\n".join(parser.prove(tmp_path, short=True)))
