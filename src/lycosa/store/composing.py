@@ -96,7 +96,7 @@ def compose(
         if _is_as_committed(target, *_write(parts, whole, target)):
             return []
     except _NotWhole:
-        pass
+        pass  # what can be read is put together below, and the damage is returned
     except ObjectMissing:
         if not may_lack:
             raise
