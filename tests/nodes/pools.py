@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.model.pool_use import PoolState
 from lycosa.politeness.address_pool import (
     ANSWER_S,
     MICRO,
@@ -21,7 +22,6 @@ from lycosa.politeness.address_pool import (
     PoolAway,
     PoolCall,
     PoolClock,
-    PoolState,
     PoolWorker,
 )
 from lycosa.politeness.memory_pool import PoolServer

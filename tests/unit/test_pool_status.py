@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lycosa.cli.cluster_status import pool_line
 from lycosa.cluster.progress import Progress, total
-from lycosa.politeness.address_pool import PoolState, PoolUse
+from lycosa.model.pool_use import PoolState, PoolUse
 
 
 def _of(*uses: PoolUse | None) -> PoolUse | None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from lycosa.config.sections import PolitenessSection
+from lycosa.model.pool_use import PoolState
 from lycosa.politeness.address_pool import (
     ABSENT_S,
     MICRO,
@@ -16,7 +17,6 @@ from lycosa.politeness.address_pool import (
     PoolAway,
     PoolCall,
     PoolClock,
-    PoolState,
     PoolWorker,
 )
 from lycosa.politeness.memory_pool import PoolServer

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
     from lycosa.cluster.progress import Progress
     from lycosa.config.cluster_file import ClusterFile
-    from lycosa.politeness.address_pool import PoolUse
+    from lycosa.model.pool_use import PoolUse
 
 SEARCH_S = 10.0
 """How long a command looks for a coordinator."""

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from lycosa.model.parsed import ParserHealth
+from lycosa.model.pool_use import PoolState, PoolUse
 from lycosa.model.uploads import UploadState
-from lycosa.politeness.address_pool import PoolState, PoolUse
 from lycosa.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it

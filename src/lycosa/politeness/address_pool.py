@@ -25,7 +25,6 @@ pool are microseconds on its own clock; a call that arrives after its ``deadline
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Protocol
 
 import msgspec
@@ -51,22 +50,6 @@ time of an earlier answer.
 _NO_SLOT_S = 0.05
 _UNREPORTED_S = 0.02
 MICRO = 1_000_000
-
-
-class PoolState(Enum):
-    """What a worker knows about the pool."""
-
-    SHARED = "shared"  # the limits of the crawl hold for all machines together
-    DIVIDED = "divided"  # the pool answers, but does not know all requests
-    AWAY = "away"  # it gives no answer
-
-
-class PoolUse(msgspec.Struct, frozen=True):
-    """How the pool is used. ``since`` is seconds since 1970, ``why`` says why it is not shared."""
-
-    state: PoolState
-    since: float
-    why: str = ""
 
 
 class WantedSlot(msgspec.Struct, frozen=True):

@@ -30,6 +30,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.model.pool_time import PoolTime
+from lycosa.model.pool_use import PoolState, PoolUse
 from lycosa.politeness.address_pool import (
     ABSENT_S,
     ANSWER_S,
@@ -43,8 +44,6 @@ from lycosa.politeness.address_pool import (
     PoolCall,
     PoolClock,
     PoolRequest,
-    PoolState,
-    PoolUse,
     PoolWorker,
     StartedSlot,
     WantedSlot,

@@ -27,8 +27,9 @@ from lycosa.exchange import ExchangeEnds, Lateness
 from lycosa.folder.names import addresses_path
 from lycosa.kafka import KafkaInbound, KafkaPost
 from lycosa.kv.port import Opener
+from lycosa.model.pool_use import PoolUse
 from lycosa.network import NetworkInquiry, credentials_of, join_address
-from lycosa.politeness.address_pool import PoolUse, PoolWorker
+from lycosa.politeness.address_pool import PoolWorker
 from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.politeness.pooled_addresses import PooledAddresses

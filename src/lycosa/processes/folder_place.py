@@ -13,7 +13,7 @@ import msgspec
 
 from lycosa.cluster.worker_messages import ToWorker
 from lycosa.exchange import ExchangeEnds, SocketExchange
-from lycosa.politeness.address_pool import PoolUse
+from lycosa.model.pool_use import PoolUse
 from lycosa.shard.opening import Shard
 from lycosa.worker.assembly import Assembled, Ports
 from lycosa.worker.coordinator_link import Peers

@@ -20,7 +20,7 @@ from lycosa.cluster.progress import ProcessMemory, Progress, total
 from lycosa.cluster.worker_messages import Ended, Failed, Memory, ToWorker
 from lycosa.config.units import show_mb
 from lycosa.model.parsed import ParserHealth
-from lycosa.politeness.address_pool import PoolState
+from lycosa.model.pool_use import PoolState
 from lycosa.processes.worker_handle import WorkerHandle, WorkerNotStarted
 from lycosa.system.kept_tasks import KeptTasks, error_line
 from lycosa.system.memory import cpu_s, held_by
