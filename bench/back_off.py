@@ -15,9 +15,9 @@ import argparse
 import random
 from collections.abc import Callable
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.model.pace import Pace
-from lycosa.politeness.delay import delay_s, pace_after_request
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.pace import Pace
+from lycosa.stages.politeness.delay import delay_s, pace_after_request
 
 Refuses = Callable[[int, float], bool]
 """Whether the host refuses, by the number of the request and its time."""

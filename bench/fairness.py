@@ -33,15 +33,15 @@ from bench.frontier import NOW, PARTITIONS, Crawl
 from bench.interpreter import described
 from numpy.typing import NDArray
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.frontier.frontier import QUANTUM
-from lycosa.frontier.lease import Lease
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import VisitState
-from lycosa.model.completed import Completed, UrlState
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.politeness.delay import delay_s, pace_after_request
-from lycosa.urls.identity import hash8
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.completed import Completed, UrlState
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.urls.identity import hash8
+from lycosa.stages.frontier.frontier import QUANTUM
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.delay import delay_s, pace_after_request
 
 _CACHE_BYTES = 256 << 20
 _BATCH = 20_000

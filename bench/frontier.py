@@ -33,27 +33,27 @@ from bench.frontier_load import NOW, SECTION, history, load, seen_path, table_fo
 from bench.frontier_web import Web, pages
 from bench.interpreter import described
 
-from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps
-from lycosa.commit import Commit, CommitLog, PartitionBatch, marked
-from lycosa.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import FrontierRules
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.completed import Completed, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.model.factors import Factors
-from lycosa.model.parsed import Link
-from lycosa.schedule.priority import link_importance, priority
-from lycosa.seen.recent import RecentHashes
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.urls.identity import Canonicalizer, Sites, hash8, hash8_all, hosts_of
-from lycosa.worker.admission import Admission
-from lycosa.worker.intake import Intake
-from lycosa.worker.owners import Addressing
+from lycosa.base.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
+from lycosa.base.model.completed import Completed, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.factors import Factors
+from lycosa.base.model.parsed import Link
+from lycosa.base.urls.identity import Canonicalizer, Sites, hash8, hash8_all, hosts_of
+from lycosa.stages.admit.scope import Scope
+from lycosa.stages.admit.traps import Traps
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.stages.frontier.workbench import Workbench
+from lycosa.stages.schedule.priority import link_importance, priority
+from lycosa.state.commit import Commit, CommitLog, PartitionBatch, marked
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.seen.recent import RecentHashes
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.worker.intake.admission import Admission
+from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.owners import Addressing
 
 PARTITIONS = 16
 PAGE_LINKS = 100

@@ -22,12 +22,15 @@ import numpy as np
 from bench.frontier_web import Web, host_name, target
 from rocksdict import DBCompressionType, Options, SstFileWriter
 
-from lycosa.config.sections import FrontierSection
-from lycosa.frontier.back_queue import Lane
-from lycosa.frontier.counters import COUNTERS_KEY, Counters
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv import rocks
-from lycosa.kv.records import (
+from lycosa.base.config.sections import FrontierSection
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.usage import Usage
+from lycosa.base.urls.identity import Sites, hash8, partition_of
+from lycosa.stages.frontier.back_queue import Lane
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.kv import rocks
+from lycosa.state.kv.table_records import (
     UrlRecord,
     decode_url,
     due_key,
@@ -38,11 +41,8 @@ from lycosa.kv.records import (
     queue_key,
     url_key,
 )
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.model.usage import Usage
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.urls.identity import Sites, hash8, partition_of
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
 NOW = 1_750_000_000
 SECTION = FrontierSection()

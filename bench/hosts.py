@@ -26,11 +26,11 @@ from bench.frontier import NOW, PARTITIONS, Crawl, rss_bytes
 from bench.frontier_load import seen_path, table_folder
 from bench.frontier_web import host_name
 
-from lycosa.commit import Commit
-from lycosa.frontier.visit_state import VisitState
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.system.memory import give_back, use_few_arenas
-from lycosa.urls.identity import Sites, hash8, partition_of
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.system.process_memory import give_back, use_few_arenas
+from lycosa.base.urls.identity import Sites, hash8, partition_of
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.state.commit import Commit
 
 _CACHE_BYTES = 64 << 20
 _COMMIT = 40_000

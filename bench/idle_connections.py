@@ -23,8 +23,8 @@ from pathlib import Path
 
 import trustme
 
-from lycosa.api.slow_clients import BoundedServer, http_server
-from lycosa.serve.api_job import ApiLimits
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.slow_clients import BoundedServer, http_server
 
 GET = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 

@@ -26,9 +26,9 @@ from pathlib import Path
 import trustme
 import uvloop
 
-from lycosa.config.cluster_file import TlsSection
-from lycosa.exchange import Inquiry, Parcel, SocketExchange
-from lycosa.network import Credentials, NetworkInquiry, TlsFiles
+from lycosa.base.config.cluster_file import TlsSection
+from lycosa.cluster.network import Credentials, NetworkInquiry, TlsFiles
+from lycosa.state.exchange import Inquiry, Parcel, SocketExchange
 
 TOKEN = b"0123456789abcdef"
 KEYS = 4

@@ -24,10 +24,10 @@ import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lycosa.exchange import Outbox
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.state.exchange import Outbox
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 
 ROOT = Path(__file__).parents[1]
 PAGES, URLS, COMMIT_S, LATE_COMMITS = 200, 2000, 2.0, 5

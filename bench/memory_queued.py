@@ -22,16 +22,16 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from lycosa.config.sections import BudgetSection, Config, ScopeRule, ScopeSection
-from lycosa.frontier.visit_state import VisitState
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.completed import UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Link, Parsed
+from lycosa.base.config.sections import BudgetSection, Config, ScopeRule, ScopeSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Link, Parsed
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.system.process_memory import give_back, use_few_arenas
+from lycosa.base.urls.identity import hash8
 from lycosa.processes.session import Session
-from lycosa.system.clock import SystemClock
-from lycosa.system.memory import give_back, use_few_arenas
-from lycosa.urls.identity import hash8
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.state.kv.rocks import rocks_opener
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.real_ports import real_ports
 

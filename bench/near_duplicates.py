@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from lycosa.parse.fingerprint import simhash
+from lycosa.stages.parse.fingerprint import simhash
 
 PAIRS = Path(__file__).parents[2] / "shared" / "data" / "neardup" / "judged-pairs-120.jsonl.gz"
 GRADES = ("3", "2", "1", "0.5")

@@ -25,16 +25,16 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from judging import new_folder, quick_config, stored_rows, tables, urls_of
-from lycosa.config.sections import FrontierSection, PolitenessSection
-from lycosa.exchange import ExchangeEnds, Lateness, MemoryTopics, TopicPost
-from lycosa.frontier.alike_pages import AlikePages
-from lycosa.model.near_duplicate import Verdict
-from lycosa.reasons import Reason
-from lycosa.seen.simhash import MAX_DISTANCE
-from lycosa.store.rows import JournalRow
+from lycosa.base.config.sections import FrontierSection, PolitenessSection
+from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.alike_pages import AlikePages
+from lycosa.state.exchange import ExchangeEnds, Lateness, MemoryTopics, TopicPost
+from lycosa.state.seen.simhash import MAX_DISTANCE
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.clock import VIRTUAL_EPOCH
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker import assembly
 from scripted import Answer, page, scripted_crawl
 from several_workers import SlowExchange, run_workers
@@ -81,7 +81,7 @@ def watched(by_events: bool, lags: list[float]) -> Iterator[None]:
         if self._noted > before:
             now = VIRTUAL_EPOCH + asyncio.get_running_loop().time()
             value = self._table.get(b"U" + _keys(verdict.url))
-            from lycosa.kv.records import decode_url
+            from lycosa.state.kv.table_records import decode_url
 
             assert value is not None
             history = decode_url(value).history
@@ -98,7 +98,7 @@ def watched(by_events: bool, lags: list[float]) -> Iterator[None]:
 
 
 def _keys(url: str) -> bytes:
-    from lycosa.urls.identity import hash8, host_of
+    from lycosa.base.urls.identity import hash8, host_of
 
     return hash8(host_of(url)) + hash8(url)
 

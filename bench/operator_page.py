@@ -31,14 +31,14 @@ from urllib.parse import quote
 
 import uvloop
 
-from lycosa.config.sections import BudgetSection, Config, ScopeRule, ScopeSection
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Link, Parsed
+from lycosa.base.config.sections import BudgetSection, Config, ScopeRule, ScopeSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Link, Parsed
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.urls.identity import hash8, host_of
 from lycosa.processes.session import Session
+from lycosa.state.kv.rocks import rocks_opener
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.system.clock import SystemClock
-from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.real_ports import real_ports
 

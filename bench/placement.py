@@ -18,13 +18,13 @@ from collections.abc import Callable
 
 from bench.interpreter import described
 
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import NodeReport, Said, ShardReport, ShardState
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.rules import ClusterRules
-from lycosa.cluster.worker_messages import WorkerStatus
-from lycosa.config.sections import Config
-from lycosa.system.metric_catalogue import METRICS, MetricKind
+from lycosa.base.config.sections import Config
+from lycosa.base.messages.coordinator_messages import NodeReport, Said, ShardReport, ShardState
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.base.messages.worker_messages import WorkerStatus
+from lycosa.base.system.metric_catalogue import METRICS, MetricKind
+from lycosa.cluster.coordinator.coordinator import Coordinator
 
 _SIZES = ("16x4", "128x16", "256x32", "512x64", "1024x64", "1024x1024")
 _TICK_S = 0.25

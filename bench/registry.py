@@ -22,15 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.commit import Commit, CommitLog, LastCommit, Mark, PartitionBatch, marked
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import last_commit_path, table_folder
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv.records import UrlRecord, encode_record, encode_url, host_key, url_key
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.project import (
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.urls.identity import hash8
+from lycosa.feeds import (
     CassandraPlace,
     FolderSource,
     PostgresPlace,
@@ -38,9 +33,14 @@ from lycosa.project import (
     Projector,
     Registry,
 )
-from lycosa.project.cassandra_connection import CassandraConnection, parsed_address
-from lycosa.project.tables import RegistryPlace
-from lycosa.urls.identity import hash8
+from lycosa.feeds.registry.cassandra_connection import CassandraConnection, parsed_address
+from lycosa.feeds.registry.registry_port import RegistryPlace
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.commit import Commit, CommitLog, LastCommit, Mark, PartitionBatch, marked
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.names import last_commit_path, table_folder
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.table_records import UrlRecord, encode_record, encode_url, host_key, url_key
 
 ROOT = Path(__file__).parents[1]
 PARTITIONS, PER_HOST, PAGES, NEW = 16, 100, 200, 2000

@@ -13,12 +13,19 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.frontier.back_queue import Lane
-from lycosa.frontier.counters import COUNTERS_KEY, Counters
-from lycosa.frontier.front_queues import FRONT_KEY, Range
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv.port import KeyValue
-from lycosa.kv.records import (
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.urls.identity import hash8, partition_of
+from lycosa.moves.reshard.counting import recounted
+from lycosa.moves.reshard.division import Division, OldState
+from lycosa.moves.reshard.host_owners import HostOwners
+from lycosa.moves.reshard.row_sink import RowSink
+from lycosa.stages.frontier.back_queue import Lane
+from lycosa.stages.frontier.front_queues import FRONT_KEY, Range
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import (
     UrlRecord,
     due_key,
     encode_record,
@@ -28,14 +35,7 @@ from lycosa.kv.records import (
     queue_key,
     url_key,
 )
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.reshard.counting import recounted
-from lycosa.reshard.division import Division, OldState
-from lycosa.reshard.host_owners import HostOwners
-from lycosa.reshard.row_sink import RowSink
-from lycosa.urls.identity import hash8, partition_of
+from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
 _PER_HOST, _WAITING, _BANDS = 100, 30, 8
 _ID = "urn:uuid:00000000-0000-4000-8000-000000000000"

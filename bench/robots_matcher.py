@@ -68,8 +68,8 @@ def _measure() -> dict[str, float]:
 def _real() -> dict[str, float]:
     """Every file, asked about paths that its own rules suggest, and about its front page."""
     # Imported here: the parent has another checkout on its path.
-    from lycosa.politeness.robots_file import parse_robots
-    from lycosa.politeness.robots_rules import Matcher
+    from lycosa.stages.politeness.robots_file import parse_robots
+    from lycosa.stages.politeness.robots_rules import Matcher
 
     with tarfile.open(REAL) as archive:
         bodies = [file.read() for member in archive if (file := archive.extractfile(member))]
@@ -122,8 +122,8 @@ def _questions(patterns: list[str], chance: Random) -> Iterator[str]:
 
 def _hostile() -> dict[str, float]:
     """Files of 512 kB, asked about paths of 70 octets and of 2 kB."""
-    from lycosa.politeness.robots_file import parse_robots
-    from lycosa.politeness.robots_rules import Matcher
+    from lycosa.stages.politeness.robots_file import parse_robots
+    from lycosa.stages.politeness.robots_rules import Matcher
 
     figures = {}
     for name, lines, letters in _hostile_files():

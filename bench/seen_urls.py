@@ -16,9 +16,9 @@ from time import perf_counter, thread_time
 
 import numpy as np
 
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.model.capture import Original
-from lycosa.seen import BloomSeenUrls, Hashes, NearIndex, SeenUrls, SortedSeenUrls
+from lycosa.base.model.capture import Original
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.state.seen import BloomSeenUrls, Hashes, NearIndex, SeenUrls, SortedSeenUrls
 
 NEW = 0.12
 

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config.sections import Config, FrontierSection
+from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.simulate.drive import Drive
 from lycosa.simulate.resources import Meters, Resources
 from lycosa.simulate.sample import Host, Sample
-from lycosa.simulate.table import SimulatedTable
+from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.visits import Visits
-from lycosa.simulate.web import Web
+from lycosa.simulate.web_model import Web
 
 SHARED = "198.18.0.1"
 _OWN_PAGES, _SHARED_PAGES = 2000, 60

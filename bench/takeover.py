@@ -25,12 +25,12 @@ from typing import NamedTuple
 from bench.cluster import Broker, Running, broker, make_crawl
 from bench.interpreter import described
 
-from lycosa.cluster.messages import ClusterStatus
-from lycosa.config.cluster_file import read_cluster_file
-from lycosa.network import credentials_of
-from lycosa.serve.caller import call_coordinator
+from lycosa.base.config.cluster_file import read_cluster_file
+from lycosa.base.messages.coordinator_messages import ClusterStatus
+from lycosa.base.urls.identity import Sites, partition_of
+from lycosa.cluster.network import credentials_of
+from lycosa.cluster.serve.caller import call_coordinator
 from lycosa.synthetic import RequestLog, SyntheticServer, SyntheticWeb, WebPlan
-from lycosa.urls.identity import Sites, partition_of
 
 SHARDS, HOSTS = 4, 32
 _LONGEST_S = 300.0

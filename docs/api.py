@@ -12,13 +12,13 @@ from typing import Any, cast
 
 from fastapi import FastAPI
 
-from lycosa.api.app import make_app
-from lycosa.api.gate import API, GateRules
-from lycosa.api.process_log import ProcessLog
-from lycosa.api.service import CrawlService
-from lycosa.api.tokens import Tokens
-from lycosa.logs.log import EventLog
-from lycosa.serve.api_job import ApiLimits
+from lycosa.base.logs.log_writer import EventLog
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.app import make_app
+from lycosa.service.api.gate import API, GateRules
+from lycosa.service.api.process_log import ProcessLog
+from lycosa.service.api.service import CrawlService
+from lycosa.service.api.tokens import Tokens
 
 PAGE = Path(__file__).parent / "api.md"
 _MOST_LABELS = 10  # of a value are listed

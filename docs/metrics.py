@@ -1,7 +1,7 @@
 """Writes metrics.md next to this file: ``python docs/metrics.py`` lists every metric.
 
-The table is made of ``lycosa.system.metric_catalogue``. A test compares the page with what this
-script would write.
+The table is made of ``lycosa.base.system.metric_catalogue``. A test compares the page with what
+this script would write.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from lycosa.system.metric_catalogue import METRICS, Merge, Metric, MetricKind
+from lycosa.base.system.metric_catalogue import METRICS, Merge, Metric, MetricKind
 
 PAGE = Path(__file__).with_suffix(".md")
 _MOST_VALUES = 12

@@ -1,7 +1,7 @@
 """Writes the JSON Schemas of feeds and log into ``schemas/``: ``python docs/schemas.py``.
 
-They are generated from the structs of ``lycosa.store.feed_rows`` and ``lycosa.logs.records``. A
-test compares the files with what this script would write.
+They are generated from the structs of ``lycosa.state.store.feed_rows`` and
+``lycosa.base.logs.log_records``. A test compares the files with what this script would write.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lycosa.logs.records import log_schema
-from lycosa.store.feed_rows import FEEDS, feed_schema
+from lycosa.base.logs.log_records import log_schema
+from lycosa.state.store.feed_rows import FEEDS, feed_schema
 
 FOLDER = Path(__file__).parent / "schemas"
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from lycosa.fetch.dns import Query
-from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.ports import Clock, Fetcher, ResolveError, Resolver
-from lycosa.reasons import Reason
-from lycosa.urls.identity import host_of, name_of
+from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.ports import Clock, Fetcher, ResolveError, Resolver
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of, name_of
+from lycosa.stages.fetch.dns import Query
 
 IsAway = Callable[[str, float], Reason | None]
 """The reason for which a host or a name fails at a time (monotonic), if it does."""

@@ -75,8 +75,8 @@ class ApiCrawl:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         for pid in children.read_text().split():
             try:
-                if b"lycosa.api" in Path(f"/proc/{pid}/cmdline").read_bytes() or (
-                    b"lycosa.page.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+                if b"lycosa.service.api" in Path(f"/proc/{pid}/cmdline").read_bytes() or (
+                    b"lycosa.service.page.page_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
                 ):
                     return int(pid)
             except OSError:

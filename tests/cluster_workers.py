@@ -16,8 +16,9 @@ import msgspec
 
 from judging import SUFFIXES
 from kafka_broker import Broker
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.worker_messages import (
+from lycosa.base.config.sections import Config
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.worker_messages import (
     Ended,
     Failed,
     FromWorker,
@@ -30,13 +31,12 @@ from lycosa.cluster.worker_messages import (
     Stop,
     WorkerStatus,
 )
-from lycosa.config.sections import Config
-from lycosa.folder.manifest import MANIFEST_NAME, Manifest, encoded_manifest, identity_of
-from lycosa.kafka import Topics
-from lycosa.model.end import End
+from lycosa.base.model.end import End
+from lycosa.base.system.memory_plan import fitted, plan_memory
+from lycosa.base.urls.identity import Sites
+from lycosa.cluster.kafka import Topics
 from lycosa.processes.worker_handle import WorkerHandle
-from lycosa.system.memory_plan import fitted, plan_memory
-from lycosa.urls.identity import Sites
+from lycosa.state.folder.manifest import MANIFEST_NAME, Manifest, encoded_manifest, identity_of
 from lycosa.worker.job import ClusterJob, WorkerJob
 
 LONGEST_S = 60.0

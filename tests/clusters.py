@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_broker import Broker
-from lycosa.config.sections import PolitenessSection
+from lycosa.base.config.sections import PolitenessSection
 from lycosa.synthetic import RequestLog, SyntheticWeb
-from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.request_log import LoggedRequest
+from lycosa.synthetic.synthetic_hosts import host_name
 from serving import served_with_log
 
 LYCOSA = [sys.executable, "-P", "-c", "import sys; from lycosa.cli import main; sys.exit(main())"]

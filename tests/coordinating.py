@@ -13,9 +13,9 @@ import random
 from collections import defaultdict, deque
 from typing import Any
 
-from lycosa.cluster.control import EndSaved, Record, folded
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import (
+from lycosa.base.config.sections import LimitSection
+from lycosa.base.messages.control_records import EndSaved, Record, folded
+from lycosa.base.messages.coordinator_messages import (
     CALLER,
     CONTROL,
     Answered,
@@ -27,19 +27,9 @@ from lycosa.cluster.messages import (
     Superseded,
     ToCoordinator,
 )
-from lycosa.cluster.node_acts import (
-    Died,
-    Machine,
-    NodeAct,
-    Reply,
-    StartWorker,
-    TellCoordinator,
-    TellWorker,
-)
-from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.rules import ClusterRules
-from lycosa.cluster.worker_messages import (
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.base.messages.worker_messages import (
     Ended,
     Failed,
     FromWorker,
@@ -54,11 +44,21 @@ from lycosa.cluster.worker_messages import (
     ToWorker,
     WorkerStatus,
 )
-from lycosa.config.sections import LimitSection
-from lycosa.worker.permits import GrantedPermits
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.cluster.coordinator.node_acts import (
+    Died,
+    Machine,
+    NodeAct,
+    Reply,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
+)
+from lycosa.cluster.coordinator.node_plan import NodePlan
+from lycosa.worker.visit.permits import GrantedPermits
 from progress_making import progress_with
 
-FENCED = Failed("lycosa.commit.port.Fenced", "another owner", "")
+FENCED = Failed("lycosa.state.commit.log_port.Fenced", "another owner", "")
 RULES = ClusterRules(node_timeout_s=20.0, repeat_s=3.0, low_disk=0, low_memory=0)
 PLENTY = 1 << 40
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lycosa.config.sections import Config, FrontierSection, ParseSection
-from lycosa.folder.names import spool_folder, suffix_list
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.end import End
-from lycosa.parse.child import ParserConfig
-from lycosa.parse.inline import InlineParser
-from lycosa.ports import Parser, ResolveError, Resolver
+from lycosa.base.config.sections import Config, FrontierSection, ParseSection
+from lycosa.base.model.end import End
+from lycosa.base.ports import Parser, ResolveError, Resolver
+from lycosa.base.reasons import Reason
 from lycosa.processes.session import Session
-from lycosa.reasons import Reason
+from lycosa.stages.parse.child import ParserConfig
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.state.folder.names import spool_folder, suffix_list
+from lycosa.state.kv.rocks import rocks_opener
 from lycosa.synthetic import (
     Crash,
     Faults,

@@ -17,15 +17,15 @@ from typing import NamedTuple
 from dying import Dying
 from histories import Disk, judge_end
 from judging import new_folder, quick_config
-from lycosa.commit import LogDamaged, SavedLog, saved_logs
-from lycosa.config.sections import FrontierSection, PolitenessSection, StoreSection
-from lycosa.folder.names import log_folder
-from lycosa.folder.start_check import CommittedDataMissing
-from lycosa.kv.port import KeyValue
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.store import StoreDamaged
+from lycosa.base.config.sections import FrontierSection, PolitenessSection, StoreSection
+from lycosa.state.commit import LogDamaged, SavedLog, saved_logs
+from lycosa.state.folder.names import log_folder
+from lycosa.state.folder.start_check import CommittedDataMissing
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.state.store import StoreDamaged
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from several_workers import run_workers
 
 WORKERS = (1, 2, 4)

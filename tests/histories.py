@@ -39,8 +39,7 @@ from judging import (
     quick_config,
     stored_rows,
 )
-from lycosa.attempts import Suspicion
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     FrontierSection,
     PolitenessSection,
@@ -50,14 +49,15 @@ from lycosa.config.sections import (
     RobotsSection,
     StoreSection,
 )
-from lycosa.exchange import ExchangeError, Parcel
-from lycosa.inspect.audit.run import audit
-from lycosa.kv.port import KeyValue
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.model.completed import UrlState
-from lycosa.model.fetched import FetchKind
-from lycosa.ports import ResolveError
-from lycosa.reasons import Reason
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.ports import ResolveError
+from lycosa.base.reasons import Reason
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.state.attempts import Suspicion
+from lycosa.state.exchange import ExchangeError, Parcel
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import (
     Crash,
     FaultRates,
@@ -67,10 +67,10 @@ from lycosa.synthetic import (
     SyntheticWeb,
     WebPlan,
 )
-from lycosa.synthetic.clock import VIRTUAL_EPOCH
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.pacing import HostRest
+from lycosa.worker.visit.pacing import HostRest
 from planting import planted
 from several_workers import SlowExchange, run_workers
 
@@ -497,7 +497,7 @@ def _bug(
     plant: str,
 ) -> tuple[object, str, Callable[[Callable[..., object]], Callable[..., object]]]:
     if plant == "early":
-        from lycosa.store import segment_files  # the module whose call is left out
+        from lycosa.state.store import segment_files  # the module whose call is left out
 
         return segment_files, "sync_data", lambda right: lambda fd: None
     if plant == "hasty":
@@ -508,7 +508,7 @@ def _bug(
 
         return HostRest, "decide_delay", lambda right: hasty
     if plant == "pushy":
-        from lycosa.frontier.visit_state import VisitState
+        from lycosa.stages.frontier.visit_state import VisitState
 
         return (
             VisitState,
@@ -516,8 +516,8 @@ def _bug(
             lambda right: property(lambda self: 0.0 if self.record.errands else self.next_time),
         )  # type: ignore[arg-type,return-value]
     if plant == "mute":
-        from lycosa.model.errand import Answer
-        from lycosa.worker.outgoing_parcels import OutgoingParcels
+        from lycosa.base.model.errand import Answer
+        from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 
         def hold_back(right: Callable[..., object]) -> Callable[..., object]:
             held: dict[int, list[tuple[int, int, Answer]]] = {}
@@ -538,6 +538,6 @@ def _bug(
             return cut
 
         return OutgoingParcels, "cut_parcels", hold_back
-    from lycosa.exchange.outbox import Outbox
+    from lycosa.state.exchange.outbox import Outbox
 
     return Outbox, "destinations", lambda right: lambda self: []

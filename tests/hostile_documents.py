@@ -15,7 +15,7 @@ from itertools import islice, permutations
 import brotli
 
 from hostile_wire import PROGRAMS
-from lycosa.synthetic.wire import Response
+from lycosa.synthetic.sent_response import Response
 
 if sys.version_info >= (3, 14):
     from compression import zstd

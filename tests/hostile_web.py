@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from hostile_documents import BOMBS, DOCUMENTS, QUEUED, ROBOTS, SITEMAPS, html
 from hostile_wire import PROGRAMS, closing_after, framings
-from lycosa.synthetic.web import Responder
-from lycosa.synthetic.wire import Response
+from lycosa.synthetic.sent_response import Response
+from lycosa.synthetic.synthetic_web import Responder
 
 DOMAIN = ".hostile.example"
 _CLOSES = "closes-everywhere-"

@@ -9,7 +9,7 @@ import gzip
 from collections.abc import Iterator
 from functools import lru_cache
 
-from lycosa.synthetic.wire import Program, Response, WireEnd, WireStep
+from lycosa.synthetic.sent_response import Program, Response, WireEnd, WireStep
 
 _FILLER = b"<p>All work and no play makes a dull page.</p>\n" * 400
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"

@@ -2,7 +2,7 @@
 without a line of our reader.
 
 Both build the tree of the HTML standard from decoded text. ``facts`` walks such a tree in document
-order and takes from it what the standard calls a link or a resource, and what ``lycosa.parse.html``
+order and takes from it what the standard calls a link or a resource, and what ``lycosa.stages.parse.html``
 promises to find. Content of templates is none, with one exception: a declarative shadow root.
 
 html5lib 1.1 is of 2020 and does not know ``<template>``: its content is left out here, which is
@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import html5lib
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
-from lycosa.model.discovered import LinkKind
-from lycosa.parse.elements import RawPage
-from lycosa.parse.refresh import parse_refresh
-from lycosa.parse.srcset import srcset_urls
+from lycosa.base.model.discovered import LinkKind
+from lycosa.stages.parse.elements import RawPage
+from lycosa.stages.parse.refresh import parse_refresh
+from lycosa.stages.parse.srcset import srcset_urls
 
 BLANKS = " \t\n\f\r"
 _HTML, _SVG, _XLINK = (

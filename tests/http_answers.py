@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lycosa.config.sections import FetchSection
-from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import Guard
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher
 
 Verdict = tuple[int, bytes] | None
 

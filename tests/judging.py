@@ -14,7 +14,7 @@ import msgspec
 import pyarrow.parquet as pq
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     FrontierSection,
     ParseSection,
@@ -22,12 +22,16 @@ from lycosa.config.sections import (
     ScopeRule,
     ScopeSection,
 )
-from lycosa.exchange import Outbox
-from lycosa.folder.names import table_folder
-from lycosa.frontier.counters import Counters
-from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
-from lycosa.kv.port import KeyValue
-from lycosa.kv.records import (
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.errand import Asker
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, join_url
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
+from lycosa.state.exchange import Outbox
+from lycosa.state.folder.names import table_folder
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.table_records import (
     UrlRecord,
     decode_url,
     meta_key,
@@ -36,14 +40,10 @@ from lycosa.kv.records import (
     row_urls,
     waiting_key,
 )
-from lycosa.model.completed import UrlState
-from lycosa.model.errand import Asker
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
-from lycosa.store.rows import JournalRow
+from lycosa.state.shard.counters import Counters
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Obstacle, RequestLog, SyntheticWeb
-from lycosa.synthetic.crawl import VirtualCrawl, sum_of
-from lycosa.urls.identity import hash8, join_url
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl, sum_of
 from store_samples import crawl_rows
 
 SUFFIXES = "com\nexample\ntest\n"

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from killing import kill_server
-from lycosa.kafka import KafkaClient, KafkaSettings, Topics, make_topics
-from lycosa.kafka.reading import PartitionReader
+from lycosa.cluster.kafka import KafkaClient, KafkaSettings, Topics, make_topics
+from lycosa.cluster.kafka.partition_reader import PartitionReader
 
 _SERVICES = Path(__file__).parents[1] / "script" / "services"
 

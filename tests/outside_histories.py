@@ -19,7 +19,7 @@ import msgspec
 
 from histories import History, judge_end, judged
 from judging import is_polite
-from lycosa.calls import (
+from lycosa.base.calls import (
     CallReply,
     GiveResults,
     LeasedUrl,
@@ -31,9 +31,9 @@ from lycosa.calls import (
     decode_reply,
     encode_call,
 )
-from lycosa.inspect.audit.run import audit
-from lycosa.model.fetched import FetchRequest
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import FetchRequest
+from lycosa.base.reasons import Reason
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.synthetic import RequestLog, SyntheticFetcher
 from lycosa.worker.assembly import Assembled
 from planting import planted
@@ -175,8 +175,8 @@ def live_with_fetcher(
 
 
 def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
-    from lycosa.worker.outside_desk import OutsideDesk
-    from lycosa.worker.pacing import HostRest, Pacing
+    from lycosa.worker.calls.lease_service import OutsideDesk
+    from lycosa.worker.visit.pacing import HostRest, Pacing
     from lycosa.worker.worker import Worker
 
     if plant == "free":

@@ -21,8 +21,8 @@ from itertools import count, pairwise
 import msgspec
 import pytest
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness.address_pool import (
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.stages.politeness.address_pool import (
     ANSWER_S,
     MICRO,
     PoolAnswer,
@@ -32,9 +32,9 @@ from lycosa.politeness.address_pool import (
     PoolState,
     PoolWorker,
 )
-from lycosa.politeness.memory_pool import PoolServer
-from lycosa.politeness.node_addresses import NodeAddresses
-from lycosa.politeness.pooled_addresses import PooledAddresses
+from lycosa.stages.politeness.memory_pool import PoolServer
+from lycosa.stages.politeness.node_addresses import NodeAddresses
+from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
 
 NODES, SHARDS, TOTAL_S = 3, 6, 8.0

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from lycosa.exchange import (
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.state.exchange import (
     ExchangeError,
     Handover,
     Inbound,
@@ -25,9 +26,8 @@ from lycosa.exchange import (
     Post,
     TopicPost,
 )
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 from lycosa.synthetic import run_virtual
 
 SOURCES, DESTINATION = (0, 1), 9

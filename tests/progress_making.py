@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lycosa.cluster.progress import Progress
+from lycosa.base.messages.progress import Progress
 
 _NUMBERS = {
     "discovered": "lycosa_urls_discovered_total",

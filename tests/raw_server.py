@@ -10,12 +10,12 @@ import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from lycosa.config.sections import FetchSection
-from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import Guard
-from lycosa.fetch.headers import build_user_agent
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.stages.fetch.http_client import CurlFetcher
 
 Talk = Callable[["RawServer", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SHORT = Limits(connect_s=0.3, first_byte_s=0.2, total_s=0.6, min_bytes_per_s=0)

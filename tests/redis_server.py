@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from lycosa.config.cluster_file import RedisSection
+from lycosa.base.config.cluster_file import RedisSection
 
 _SERVICES = Path(__file__).parents[1] / "script" / "services"
 

@@ -10,8 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import cassandra_server
 import postgres_server
 from cassandra_server import CassandraServer
-from lycosa.project import CassandraPlace, PostgresPlace
-from lycosa.project.tables import RegistryPlace
+from lycosa.feeds import CassandraPlace, PostgresPlace
+from lycosa.feeds.registry.registry_port import RegistryPlace
 from postgres_server import PostgresServer
 
 Rows = list[tuple[Any, ...]]

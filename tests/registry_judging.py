@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lycosa.inspect.reader import CrawlReader, read_folder
+from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows
-from lycosa.store.rows import JournalRow
+from lycosa.state.store.journal_rows import JournalRow
 from registry_databases import RegistryDatabase
 
 # Columns of a registry, and the columns of ``lycosa sql`` that they must equal.

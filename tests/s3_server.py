@@ -21,8 +21,8 @@ from types import TracebackType
 import pytest
 
 from lycosa.inspect.running import is_running
-from lycosa.objects.opening import open_store
-from lycosa.objects.port import ObjectStore
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.store_opening import open_store
 from nginx_site import free_port
 
 _VERSION = "v1.8.0"

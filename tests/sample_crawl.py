@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.commit import Commit, CommitLog, PartitionBatch, marked
-from lycosa.folder import manifest as manifests
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv.records import UrlRecord, encode_record, host_key, robots_key, url_key
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.politeness.robots_cache import RobotsRecord
-from lycosa.politeness.robots_file import parse_robots
-from lycosa.reasons import Reason
-from lycosa.store import CrawlInfo
-from lycosa.urls.identity import Sites, hash8, host_of, partition_of, scheme_of, target_of
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of, scheme_of, target_of
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.stages.politeness.robots_cache import RobotsRecord
+from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.state.commit import Commit, CommitLog, PartitionBatch, marked
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.table_records import UrlRecord, encode_record, host_key, robots_key, url_key
+from lycosa.state.store import CrawlInfo
 from store_samples import START, close_all, numbered, open_store
 
 HOST = "www.example.org"

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from judging import new_folder, quick_config
-from lycosa.config.sections import Config
-from lycosa.ports import ResolveError
-from lycosa.reasons import Reason
+from lycosa.base.config.sections import Config
+from lycosa.base.ports import ResolveError
+from lycosa.base.reasons import Reason
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 
 HTML = ("Content-Type", "text/html; charset=utf-8")
 Answer = Response | Callable[[int, Mapping[str, str]], Response]

@@ -11,21 +11,34 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, OutgoingMessage, Relay
-from lycosa.cluster.node_acts import Machine, NodeAct, StartWorker, TellCoordinator, TellWorker
-from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.cluster.worker_messages import Ended, FromWorker, Seeds, Stop, ToldWorker
-from lycosa.exchange import ExchangeEnds, InProcessExchange
-from lycosa.model.end import End
-from lycosa.model.partition_key import PartitionKey
-from lycosa.parse.inline import InlineParser
-from lycosa.parse.parser_config import ParserConfig
+from lycosa.base.messages.coordinator_messages import (
+    CALLER,
+    Ask,
+    Assignments,
+    NoMoreAsks,
+    OutgoingMessage,
+    Relay,
+)
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.timeouts import ONE_PROCESS
+from lycosa.base.messages.worker_messages import Ended, FromWorker, Seeds, Stop, ToldWorker
+from lycosa.base.model.end import End
+from lycosa.base.model.partition_key import PartitionKey
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.cluster.coordinator.node_acts import (
+    Machine,
+    NodeAct,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
+)
+from lycosa.cluster.coordinator.node_plan import NodePlan
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.exchange import ExchangeEnds, InProcessExchange
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual
-from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
 from progress_making import progress_with

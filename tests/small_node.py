@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from lycosa.cluster.messages import (
+from lycosa.base.messages.coordinator_messages import (
     Assignments,
     CoordinatorHello,
     Refused,
@@ -17,18 +17,8 @@ from lycosa.cluster.messages import (
     decode_to_node,
     encode_node_message,
 )
-from lycosa.cluster.node_acts import (
-    Machine,
-    NodeAct,
-    Note,
-    Reply,
-    StartWorker,
-    TellCoordinator,
-    TellWorker,
-)
-from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.worker_messages import (
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.worker_messages import (
     Ended,
     FromWorker,
     LiveSettings,
@@ -42,8 +32,18 @@ from lycosa.cluster.worker_messages import (
     ToWorker,
     WorkerStatus,
 )
-from lycosa.network import Credentials, connect
-from lycosa.system.frame_stream import FrameStream
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.coordinator.node_acts import (
+    Machine,
+    NodeAct,
+    Note,
+    Reply,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
+)
+from lycosa.cluster.coordinator.node_plan import NodePlan
+from lycosa.cluster.network import Credentials, connect
 from progress_making import progress_with
 
 FREE = 1 << 40

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
-from lycosa.config.sections import StoreSection
-from lycosa.model.capture import Capture, Original, RobotsDecision
-from lycosa.model.discovered import LinkKind
-from lycosa.model.fetched import Fetched, FetchKind
-from lycosa.model.parsed import Link, Parsed
-from lycosa.reasons import Reason
-from lycosa.store import (
+from lycosa.base.config.sections import StoreSection
+from lycosa.base.model.capture import Capture, Original, RobotsDecision
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.parsed import Link, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.surt import surt
+from lycosa.state.store import (
     ClosedSegment,
     CrawlInfo,
     JournalRow,
@@ -25,8 +26,7 @@ from lycosa.store import (
     layout,
     read_rows,
 )
-from lycosa.store.reading import committed_rows
-from lycosa.urls.surt import surt
+from lycosa.state.store.stored_data import committed_rows
 
 SITE = "https://www.example.org"
 START = 1_790_000_000.25

@@ -13,18 +13,26 @@ from pathlib import Path
 import msgspec
 
 from kafka_broker import Broker
-from lycosa.attempts.shipping import ship_left_files
-from lycosa.commit import NOTHING, Commit, Log, PartitionBatch, marked, merged_by_worker, saved_logs
-from lycosa.config.sections import Config
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import attempts_folder, log_folder, mark_of
-from lycosa.kafka import KafkaLog, Topics
-from lycosa.kv.port import pairs_of
-from lycosa.kv.rocks import rocks_opener
-from lycosa.objects.port import ObjectStore
-from lycosa.shard.folder_snapshots import FolderSnapshots
-from lycosa.shard.object_snapshots import ObjectSnapshots
-from lycosa.store import layout
+from lycosa.base.config.sections import Config
+from lycosa.cluster.kafka import KafkaLog, Topics
+from lycosa.state.attempts.shipping import ship_left_files
+from lycosa.state.commit import (
+    NOTHING,
+    Commit,
+    Log,
+    PartitionBatch,
+    marked,
+    merged_by_worker,
+    saved_logs,
+)
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.names import attempts_folder, log_folder, mark_of
+from lycosa.state.kv.kv_port import pairs_of
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.shard.folder_snapshots import FolderSnapshots
+from lycosa.state.shard.object_snapshots import ObjectSnapshots
+from lycosa.state.store import layout
 
 FROZEN = ("crawl.json", "settings.json", "public_suffix_list.dat")
 

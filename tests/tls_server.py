@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trustme
 
-from lycosa.config.cluster_file import TlsSection
+from lycosa.base.config.cluster_file import TlsSection
 
 AUTHORITY = trustme.CA()
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lycosa.commit import Commit, CommitLog, LastCommit, Mark, PartitionBatch, marked
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import last_commit_path, table_folder
-from lycosa.frontier.dead_letters import LetterRow
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv.records import UrlRecord, encode_record, encode_url, host_key, letter_key, url_key
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.reasons import Reason
-from lycosa.urls.identity import hash8, host_of, scheme_of, target_of
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of, scheme_of, target_of
+from lycosa.stages.frontier.dead_letters import LetterRow
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.commit import Commit, CommitLog, LastCommit, Mark, PartitionBatch, marked
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.names import last_commit_path, table_folder
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.table_records import (
+    UrlRecord,
+    encode_record,
+    encode_url,
+    host_key,
+    letter_key,
+    url_key,
+)
 
 WALL = 1_780_000_000.0
 Writes = Mapping[bytes, bytes | None]

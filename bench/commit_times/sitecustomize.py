@@ -33,8 +33,8 @@ def _size(content: bytes | Path) -> int:
 
 
 def _start(folder: str) -> None:
-    from lycosa.objects.patient import PatientStore
-    from lycosa.worker.committer import Committer
+    from lycosa.state.objects.patient import PatientStore
+    from lycosa.worker.commit.committer import Committer
 
     path = Path(folder) / str(os.getpid())
     _timed(Committer, "_write_once", lambda *given: "commit", path)

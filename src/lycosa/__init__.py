@@ -6,29 +6,29 @@ package and should not load all of it.
 
 from typing import TYPE_CHECKING
 
-from lycosa.system.late_names import late_names
+from lycosa.base.system.lazy_imports import late_names
 
 if TYPE_CHECKING:
-    from lycosa.admit.refusal import Refusal
-    from lycosa.config.sections import Config
-    from lycosa.config.sources import SettingsError, settings
-    from lycosa.folder.seed_sources import SeedSource
-    from lycosa.model.discovered import Discovered, LinkKind
-    from lycosa.model.page import Page
-    from lycosa.processes.crawl import Crawl, Report
-    from lycosa.reasons import Reason
+    from lycosa.base.config.sections import Config
+    from lycosa.base.config.sources import SettingsError, settings
+    from lycosa.base.model.discovered import Discovered, LinkKind
+    from lycosa.base.model.page import Page
+    from lycosa.base.reasons import Reason
+    from lycosa.processes.embedded_crawl import Crawl, Report
+    from lycosa.stages.admit.refusal import Refusal
+    from lycosa.state.folder.seed_sources import SeedSource
 else:
     __getattr__ = late_names(
         __name__,
         {
-            "admit.refusal": "Refusal",
-            "config.sections": "Config",
-            "config.sources": "SettingsError settings",
-            "processes.crawl": "Crawl Report",
-            "model.discovered": "Discovered LinkKind",
-            "model.page": "Page",
-            "reasons": "Reason",
-            "folder.seed_sources": "SeedSource",
+            "stages.admit.refusal": "Refusal",
+            "base.config.sections": "Config",
+            "base.config.sources": "SettingsError settings",
+            "processes.embedded_crawl": "Crawl Report",
+            "base.model.discovered": "Discovered LinkKind",
+            "base.model.page": "Page",
+            "base.reasons": "Reason",
+            "state.folder.seed_sources": "SeedSource",
         },
     )
 

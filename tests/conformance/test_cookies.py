@@ -15,11 +15,11 @@ from urllib.parse import urljoin
 
 import pytest
 
-from lycosa.config.sections import FetchSection
-from lycosa.fetch import CookieJars, CurlFetcher, Guard
-from lycosa.model.fetched import FetchRequest
-from lycosa.system.clock import SystemClock
-from lycosa.urls.identity import Sites
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.fetched import FetchRequest
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.urls.identity import Sites
+from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard
 
 CASES = Path(__file__).parents[2].parent / "shared" / "data" / "http" / "http-state-cookies.jsonl"
 _PAST = "the case was written when 2019 was the future: the cookie has expired"

@@ -21,10 +21,10 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import ChunkedDataReader
 from warcio.exceptions import ArchiveLoadFailed
 
-from lycosa.model.capture import Location, Original
-from lycosa.store import layout, read_record, warc
-from lycosa.store.pages import COMMON_CRAWL_COLUMNS
-from lycosa.store.records import Draft
+from lycosa.base.model.capture import Location, Original
+from lycosa.state.store import layout, read_record, warc
+from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
+from lycosa.state.store.warc_records import Draft
 from store_samples import capture, fetched
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "warc"

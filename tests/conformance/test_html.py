@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.charset import charset_name, decode_text, decode_whatwg
-from lycosa.parse.document import DocumentParser
-from lycosa.parse.html import read_html
-from lycosa.parse.media_type import media_type_of, parse_media_type
-from lycosa.parse.outlinks import base_of, with_encoded_query
-from lycosa.parse.refresh import parse_refresh
-from lycosa.parse.srcset import srcset_urls
-from lycosa.urls.identity import Canonicalizer, resolve
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.urls.identity import Canonicalizer, resolve
+from lycosa.stages.parse.charset import charset_name, decode_text, decode_whatwg
+from lycosa.stages.parse.document import DocumentParser
+from lycosa.stages.parse.html import read_html
+from lycosa.stages.parse.media_type import media_type_of, parse_media_type
+from lycosa.stages.parse.outlinks import base_of, with_encoded_query
+from lycosa.stages.parse.refresh import parse_refresh
+from lycosa.stages.parse.srcset import srcset_urls
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "html"
 pytestmark = [

@@ -22,8 +22,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from html_pages import ENCODED, NASTY, soup
 from html_trees import differences, is_beyond_turbohtml, of_page
-from lycosa.parse.charset import decode_whatwg
-from lycosa.parse.html import read_html
+from lycosa.stages.parse.charset import decode_whatwg
+from lycosa.stages.parse.html import read_html
 from proofs.links import pages_of_debian
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

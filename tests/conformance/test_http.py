@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from http_answers import fetch_all
-from lycosa.model.fetched import Fetched
-from lycosa.reasons import Reason
-from lycosa.system.decode import decode_content
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
+from lycosa.base.system.decode import decode_content
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "http"
 COMPRESSED = DATA / "compressed"

@@ -9,10 +9,10 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 
 from http_answers import ANSWERS, Verdict, fetch_all
-from lycosa.model.fetched import Fetched
-from lycosa.reasons import Reason
-from lycosa.store.records import Draft
-from lycosa.system.decode import decode_content
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
+from lycosa.base.system.decode import decode_content
+from lycosa.state.store.warc_records import Draft
 from store_samples import capture
 
 # Each with the reason why we differ from the majority.

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from lycosa.parse.language_model import LanguageModel
-from lycosa.parse.language_tables import load_tables
+from lycosa.stages.parse.language_model import LanguageModel
+from lycosa.stages.parse.language_tables import load_tables
 
 SENTENCES = (
     (

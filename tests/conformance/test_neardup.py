@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.parse.fingerprint import simhash
+from lycosa.stages.parse.fingerprint import simhash
 
 FILE = (
     Path(__file__).parents[2].parent / "shared" / "data" / "neardup" / "judged-pairs-120.jsonl.gz"

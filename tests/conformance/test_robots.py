@@ -18,8 +18,8 @@ from urllib.parse import urljoin
 
 import pytest
 
-from lycosa.politeness.robots_file import parse_robots
-from lycosa.politeness.robots_rules import Matcher, RobotsRules, RobotsVerdict, robots_target
+from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_rules import Matcher, RobotsRules, RobotsVerdict, robots_target
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "robots"
 

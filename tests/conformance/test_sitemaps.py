@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.admit.sitemap_scope import may_list
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Document
-from lycosa.parse.document import DocumentParser
-from lycosa.urls.identity import Canonicalizer, InvalidUrl
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Document
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
+from lycosa.stages.admit.sitemap_scope import may_list
+from lycosa.stages.parse.document import DocumentParser
 
 FILE = (
     Path(__file__).parents[2].parent

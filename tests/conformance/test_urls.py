@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lycosa.config.sections import CanonicalSection
-from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, resolve
+from lycosa.base.config.sections import CanonicalSection
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, Sites, resolve
 
 pytestmark = pytest.mark.shared_data
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "urls"

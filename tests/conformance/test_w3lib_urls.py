@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from lycosa.config.sections import CanonicalSection
-from lycosa.urls.identity import Canonicalizer, InvalidUrl
+from lycosa.base.config.sections import CanonicalSection
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
 
 FILE = Path(__file__).parents[2].parent / "shared" / "data" / "urls" / "w3lib-url-calls.jsonl"
 BASE = "http://base.example/a/b"  # for what is relative

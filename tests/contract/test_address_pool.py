@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 import pytest
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness.address_pool import (
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.system.clock import SystemClock
+from lycosa.cluster.redis import RedisPool, check_redis
+from lycosa.stages.politeness.address_pool import (
     MICRO,
     FreedSlot,
     PoolAway,
@@ -22,9 +24,7 @@ from lycosa.politeness.address_pool import (
     StartedSlot,
     WantedSlot,
 )
-from lycosa.politeness.memory_pool import PoolServer
-from lycosa.redis import RedisPool, check_redis
-from lycosa.system.clock import SystemClock
+from lycosa.stages.politeness.memory_pool import PoolServer
 from redis_server import RedisServers, started
 
 pytestmark = pytest.mark.service

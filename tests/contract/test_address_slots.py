@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness import AddressTable, MachineAddresses, NodeAddresses
-from lycosa.ports import Addresses
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.ports import Addresses
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.politeness import AddressTable, MachineAddresses, NodeAddresses
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=2)
 UNDELAYED = PolitenessSection(address_delay_s=0, address_slots=2)

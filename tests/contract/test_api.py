@@ -20,21 +20,16 @@ import pytest
 import trustme
 
 from api_crawl import PATIENCE_S, ApiCrawl, served_folder
-from lycosa.api.examples import (
-    ACTION_EXAMPLE,
-    CAPTURE_EXAMPLE,
-    HOST_EXAMPLE,
-    STATS_EXAMPLE,
-)
-from lycosa.api.places import FolderCrawl
-from lycosa.api.process import serve_api
-from lycosa.api.process_log import ProcessLog
-from lycosa.api.tokens import Tokens, read_tokens
-from lycosa.folder.pause_note import saved_pause
-from lycosa.folder.saved_config import settings_of
-from lycosa.logs.log import EventLog
-from lycosa.reasons import Reason
-from lycosa.serve.api_job import ApiJob, ApiLimits, ApiSettings
+from lycosa.base.logs.log_writer import EventLog
+from lycosa.base.reasons import Reason
+from lycosa.service.api.api_job import ApiJob, ApiLimits, ApiSettings
+from lycosa.service.api.api_process import serve_api
+from lycosa.service.api.examples import ACTION_EXAMPLE, CAPTURE_EXAMPLE, HOST_EXAMPLE, STATS_EXAMPLE
+from lycosa.service.api.places import FolderCrawl
+from lycosa.service.api.process_log import ProcessLog
+from lycosa.service.api.tokens import Tokens, read_tokens
+from lycosa.state.folder.pause_note import saved_pause
+from lycosa.state.folder.saved_config import settings_of
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 

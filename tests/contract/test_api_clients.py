@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from lycosa.api.access_log import AccessLog
-from lycosa.api.gate import Gate, GateRules
-from lycosa.api.process_log import ProcessLog
-from lycosa.api.slow_clients import BoundedServer, http_server
-from lycosa.api.tokens import Tokens
-from lycosa.logs.log import EventLog
-from lycosa.serve.api_job import ApiLimits
+from lycosa.base.logs.log_writer import EventLog
+from lycosa.service.api.access_log import AccessLog
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.gate import Gate, GateRules
+from lycosa.service.api.process_log import ProcessLog
+from lycosa.service.api.slow_clients import BoundedServer, http_server
+from lycosa.service.api.tokens import Tokens
 
 PATIENCE_S = 60.0
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

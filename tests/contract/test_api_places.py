@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.api.places import FolderCrawl
-from lycosa.api.service import CrawlService
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import ClusterStatus, Refused, encode_node_message
-from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.config.sections import Config, LimitSection
-from lycosa.folder.names import settings_path
-from lycosa.network import Credentials, FrameServer
-from lycosa.serve.api_job import ApiLimits
-from lycosa.serve.caller import CoordinatorFinder, CoordinatorPlace, RequestRefused
-from lycosa.system.frame_stream import FrameStream
+from lycosa.base.config.sections import Config, LimitSection
+from lycosa.base.messages.coordinator_messages import ClusterStatus, Refused, encode_node_message
+from lycosa.base.messages.timeouts import ONE_PROCESS
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.cluster.network import Credentials, FrameServer
+from lycosa.cluster.serve.caller import CoordinatorFinder, CoordinatorPlace, RequestRefused
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.places import FolderCrawl
+from lycosa.service.api.service import CrawlService
+from lycosa.state.folder.names import settings_path
 from written_crawl import WrittenCrawl
 
 PATIENCE_S = 20.0

@@ -13,8 +13,8 @@ import httpx
 import trustme
 
 from api_crawl import ApiCrawl, served_folder
-from lycosa.api.slow_clients import http_server
-from lycosa.serve.api_job import ApiLimits
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.slow_clients import http_server
 
 READ, OPERATE, OTHER = "r" * 32, "o" * 32, "n" * 32
 STATS = "/api/v1/stats"

@@ -25,7 +25,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from archive_site import BODY_LIMIT, ArchiveSite, Exchange, archive_site
 from lycosa import Crawl
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     FetchSection,
     LimitSection,

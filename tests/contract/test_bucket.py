@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.config.cluster_file import ClusterFile, KafkaSection
-from lycosa.config.sections import Config, FrontierSection, LimitSection, PolitenessSection
-from lycosa.config.sources import SettingsError
-from lycosa.folder import manifest as manifests
-from lycosa.folder.bucket import (
+from lycosa.base.config.cluster_file import ClusterFile, KafkaSection
+from lycosa.base.config.sections import Config, FrontierSection, LimitSection, PolitenessSection
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.urls.identity import BUNDLED_LIST, Sites
+from lycosa.cluster.shards.stored_crawl import (
     SETTINGS_NAME,
     SUFFIXES_NAME,
     CrawlFrozen,
@@ -25,11 +25,11 @@ from lycosa.folder.bucket import (
     store_crawl,
     stored_config,
 )
-from lycosa.folder.manifest import DamagedFile, DamagedManifest, create_crawl
-from lycosa.folder.upload import PlaceTaken, reserve
-from lycosa.objects.opening import open_store
-from lycosa.objects.port import ObjectStore
-from lycosa.urls.identity import BUNDLED_LIST, Sites
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.manifest import DamagedFile, DamagedManifest, create_crawl
+from lycosa.state.folder.upload import PlaceTaken, reserve
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.store_opening import open_store
 from s3_server import CREDENTIALS, S3Server, s3_program
 
 

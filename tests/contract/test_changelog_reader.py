@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.commit import Commit, LogDamaged, Mark, PartitionBatch
-from lycosa.kafka import KafkaLog, Topics
-from lycosa.kafka.changelog import ClaimRecord, encoded
-from lycosa.kafka.changelog_reader import ChangelogReader
+from lycosa.cluster.kafka import KafkaLog, Topics
+from lycosa.cluster.kafka.changelog import ClaimRecord, encoded
+from lycosa.cluster.kafka.changelog_reader import ChangelogReader
+from lycosa.state.commit import Commit, LogDamaged, Mark, PartitionBatch
 
 pytestmark = pytest.mark.service
 CRAWL = "7d1c0a52"

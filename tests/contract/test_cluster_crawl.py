@@ -24,8 +24,8 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import Broker
-from lycosa.kafka import Topics
-from lycosa.kafka.changelog import ClaimRecord, encoded
+from lycosa.cluster.kafka import Topics
+from lycosa.cluster.kafka.changelog import ClaimRecord, encoded
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log

@@ -15,7 +15,7 @@ import pytest
 
 from clusters import SETTINGS, Program, RealCluster, real_cluster
 from kafka_broker import Broker
-from lycosa.model.compatibility import PROTOCOL
+from lycosa.base.model.compatibility import PROTOCOL
 
 pytestmark = [pytest.mark.service, pytest.mark.long]
 NEXT = PROTOCOL + 1

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from lycosa.cluster.messages import (
+from lycosa.base.messages.coordinator_messages import (
     Assignments,
     CoordinatorHello,
     NodeReport,
@@ -18,9 +18,9 @@ from lycosa.cluster.messages import (
     decode_to_coordinator,
     encode_node_message,
 )
-from lycosa.network import Credentials, FrameServer
-from lycosa.processes.coordinator_dialer import CoordinatorDialer
-from lycosa.system.frame_stream import FrameStream
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.network import Credentials, FrameServer
+from lycosa.processes.cluster.coordinator_dialer import CoordinatorDialer
 
 _HELLO = CoordinatorHello("node", "a", "news")
 _LIST = Assignments(7, 1, 0, {3: 9})

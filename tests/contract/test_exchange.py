@@ -18,8 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.commit import Commit, CommitLog, PartitionBatch
-from lycosa.exchange import (
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.system.frames import frame_pieces
+from lycosa.state.commit import Commit, CommitLog, PartitionBatch
+from lycosa.state.exchange import (
     ExchangeError,
     Handover,
     Inbox,
@@ -33,13 +35,11 @@ from lycosa.exchange import (
     Receiver,
     SocketExchange,
 )
-from lycosa.exchange.outbox_sender import Stalled
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.port import pairs_of
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.state.exchange.outbox_sender import Stalled
+from lycosa.state.kv.kv_port import pairs_of
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 from lycosa.synthetic import run_virtual
-from lycosa.system.wire import frame_pieces
 
 Delivering = InProcessExchange | SocketExchange
 
@@ -594,10 +594,10 @@ class Ends:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch
-from lycosa.exchange import Inbox, SocketExchange
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
+from lycosa.state.commit import CommitLog, Commit, Mark, PartitionBatch
+from lycosa.state.exchange import Inbox, SocketExchange
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 
 async def main(folder, sockets):
     log, store = CommitLog(folder, 1), MemoryKeyValue()

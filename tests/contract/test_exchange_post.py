@@ -17,7 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.exchange import (
+from lycosa.base.model.errand import Asker, Errand
+from lycosa.cluster.kafka import KafkaInbound, KafkaPost
+from lycosa.state.exchange import (
     ExchangeError,
     Handover,
     Inbound,
@@ -33,10 +35,8 @@ from lycosa.exchange import (
     SocketExchange,
     TopicPost,
 )
-from lycosa.kafka import KafkaInbound, KafkaPost
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.errand import Asker, Errand
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 from lycosa.synthetic import run_virtual
 from post_histories import (
     DESTINATION,

@@ -18,7 +18,10 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from lycosa.exchange import (
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.partition_key import PartitionKey
+from lycosa.cluster.network import Credentials, NetworkInquiry, TlsFiles
+from lycosa.state.exchange import (
     CallRefused,
     ExchangeError,
     Handover,
@@ -31,11 +34,8 @@ from lycosa.exchange import (
     Parcel,
     SocketExchange,
 )
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.partition_key import PartitionKey
-from lycosa.network import Credentials, NetworkInquiry, TlsFiles
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 from tls_server import tls_files
 
 PostAndInquiry = InProcessExchange | SocketExchange
@@ -395,7 +395,7 @@ def test_rows_are_divided_into_parcels_and_an_empty_list_is_none() -> None:
 _ANSWERING = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.exchange import SocketExchange
+from lycosa.state.exchange import SocketExchange
 async def main():
     async def receive(parcel): await asyncio.Event().wait()
     exchange = SocketExchange(Path(sys.argv[1]), lambda partition: Path(), "c")

@@ -17,14 +17,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from lycosa.base.model.fetched import FetchKind
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.inspect.export import csv_cell, json_cell
-from lycosa.inspect.reader import read_folder
-from lycosa.inspect.sql import SqlError, ask, wanted_tables
-from lycosa.inspect.tables import TABLES, CrawlTables
-from lycosa.model.fetched import FetchKind
-from lycosa.store.pages import COMMON_CRAWL_COLUMNS
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.crawl_tables import TABLES, CrawlTables
+from lycosa.inspect.sql_query import SqlError, ask, wanted_tables
+from lycosa.inspect.table_export import csv_cell, json_cell
+from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
 from sample_crawl import HOST, SampleCrawl, content, url_record
 from store_samples import capture, fetched
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.commit import Commit, FeedRow, Fenced
-from lycosa.kafka import KafkaLog
+from lycosa.cluster.kafka import KafkaLog
+from lycosa.state.commit import Commit, FeedRow, Fenced
 
 pytestmark = pytest.mark.service
 EXAMPLE = Path(__file__).parents[2] / "examples" / "feed_consumer.py"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import RetrySection
-from lycosa.model.fetched import FetchRequest
-from lycosa.reasons import Reason
-from lycosa.schedule.fetch_outcome import Meaning, judge_answer
+from lycosa.base.config.sections import RetrySection
+from lycosa.base.model.fetched import FetchRequest
+from lycosa.base.reasons import Reason
+from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from raw_server import OK, SHORT, World, always, saying, to
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.sections import FetchSection
-from lycosa.fetch import CookieJars, CurlFetcher, Guard
-from lycosa.fetch.cookies import SITE_BYTES, SITE_COOKIES
-from lycosa.model.fetched import FetchKind, FetchRequest
-from lycosa.system.clock import SystemClock
-from lycosa.urls.identity import Sites
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.fetched import FetchKind, FetchRequest
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.urls.identity import Sites
+from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard
+from lycosa.stages.fetch.cookies import SITE_BYTES, SITE_COOKIES
 from raw_server import RawServer, Talk, World, always, saying
 
 _EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from http2_server import Shed, shedding
-from lycosa.config.sections import FetchSection
-from lycosa.fetch import CurlFetcher, Guard
-from lycosa.model.fetched import Limits
-from lycosa.reasons import Reason
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.fetched import Limits
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.fetch import CurlFetcher, Guard
 from raw_server import OK, RawServer, World, always, to
 from tls_server import AUTHORITY, server_tls
 
@@ -77,11 +77,11 @@ async def test_a_request_is_broken_off_before_it_leaves_on_a_new_connection_and_
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.commit import ShardLease
-from lycosa.config.sections import FetchSection
-from lycosa.fetch import CurlFetcher, Guard
-from lycosa.model.fetched import FetchRequest, Limits
-from lycosa.system.clock import SystemClock
+from lycosa.state.commit import ShardLease
+from lycosa.base.config.sections import FetchSection
+from lycosa.stages.fetch import CurlFetcher, Guard
+from lycosa.base.model.fetched import FetchRequest, Limits
+from lycosa.base.system.clock import SystemClock
 
 async def main(port: str, ca_file: str, lease_s: str, spool: str) -> None:
     clock, lease = SystemClock(), ShardLease(float(lease_s))

@@ -10,8 +10,8 @@ import pytest
 import uvloop
 
 from http_answers import ANSWERS
-from lycosa.model.fetched import FetchRequest, Limits
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import FetchRequest, Limits
+from lycosa.base.reasons import Reason
 from raw_server import OK, RawServer, World, always, flooding, saying, to
 
 

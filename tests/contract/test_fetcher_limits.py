@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.sections import FetchSection
-from lycosa.fetch.body import FREE_CHUNKS
-from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import Guard
-from lycosa.model.fetched import FetchRequest, Limits
-from lycosa.reasons import Reason
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.fetched import FetchRequest, Limits
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.fetch.body import FREE_CHUNKS
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher
 from raw_server import OK, RawServer, World, always, dripping, flooding, saying, to
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from http2_server import Shed, shedding
-from lycosa.model.fetched import Fetched, Limits
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import Fetched, Limits
+from lycosa.base.reasons import Reason
 from raw_server import OK, RawServer, World, always, to
 from tls_server import AUTHORITY, server_tls
 

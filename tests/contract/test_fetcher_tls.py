@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from lycosa.reasons import Reason
+from lycosa.base.reasons import Reason
 from raw_server import OK, SHORT, RawServer, World, always, saying, to
 from tls_server import AUTHORITY, server_tls
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.fetch.handshake_limit import MOST_MESSAGES
-from lycosa.model.fetched import FetchRequest, Limits
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import FetchRequest, Limits
+from lycosa.base.reasons import Reason
+from lycosa.stages.fetch.handshake_limit import MOST_MESSAGES
 from raw_server import OK, World, always, to
 from tls_floods import AFTER, BEFORE, flooding
 from tls_server import AUTHORITY, server_tls

@@ -16,18 +16,18 @@ import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import file_bytes
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
 from lycosa.cli.main import main
-from lycosa.config.sections import PolitenessSection
-from lycosa.folder.lock import CrawlLock
-from lycosa.inspect.audit.run import AuditOptions, audit
-from lycosa.inspect.reader import read_folder
+from lycosa.inspect.audit.folder_audit import AuditOptions, audit
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.crawl_status import crawl_status, estimate
 from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.inspect.status import crawl_status, estimate
-from lycosa.kv.records import url_key
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.reasons import Reason
+from lycosa.state.folder.lock import CrawlLock
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.table_records import url_key
 from lycosa.synthetic import VIRTUAL_EPOCH, Faults
-from lycosa.urls.identity import hash8
 
 SITE = "http://www.example.org"
 PAGES = {

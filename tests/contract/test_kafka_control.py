@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafka_broker import Broker
-from lycosa.commit import Fenced
-from lycosa.kafka import ControlDamaged, KafkaControl, Topics
-from lycosa.kafka.topics import CONTROL
+from lycosa.cluster.kafka import ControlDamaged, KafkaControl, Topics
+from lycosa.cluster.kafka.topics import CONTROL
+from lycosa.state.commit import Fenced
 
 pytestmark = pytest.mark.service
 CRAWL = "2f0cf3d2"

@@ -15,7 +15,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.commit import (
+from lycosa.cluster.kafka import KafkaLog, Topics
+from lycosa.cluster.kafka.changelog import TopicRemade
+from lycosa.cluster.kafka.transactions import OutgoingRecord, Transactions
+from lycosa.state.commit import (
     Commit,
     FeedRow,
     Fenced,
@@ -25,9 +28,6 @@ from lycosa.commit import (
     PartitionBatch,
     RolledBack,
 )
-from lycosa.kafka import KafkaLog, Topics
-from lycosa.kafka.changelog import TopicRemade
-from lycosa.kafka.transactions import OutgoingRecord, Transactions
 from memory_kafka import MemoryBroker
 
 CRAWL = "2f0cf3d2"

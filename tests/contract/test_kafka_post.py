@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.commit import ShardLease
-from lycosa.exchange import Handover, InboxDamaged, Parcel, PositionLost
-from lycosa.kafka import KafkaInbound, KafkaPost, Topics
-from lycosa.kafka.parcels import GATHERED_BYTES
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.foreign_record import ForeignRecord
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.foreign_record import ForeignRecord
+from lycosa.cluster.kafka import KafkaInbound, KafkaPost, Topics
+from lycosa.cluster.kafka.parcel_records import GATHERED_BYTES
+from lycosa.state.commit import ShardLease
+from lycosa.state.exchange import Handover, InboxDamaged, Parcel, PositionLost
 
 pytestmark = pytest.mark.service
 CRAWL, DESTINATION = "2f0cf3d2", 1

@@ -17,9 +17,7 @@ from confluent_kafka.admin import (
 
 from kafka_broker import PATIENCE_S, Broker
 from lycosa.cli import main
-from lycosa.commit import NOTHING, Commit, Mark
-from lycosa.folder.manifest import MANIFEST_NAME, decoded_manifest
-from lycosa.kafka import (
+from lycosa.cluster.kafka import (
     BadClientSettings,
     KafkaAway,
     KafkaClient,
@@ -31,6 +29,8 @@ from lycosa.kafka import (
     log_end,
     make_topics,
 )
+from lycosa.state.commit import NOTHING, Commit, Mark
+from lycosa.state.folder.manifest import MANIFEST_NAME, decoded_manifest
 
 pytestmark = pytest.mark.service
 

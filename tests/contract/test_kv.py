@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.kv.memory import MemoryTables
-from lycosa.kv.port import KeyValue, Opener, TableDamaged, TableError, TableLocked
-from lycosa.kv.rocks import RocksKeyValue, SharedCache, rocks_opener
+from lycosa.state.kv.kv_port import KeyValue, Opener, TableDamaged, TableError, TableLocked
+from lycosa.state.kv.memory_table import MemoryTables
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache, rocks_opener
 
 OPENERS: dict[str, Callable[[], Opener]] = {
     "rocks": lambda: rocks_opener(16 << 20, 4 << 20),
@@ -205,8 +205,8 @@ def test_memory_loses_exactly_what_was_not_flushed_in_a_crash(tmp_path: Path) ->
 def test_rocks_is_locked_against_other_processes(tmp_path: Path) -> None:
     store = RocksKeyValue(tmp_path / "kv")
     code = (
-        "import sys; from pathlib import Path; from lycosa.kv.port import TableLocked; from"
-        " lycosa.kv.rocks import RocksKeyValue\ntry: RocksKeyValue(Path(sys.argv[1]))\nexcept"
+        "import sys; from pathlib import Path; from lycosa.state.kv.kv_port import TableLocked; from"
+        " lycosa.state.kv.rocks import RocksKeyValue\ntry: RocksKeyValue(Path(sys.argv[1]))\nexcept"
         " TableLocked as error: sys.exit(f'locked: {error}')"
     )
     other = subprocess.run(

@@ -18,7 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from lycosa.commit import (
+from lycosa.cluster.kafka import KafkaLog
+from lycosa.state.commit import (
     NOTHING,
     Commit,
     CommitLog,
@@ -31,7 +32,6 @@ from lycosa.commit import (
     MemoryLog,
     PartitionBatch,
 )
-from lycosa.kafka import KafkaLog
 from memory_kafka import MemoryBroker
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ import pytest
 import trustme
 import uvloop
 
-from lycosa.config.cluster_file import ClusterFile, KafkaSection, TlsSection
-from lycosa.config.sources import SettingsError
-from lycosa.network import (
+from lycosa.base.config.cluster_file import ClusterFile, KafkaSection, TlsSection
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.network import (
     MAX_HELLO_BYTES,
     Credentials,
     FrameServer,
@@ -30,7 +31,6 @@ from lycosa.network import (
     credentials_of,
     split_address,
 )
-from lycosa.system.frame_stream import FrameStream
 from tls_server import AUTHORITY, tls_files
 
 TOKEN, OTHER_TOKEN = b"a" * 32, b"b" * 32

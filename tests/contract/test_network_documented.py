@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from test_network import serving
 
-from lycosa.config.cluster_file import read_cluster_file
-from lycosa.network import connect, credentials_of
+from lycosa.base.config.cluster_file import read_cluster_file
+from lycosa.cluster.network import connect, credentials_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 

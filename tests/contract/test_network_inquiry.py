@@ -15,10 +15,10 @@ import pytest
 from test_network import OTHER_TOKEN, TOKEN, serving, until
 from test_network_hostile import answering
 
-from lycosa.exchange import NoAnswer, Parcel
-from lycosa.exchange.connection import ENCODER, Hello, Parcels
-from lycosa.network import Credentials, NetworkInquiry, connect
-from lycosa.system.frame_stream import FrameStream
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.network import Credentials, NetworkInquiry, connect
+from lycosa.state.exchange import NoAnswer, Parcel
+from lycosa.state.exchange.connection import ENCODER, Hello, Parcels
 
 CREDENTIALS = Credentials(TOKEN)
 ANSWER_S = 0.2
@@ -153,7 +153,7 @@ async def test_an_address_that_accepts_and_says_nothing_costs_the_time_limit_onc
 
 _ANSWERING = """
 import asyncio, sys
-from lycosa.network import Credentials, NetworkInquiry
+from lycosa.cluster.network import Credentials, NetworkInquiry
 async def main():
     async def receive(parcel): pass
     end = NetworkInquiry(Credentials(sys.argv[1].encode()), "c")

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from kafka_broker import Broker
-from lycosa.commit import Commit, Mark, PartitionBatch
-from lycosa.config.sections import Config
-from lycosa.folder.names import mark_of, stamp_of
-from lycosa.kafka import FirstCommit, KafkaLog, NewLogTaken, Topics, begin_log
-from lycosa.kv.rocks import rocks_opener
-from lycosa.objects.folder import FolderStore
-from lycosa.objects.port import ObjectStore
-from lycosa.seen.port import hashes_of
-from lycosa.shard.first_snapshot import SnapshotPlace, save_first_snapshot
-from lycosa.shard.folder_snapshots import FolderSnapshots
-from lycosa.shard.memory_snapshots import SnapshotUnusable
-from lycosa.shard.object_snapshots import ObjectSnapshots, snapshot_key
-from lycosa.shard.opening import Ground, Shard, open_shard
-from lycosa.store.object_segments import ObjectSegments
+from lycosa.base.config.sections import Config
+from lycosa.cluster.kafka import FirstCommit, KafkaLog, NewLogTaken, Topics, begin_log
+from lycosa.state.commit import Commit, Mark, PartitionBatch
+from lycosa.state.folder.names import mark_of, stamp_of
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.seen.seen_port import hashes_of
+from lycosa.state.shard.first_snapshot import SnapshotPlace, save_first_snapshot
+from lycosa.state.shard.folder_snapshots import FolderSnapshots
+from lycosa.state.shard.memory_snapshots import SnapshotUnusable
+from lycosa.state.shard.object_snapshots import ObjectSnapshots, snapshot_key
+from lycosa.state.shard.opened_shard import Ground, Shard, open_shard
+from lycosa.state.store.object_segments import ObjectSegments
 
 pytestmark = pytest.mark.service
 CRAWL, SHARD = "2f0cf3d2", 1

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from clusters import Program
-from lycosa.config.cluster_file import read_cluster_file
-from lycosa.config.sources import settings
-from lycosa.folder.bucket import store_crawl
-from lycosa.objects.opening import open_store
+from lycosa.base.config.cluster_file import read_cluster_file
+from lycosa.base.config.sources import settings
+from lycosa.cluster.shards.stored_crawl import store_crawl
+from lycosa.state.objects.store_opening import open_store
 
 _NOWHERE = "127.0.0.1:9"  # the discard service, which nobody runs
 

@@ -12,12 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreFailed, StoreUnusable
-from lycosa.objects.folder import FolderStore
-from lycosa.objects.memory import MemoryStore
-from lycosa.objects.opening import CreateOnlyIgnored, check_create_only, open_store
-from lycosa.objects.port import ObjectStore, StoredObject
-from lycosa.objects.sameness import PART_BYTES, create_or_read, file_content, holds
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.objects.object_errors import (
+    ObjectExists,
+    ObjectMissing,
+    StoreFailed,
+    StoreUnusable,
+)
+from lycosa.state.objects.objects_port import ObjectStore, StoredObject
+from lycosa.state.objects.sameness import PART_BYTES, create_or_read, file_content, holds
+from lycosa.state.objects.store_opening import CreateOnlyIgnored, check_create_only, open_store
 from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, needs_s3
 
 LARGE = 2 * PART_BYTES + 5

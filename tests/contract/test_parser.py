@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.inline import InlineParser
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.ports import Parser
-from lycosa.reasons import Reason
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.ports import Parser
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
 
 PAGE = b"""<!DOCTYPE html><html lang=en><title>Wolves &amp; spiders</title><meta name=robots content=noarchive>
 <link rel=canonical href=/wolf><p>Spiders hunt at night. <a href="../b#x" rel=nofollow>The  next</a>

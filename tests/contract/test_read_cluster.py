@@ -20,10 +20,10 @@ import pytest
 
 from crawling import QUICK, Pages, crawl_folder, moved, page, robots
 from kafka_broker import Broker
+from lycosa.base.config.sections import PolitenessSection, StoreSection
 from lycosa.cli.main import main
-from lycosa.config.sections import PolitenessSection, StoreSection
-from lycosa.objects.opening import open_store
-from lycosa.store.layout import stem_of
+from lycosa.state.objects.store_opening import open_store
+from lycosa.state.store.layout import stem_of
 from lycosa.synthetic import Faults, Response
 from s3_server import BUCKET, CREDENTIALS, needs_s3, s3_store, shared_server
 from stored_crawl import cluster_file, put_crawl

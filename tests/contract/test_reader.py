@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, marked
-from lycosa.folder import manifest as manifests
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.reader import read_folder
-from lycosa.kv.merged import MergedTable
-from lycosa.kv.port import TableDamaged
-from lycosa.kv.read_only import ReadOnlyTable, shared_cache
-from lycosa.kv.records import UrlRecord, encode_record, host_key, url_key
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.model.completed import UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.urls.identity import Sites, hash8, partition_of
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.urls.identity import Sites, hash8, partition_of
+from lycosa.inspect.committed_state import read_folder
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.commit import Commit, CommitLog, Mark, PartitionBatch, marked
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.kv.kv_port import TableDamaged
+from lycosa.state.kv.merged_table import MergedTable
+from lycosa.state.kv.read_only import ReadOnlyTable, shared_cache
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.table_records import UrlRecord, encode_record, host_key, url_key
 
 HOST = "example.org"
 

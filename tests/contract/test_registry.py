@@ -14,19 +14,13 @@ import msgspec
 import pytest
 
 from crawling import Pages, crawl_folder, moved, page, robots
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
-from lycosa.commit import Commit
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.completed import History, UrlState
-from lycosa.project import (
-    FolderSource,
-    ProjectionReport,
-    Projector,
-    Registry,
-    RegistryError,
-)
-from lycosa.project.tables import PositionsMoved
-from lycosa.reasons import Reason
+from lycosa.feeds import FolderSource, ProjectionReport, Projector, Registry, RegistryError
+from lycosa.feeds.registry.registry_port import PositionsMoved
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.commit import Commit
 from registry_databases import CassandraDatabase, PostgresDatabase, RegistryDatabase
 from registry_judging import differences
 from written_crawl import WrittenCrawl, host_write, url_write

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from cassandra_server import CassandraServer
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
-from lycosa.commit import Mark
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.completed import History, UrlState
-from lycosa.project import CassandraPlace, FolderSource, Projector, Registry, RegistryError
-from lycosa.project.changes import Changes
-from lycosa.project.rows import row_time
-from lycosa.project.tables import PositionsMoved, RegistryStep
-from lycosa.reasons import Reason
+from lycosa.feeds import CassandraPlace, FolderSource, Projector, Registry, RegistryError
+from lycosa.feeds.registry.changes import Changes
+from lycosa.feeds.registry.registry_port import PositionsMoved, RegistryStep
+from lycosa.feeds.registry.registry_rows import row_time
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.commit import Mark
 from registry_databases import CassandraDatabase
 from registry_judging import differences
 from written_crawl import WrittenCrawl, host_write, letter_write, url_write

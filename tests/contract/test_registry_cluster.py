@@ -16,9 +16,9 @@ import pytest
 
 from clusters import LYCOSA, Program, RealCluster, WatchedLog, real_cluster, seed_at
 from kafka_broker import Broker
-from lycosa.config.cluster_file import read_cluster_file
-from lycosa.inspect.reader import CrawlReader
-from lycosa.shard.opened_cluster import OpenedCluster
+from lycosa.base.config.cluster_file import read_cluster_file
+from lycosa.cluster.shards.opened_cluster import OpenedCluster
+from lycosa.inspect.committed_state import CrawlReader
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from registry_databases import RegistryDatabase, database_of, lacking

@@ -12,7 +12,7 @@ import pytest
 
 from crawling import Pages, crawl_folder, page
 from lycosa.cli.main import main
-from lycosa.project import FolderSource, PostgresPlace, Projector, Registry, RegistryError
+from lycosa.feeds import FolderSource, PostgresPlace, Projector, Registry, RegistryError
 from postgres_server import PostgresServer
 from registry_databases import PostgresDatabase
 from registry_judging import differences

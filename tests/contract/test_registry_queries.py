@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawling import Pages, crawl_folder, page
-from lycosa.project import FolderSource, PostgresPlace, Projector, Registry
+from lycosa.feeds import FolderSource, PostgresPlace, Projector, Registry
 from postgres_server import PostgresServer
 
 pytestmark = pytest.mark.service

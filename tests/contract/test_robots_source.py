@@ -11,11 +11,11 @@ from threading import Thread
 
 import pytest
 
-from lycosa.config.sources import load_settings
-from lycosa.inspect.check import check_robots
+from lycosa.base.config.sources import load_settings
+from lycosa.base.ports import ResolveError
 from lycosa.inspect.robots_source import NoRobots, of_server
-from lycosa.politeness.robots_cache import RobotsRecord
-from lycosa.ports import ResolveError
+from lycosa.inspect.url_check import check_robots
+from lycosa.stages.politeness.robots_cache import RobotsRecord
 
 FILE = b"User-agent: *\nDisallow: /private\n"
 OPEN = ["fetch.allow_addresses=127.0.0.0/8", "dns.pins=*.test=127.0.0.1"]

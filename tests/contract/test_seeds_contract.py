@@ -13,7 +13,7 @@ import pytest
 
 from api_crawl import ApiCrawl, served_folder
 from lycosa.synthetic.plan import WebPlan
-from lycosa.synthetic.web import SyntheticWeb
+from lycosa.synthetic.synthetic_web import SyntheticWeb
 from serving import served
 
 SETTINGS = (

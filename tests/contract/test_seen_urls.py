@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.seen import BloomSeenUrls, Hashes, Mask, SeenUrls, SortedSeenUrls, hashes_of
+from lycosa.state.seen import BloomSeenUrls, Hashes, Mask, SeenUrls, SortedSeenUrls, hashes_of
 
 Open = Callable[[Path, set[int]], SeenUrls]
 

@@ -19,11 +19,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import StoreSection
-from lycosa.model.capture import Location
-from lycosa.objects.folder import FolderStore
-from lycosa.objects.port import ObjectStore
-from lycosa.store import (
+from lycosa.base.config.sections import StoreSection
+from lycosa.base.model.capture import Location
+from lycosa.base.urls.surt import surt
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.store import (
     FoundSegments,
     RecordError,
     SegmentFiles,
@@ -32,11 +33,10 @@ from lycosa.store import (
     StoreDamaged,
     layout,
 )
-from lycosa.store.damage import CommitsLost
-from lycosa.store.memory_segments import MemorySegments
-from lycosa.store.object_segments import ObjectSegments
-from lycosa.store.pending import PendingWrite
-from lycosa.urls.surt import surt
+from lycosa.state.store.damage import CommitsLost
+from lycosa.state.store.memory_segments import MemorySegments
+from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.pending import PendingWrite
 from s3_server import needs_s3, s3_program, s3_store
 from store_samples import INFO, SECTION, START, digest, numbered, page
 

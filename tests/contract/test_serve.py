@@ -15,9 +15,13 @@ import pytest
 
 from clusters import Program, RealCluster, real_cluster
 from kafka_broker import Broker
-from lycosa.cluster.messages import NOT_READY, CoordinatorHello, encode_node_message
-from lycosa.network import Credentials, connect
-from lycosa.serve.caller import CoordinatorPlace, why_none_answers
+from lycosa.base.messages.coordinator_messages import (
+    NOT_READY,
+    CoordinatorHello,
+    encode_node_message,
+)
+from lycosa.cluster.network import Credentials, connect
+from lycosa.cluster.serve.caller import CoordinatorPlace, why_none_answers
 from nginx_site import free_port
 from small_node import SmallNode
 

@@ -12,7 +12,9 @@ from typing import TypeVar
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.cluster.messages import (
+from lycosa.base.config.cluster_file import ClusterFile, KafkaSection
+from lycosa.base.config.sections import Config, LimitSection
+from lycosa.base.messages.coordinator_messages import (
     Ask,
     Assignments,
     CoordinatorHello,
@@ -26,15 +28,13 @@ from lycosa.cluster.messages import (
     decode_to_node,
     encode_node_message,
 )
-from lycosa.cluster.worker_messages import NoMoreCalls, Seeds, WorkerStatus
-from lycosa.config.cluster_file import ClusterFile, KafkaSection
-from lycosa.config.sections import Config, LimitSection
-from lycosa.kafka import KafkaClient, KafkaSettings, Topics
-from lycosa.network import Credentials, connect
-from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
-from lycosa.serve.saved_records import SavedRecords
-from lycosa.serve.server import CoordinatorServer
-from lycosa.system.frame_stream import FrameStream
+from lycosa.base.messages.worker_messages import NoMoreCalls, Seeds, WorkerStatus
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.kafka import KafkaClient, KafkaSettings, Topics
+from lycosa.cluster.network import Credentials, connect
+from lycosa.cluster.serve.coordinator_server import CoordinatorServer
+from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd
+from lycosa.cluster.serve.saved_records import SavedRecords
 from progress_making import progress_with
 
 pytestmark = pytest.mark.service

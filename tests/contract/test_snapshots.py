@@ -20,7 +20,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lycosa.commit import (
+from lycosa.base.config.sections import Config
+from lycosa.state.commit import (
     MARK_KEY,
     NOTHING,
     Commit,
@@ -33,22 +34,21 @@ from lycosa.commit import (
     PartitionBatch,
     marked,
 )
-from lycosa.config.sections import Config
-from lycosa.folder.names import mark_of, stamp_of
-from lycosa.kv.memory import MemoryKeyValue, MemoryTables
-from lycosa.kv.records import known_key
-from lycosa.kv.rocks import rocks_opener
-from lycosa.objects.errors import ObjectMissing
-from lycosa.objects.folder import FolderStore
-from lycosa.objects.port import ObjectStore
-from lycosa.seen.port import hashes_of
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.shard.folder_snapshots import FolderSnapshots
-from lycosa.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
-from lycosa.shard.object_snapshots import ObjectSnapshots
-from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
-from lycosa.store import SegmentFiles
-from lycosa.store.memory_segments import MemorySegments
+from lycosa.state.folder.names import mark_of, stamp_of
+from lycosa.state.kv.memory_table import MemoryKeyValue, MemoryTables
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import known_key
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.objects.object_errors import ObjectMissing
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.seen.seen_port import hashes_of
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.state.shard.folder_snapshots import FolderSnapshots
+from lycosa.state.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
+from lycosa.state.shard.object_snapshots import ObjectSnapshots
+from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, open_shard
+from lycosa.state.store import SegmentFiles
+from lycosa.state.store.memory_segments import MemorySegments
 from s3_server import needs_s3, s3_program, s3_store, shared_server
 
 CRAWL = "2f0cf3d2"

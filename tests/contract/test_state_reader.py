@@ -11,9 +11,7 @@ from typing import cast
 import pytest
 
 from crawling import QUICK, crawl_folder
-from lycosa.api.owner_calls import OwnerCalls
-from lycosa.api.places import ReachedCrawl
-from lycosa.calls import (
+from lycosa.base.calls import (
     Call,
     CallRefusal,
     CapturesQuery,
@@ -26,16 +24,18 @@ from lycosa.calls import (
     decode_call,
     encode_reply,
 )
-from lycosa.inspect.queries.state_reader import Allowance, StateReader
-from lycosa.inspect.reader import CrawlReader, read_folder
+from lycosa.base.system.clock import SystemClock
+from lycosa.inspect.committed_state import CrawlReader, read_folder
+from lycosa.inspect.queries.question_thread import Allowance, StateReader
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.serve.api_job import ApiLimits
-from lycosa.shard.folder_view import FolderView
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.owner_calls import OwnerCalls
+from lycosa.service.api.places import ReachedCrawl
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.shard.folder_view import FolderView
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.system.clock import SystemClock
-from lycosa.worker.progress import memory_of
+from lycosa.worker.worker_progress import memory_of
 
 WEB = SyntheticWeb(WebPlan(hosts=3, pages=8, gzip=1.0, seed=3))
 

@@ -21,9 +21,9 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import BufferedReader
 from warcio.checker import Checker
 
-from lycosa.model.capture import Capture, Location
-from lycosa.store import JournalRow, location_of, read_record, read_rows
-from lycosa.store.pages import COMMON_CRAWL_COLUMNS
+from lycosa.base.model.capture import Capture, Location
+from lycosa.state.store import JournalRow, location_of, read_record, read_rows
+from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
 from store_samples import (
     START,
     capture,

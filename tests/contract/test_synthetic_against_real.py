@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config.sections import FetchSection
-from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import Guard
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher
 from lycosa.synthetic import (
     VIRTUAL_EPOCH,
     Misbehaviour,

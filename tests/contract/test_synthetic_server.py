@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lycosa.model.fetched import FetchRequest, Limits
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import FetchRequest, Limits
+from lycosa.base.reasons import Reason
 from lycosa.synthetic import (
     Misbehaviour,
     RequestLog,
@@ -25,7 +25,7 @@ from lycosa.synthetic import (
     read_log,
     run_virtual,
 )
-from lycosa.synthetic.reader import ReplyReader
+from lycosa.synthetic.response_reader import ReplyReader
 
 AT = 1_750_000_000.0
 PLAN = WebPlan(

@@ -20,7 +20,20 @@ import pytest
 
 from crawling import HTML, QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import file_bytes
-from lycosa.commit import (
+from lycosa.base.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
+from lycosa.inspect.audit.view_audit import audit_view
+from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.crawl_status import CrawlStatus, crawl_status
+from lycosa.inspect.crawl_tables import CrawlTables
+from lycosa.inspect.explain.explanation import explain
+from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.inspect.state_rows import state_rows
+from lycosa.processes.session import Session
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.commit import (
     Commit,
     LogTrimmed,
     MemoryChangelog,
@@ -29,32 +42,20 @@ from lycosa.commit import (
     merged_by_worker,
     saved_logs,
 )
-from lycosa.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import log_folder, mark_of, spool_folder, suffix_list
-from lycosa.inspect.audit.view_audit import audit_view
-from lycosa.inspect.explain.run import explain
-from lycosa.inspect.reader import CrawlReader
-from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.inspect.state_rows import state_rows
-from lycosa.inspect.status import CrawlStatus, crawl_status
-from lycosa.inspect.tables import CrawlTables
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.rocks import rocks_opener
-from lycosa.parse.inline import InlineParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.processes.session import Session
-from lycosa.reasons import Reason
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.shard.folder_view import FolderView
-from lycosa.shard.joined_view import JoinedView
-from lycosa.shard.live_view import LiveView, viewable
-from lycosa.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
-from lycosa.shard.opening import Ground, PartitionData, Shard, SnapshotLimit, open_shard
-from lycosa.shard.snapshot_view import LogMovedOn, SnapshotView
-from lycosa.shard.view import CrawlOrigin, CrawlView
-from lycosa.store import RecordError, layout
-from lycosa.store.memory_segments import MemorySegments
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.names import log_folder, mark_of, spool_folder, suffix_list
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.state.shard.folder_view import FolderView
+from lycosa.state.shard.joined_view import JoinedView
+from lycosa.state.shard.live_view import LiveView, viewable
+from lycosa.state.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
+from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, SnapshotLimit, open_shard
+from lycosa.state.shard.snapshot_view import LogMovedOn, SnapshotView
+from lycosa.state.shard.view import CrawlOrigin, CrawlView
+from lycosa.state.store import RecordError, layout
+from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.synthetic import (
     VIRTUAL_EPOCH,
     Faults,
@@ -64,7 +65,6 @@ from lycosa.synthetic import (
     VirtualOffload,
     run_virtual,
 )
-from lycosa.urls.identity import hash8
 from lycosa.worker.assembly import Ports, assemble
 
 SITE = "http://www.example.org"

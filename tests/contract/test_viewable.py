@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.port import KeyValue, TableError
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.kv.viewable import FrozenTable, ViewableTable
+from lycosa.state.kv.kv_port import KeyValue, TableError
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.viewable_table import FrozenTable, ViewableTable
 
 TABLES: dict[str, Callable[[Path], KeyValue]] = {
     "rocks": RocksKeyValue,

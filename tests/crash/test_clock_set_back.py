@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, new_folder, quick_config
-from lycosa.commit import Commit, CommitLog
-from lycosa.config.sections import BudgetSection, RetrySection
-from lycosa.inspect.audit.run import audit
-from lycosa.kv.memory import MemoryTables
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
+from lycosa.base.config.sections import BudgetSection, RetrySection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.state.commit import Commit, CommitLog
+from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from lycosa.synthetic.clock import VIRTUAL_EPOCH
-from lycosa.synthetic.crawl import VirtualCrawl, in_memory
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from scripted import error, first, page, robots, scripted_crawl
 
 DAY = 86400.0

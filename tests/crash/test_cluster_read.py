@@ -20,8 +20,8 @@ from warcio.archiveiterator import ArchiveIterator
 from clusters import LYCOSA, RealCluster, WatchedLog, real_cluster
 from kafka_broker import Broker, started
 from lycosa.synthetic import SyntheticWeb
-from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.plan import WebPlan
+from lycosa.synthetic.synthetic_hosts import host_name
 from serving import served_with_log
 
 pytestmark = [pytest.mark.service, pytest.mark.long]

@@ -32,8 +32,8 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
-from lycosa.kafka import Topics, make_topics
-from lycosa.objects.opening import open_store
+from lycosa.cluster.kafka import Topics, make_topics
+from lycosa.state.objects.store_opening import open_store
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from s3_server import BUCKET, CREDENTIALS, S3Server, needs_s3

@@ -18,10 +18,7 @@ import pytest
 from cluster_workers import Bed
 from judging import quick_config
 from kafka_broker import PATIENCE_S, Broker, started
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.worker_messages import Ended, Failed
-from lycosa.commit import LEASE_S
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     DnsSection,
     FetchSection,
@@ -30,10 +27,13 @@ from lycosa.config.sections import (
     RetrySection,
     StoreSection,
 )
-from lycosa.folder.manifest import MANIFEST_NAME, encoded_manifest
-from lycosa.kafka import make_topics
-from lycosa.kafka.changelog import _RECORDS, ClaimRecord, CommitRecord, SnapshotRecord
-from lycosa.model.end import End
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.worker_messages import Ended, Failed
+from lycosa.base.model.end import End
+from lycosa.cluster.kafka import make_topics
+from lycosa.cluster.kafka.changelog import _RECORDS, ClaimRecord, CommitRecord, SnapshotRecord
+from lycosa.state.commit import LEASE_S
+from lycosa.state.folder.manifest import MANIFEST_NAME, encoded_manifest
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served_with_log
 
@@ -220,7 +220,9 @@ async def test_a_stopped_owner_that_wakes_after_its_shard_moved_sends_nothing_an
         known, asked = len(records(bed)), len(log)
         first.send_signal(signal.SIGCONT)
         failed = await first.ended()
-        assert isinstance(failed, Failed) and failed.kind == "lycosa.commit.port.Fenced", failed
+        assert (
+            isinstance(failed, Failed) and failed.kind == "lycosa.state.commit.log_port.Fenced"
+        ), failed
         assert "later owner" in failed.text
         assert len(log) == asked, "the first one has no lease, the second one holds all hosts"
         later = [each for each in records(bed)[known:] if not isinstance(each, SnapshotRecord)]

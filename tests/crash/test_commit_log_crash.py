@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import crashed_attempts, read_attempts
-from lycosa.commit import (
+from lycosa.base.system.durable import cut_back
+from lycosa.state.attempts import crashed_attempts, read_attempts
+from lycosa.state.commit import (
     Commit,
     CommitLog,
     Mark,
@@ -22,16 +23,15 @@ from lycosa.commit import (
     marked,
     merged_by_worker,
 )
-from lycosa.kv.memory import MemoryKeyValue, MemoryTables
-from lycosa.system.durable import cut_back
+from lycosa.state.kv.memory_table import MemoryKeyValue, MemoryTables
 
 # Commits in the order of the design: output file synced, then the log; says on stdout what it
 # acknowledged.
 COMMITTER = """
 import os, sys
 from pathlib import Path
-from lycosa.commit import CommitLog, Commit, PartitionBatch
-from lycosa.system.durable import cut_back
+from lycosa.state.commit import CommitLog, Commit, PartitionBatch
+from lycosa.base.system.durable import cut_back
 folder, size = Path(sys.argv[1]), int(sys.argv[2])
 log = CommitLog(folder / "log", 0, file_bytes=20 * size)
 output = folder / "out.bin"
@@ -50,9 +50,9 @@ while True:
 ATTEMPTER = """
 import sys, time
 from pathlib import Path
-from lycosa.attempts import AttemptLog
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.state.attempts import AttemptLog
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
 log = AttemptLog(Path(sys.argv[1]), 0, time.time(), time.monotonic())
 number = 0
 while True:

@@ -15,9 +15,9 @@ import pytest
 
 from clusters import RealCluster, real_cluster
 from kafka_broker import Broker, started
-from lycosa.commit import Fenced
-from lycosa.kafka import KafkaControl
-from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
+from lycosa.cluster.kafka import KafkaControl
+from lycosa.cluster.kafka.topics import TRANSACTION_TIMEOUT_MS
+from lycosa.state.commit import Fenced
 from small_node import SmallNode
 
 pytestmark = pytest.mark.service

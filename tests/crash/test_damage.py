@@ -22,21 +22,21 @@ from damaging import files_of_folder, record_ends
 from dying import Dying, copied
 from histories import judge_end
 from judging import new_folder, quick_config
-from lycosa.commit import MARK_KEY, Mark, saved_logs
-from lycosa.config.sections import FrontierSection, LimitSection, SeenUrlsKind, StoreSection
-from lycosa.exchange import ParcelsLost
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import log_folder, table_folder
-from lycosa.folder.start_check import CommittedDataMissing, check_crawl
-from lycosa.frontier.back_queue import QueueDamaged
-from lycosa.frontier.visit_state import decode_visit
-from lycosa.kv.memory import MemoryTables
-from lycosa.kv.port import TableLocked
-from lycosa.kv.read_only import table_reader
-from lycosa.kv.records import encode_record, prefix_end
-from lycosa.kv.rocks import RocksKeyValue
+from lycosa.base.config.sections import FrontierSection, LimitSection, SeenUrlsKind, StoreSection
+from lycosa.stages.frontier.back_queue import QueueDamaged
+from lycosa.stages.frontier.visit_state import decode_visit
+from lycosa.state.commit import MARK_KEY, Mark, saved_logs
+from lycosa.state.exchange import ParcelsLost
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.names import log_folder, table_folder
+from lycosa.state.folder.start_check import CommittedDataMissing, check_crawl
+from lycosa.state.kv.kv_port import TableLocked
+from lycosa.state.kv.memory_table import MemoryTables
+from lycosa.state.kv.read_only import table_reader
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.table_records import encode_record, prefix_end
 from lycosa.synthetic import Crash, Faults, SyntheticServer, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl, in_memory
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
 from lycosa.worker.assembly import Assembled
 from proofs import damage
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl

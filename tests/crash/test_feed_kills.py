@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.inspect.reader import read_folder
-from lycosa.model.completed import UrlState
+from lycosa.base.model.completed import UrlState
+from lycosa.inspect.committed_state import read_folder
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from proofs.crawls import RunningCrawl, Whom, lycosa
 from serving import served

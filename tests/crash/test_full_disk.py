@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.base.messages.worker_messages import Failed, decode_from_worker, encode_worker_message
+from lycosa.base.system.durable import DiskFull
 from lycosa.cli.output import ExitCode
-from lycosa.cluster.worker_messages import Failed, decode_from_worker, encode_worker_message
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.system.durable import DiskFull
+from lycosa.state.kv.rocks import RocksKeyValue
 
 NOBODY = "http://127.0.0.1:9/"
 
@@ -95,5 +95,5 @@ def test_a_full_disk_under_a_table_is_told_as_one_and_harms_nothing(tmp_path: Pa
 
 
 def test_what_a_worker_says_of_an_error_reaches_the_supervisor_whole() -> None:
-    failed = Failed("lycosa.system.durable.DiskFull", "full", "trace", 28, "/x/y")
+    failed = Failed("lycosa.base.system.durable.DiskFull", "full", "trace", 28, "/x/y")
     assert decode_from_worker(encode_worker_message(failed)) == failed

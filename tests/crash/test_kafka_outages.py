@@ -13,12 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker, started
-from lycosa.commit import Commit, Fenced, OutcomeUnknown, PartitionBatch, RolledBack
-from lycosa.exchange import Handover, Parcel
-from lycosa.kafka import KafkaInbound, KafkaLog, KafkaPost, Topics, check_topics
-from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
-from lycosa.kafka.transactions import OutgoingRecord
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.cluster.kafka import KafkaInbound, KafkaLog, KafkaPost, Topics, check_topics
+from lycosa.cluster.kafka.topics import TRANSACTION_TIMEOUT_MS
+from lycosa.cluster.kafka.transactions import OutgoingRecord
+from lycosa.state.commit import Commit, Fenced, OutcomeUnknown, PartitionBatch, RolledBack
+from lycosa.state.exchange import Handover, Parcel
 
 pytestmark = [pytest.mark.service]
 CRAWL, SHARD = "2f0cf3d2", 1

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.kv.rocks import RocksKeyValue, rocks_opener
+from lycosa.state.kv.rocks import RocksKeyValue, rocks_opener
 
 # Writes numbered batches over and over the same keys, and says on stdout when one was flushed.
 # Small buffers, so that RocksDB flushes and compacts by itself as well.
 WRITER = """
 import sys
 from pathlib import Path
-from lycosa.kv.rocks import rocks_opener
+from lycosa.state.kv.rocks import rocks_opener
 store = rocks_opener(4 << 20, 1 << 20)(Path(sys.argv[1]))
 number = int.from_bytes(store.get(b"M") or b"")
 while True:

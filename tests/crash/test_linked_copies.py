@@ -12,7 +12,7 @@ import pytest
 
 from crawling import Pages as Web
 from crawling import crawl_folder, page
-from lycosa.folder.manifest import FolderUnusable
+from lycosa.state.folder.manifest import FolderUnusable
 from lycosa.synthetic import Faults
 
 SEED = "http://a.test/"

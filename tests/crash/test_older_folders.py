@@ -20,17 +20,17 @@ import pytest
 
 from histories import judge_end
 from judging import errands_are_kept, file_bytes, outcomes
-from lycosa.attempts import crashed_attempts, left_storing
 from lycosa.cli.main import main
-from lycosa.exchange import Outbox
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import attempts_folder
-from lycosa.folder.saved_config import saved_settings
-from lycosa.inspect.audit.run import audit
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.state.attempts import crashed_attempts, left_storing
+from lycosa.state.exchange import Outbox
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.names import attempts_folder
+from lycosa.state.folder.saved_config import saved_settings
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.request_log import LoggedRequest
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from several_workers import run_workers
 

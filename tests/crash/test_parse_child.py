@@ -14,12 +14,12 @@ import msgspec
 import pytest
 import uvloop
 
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.parsed import Document
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.reasons import Reason
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.parsed import Document
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
 
 
 def document(name: str, body: bytes = b"<a href=x>y</a>") -> Document:

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
-from lycosa.config.sections import LimitSection
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.model.page import Page
-from lycosa.ports import Fetcher
-from lycosa.reasons import Reason
+from lycosa.base.config.sections import LimitSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.model.page import Page
+from lycosa.base.ports import Fetcher
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import Crash
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import page, robots, scripted_crawl
 
 A, B = "http://a.example/", "http://b.test/"

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.commit import Commit, CommitLog, PartitionBatch
-from lycosa.config.sections import Config
-from lycosa.folder.names import log_folder, table_folder
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.port import KeyValue, TableLocked
-from lycosa.worker.recovery import recover_worker
+from lycosa.base.config.sections import Config
+from lycosa.state.commit import Commit, CommitLog, PartitionBatch
+from lycosa.state.folder.names import log_folder, table_folder
+from lycosa.state.kv.kv_port import KeyValue, TableLocked
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.worker.commit.recovery import recover_worker
 
 
 def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owner(

@@ -21,8 +21,8 @@ import pytest
 from clusters import SETTINGS, RealCluster, WatchedLog, real_cluster
 from kafka_broker import started as kafka_started
 from lycosa.synthetic import SyntheticServer, SyntheticWeb
-from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.plan import WebPlan
+from lycosa.synthetic.synthetic_hosts import host_name
 from redis_server import RedisServers
 from redis_server import started as redis_started
 

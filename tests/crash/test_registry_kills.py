@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.project import FolderSource, ProjectionReport, Projector, Registry
+from lycosa.feeds import FolderSource, ProjectionReport, Projector, Registry
 from nginx_site import nginx_program
 from proofs import registry
 from registry_databases import database_of, lacking

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from judging import file_bytes
-from lycosa.config.sections import StoreSection
-from lycosa.store import (
+from lycosa.base.config.sections import StoreSection
+from lycosa.state.store import (
     ClosedSegment,
     JournalError,
     StoreDamaged,
@@ -27,9 +27,9 @@ from lycosa.store import (
     read_record,
     recover,
 )
-from lycosa.store.closing import build_derived, give_final_names, lacking_files
-from lycosa.store.layout import stem_of
-from lycosa.store.reading import location_of
+from lycosa.state.store.closing import build_derived, give_final_names, lacking_files
+from lycosa.state.store.layout import stem_of
+from lycosa.state.store.stored_data import location_of
 from store_samples import (
     INFO,
     START,
@@ -389,7 +389,7 @@ CHILD = """
 import json, sys, threading
 from pathlib import Path
 from store_samples import crawl_rows, START, commit, numbered, open_store
-from lycosa.config.sections import StoreSection
+from lycosa.base.config.sections import StoreSection
 folder, first = Path(sys.argv[1]), int(sys.argv[2])
 store = open_store(folder, seed=first, section=StoreSection(segment_bytes=100_000))
 done = []

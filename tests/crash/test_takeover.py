@@ -12,13 +12,13 @@ import pytest
 from test_poison import ANSWERS, A, B, Deadly, Deaths, X
 
 from judging import are_balanced, is_polite, outcomes
-from lycosa.kv.records import crash_key
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End, PreviousEnd
-from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.ports import Fetcher
-from lycosa.reasons import Reason
-from lycosa.urls.identity import hash8, host_of
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End, PreviousEnd
+from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.ports import Fetcher
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.state.kv.table_records import crash_key
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.job import WorkerJob
 from scripted import page, scripted_crawl

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import partition_of
 from lycosa.cli.output import ExitCode
-from lycosa.inspect.audit.run import audit
-from lycosa.inspect.reader import read_folder
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.committed_state import read_folder
 from lycosa.synthetic import Response, SyntheticServer
-from lycosa.urls.identity import partition_of
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
 from store_samples import crawl_rows
 

@@ -32,15 +32,15 @@ from judging import (
     quick_config,
     stored_rows,
 )
-from lycosa.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
-from lycosa.inspect.audit.run import audit
-from lycosa.kv.memory import MemoryTables
-from lycosa.kv.port import KeyValue
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
+from lycosa.base.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.memory_table import MemoryTables
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, ExpectedOutcome, Faults, Misbehaviour, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 
 SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))

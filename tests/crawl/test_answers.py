@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
-from lycosa.config.sections import FrontierSection, RetrySection, ScopeRule, ScopeSection
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.capture import Original
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.base.config.sections import FrontierSection, RetrySection, ScopeRule, ScopeSection
+from lycosa.base.model.capture import Original
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import Response
 from scripted import HTML, Names, error, first, moved, page, robots, scripted_crawl
 

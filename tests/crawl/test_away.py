@@ -13,17 +13,17 @@ import pytest
 
 from absences import AwayFetcher
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config
-from lycosa.calls import HostAction, HostDecision, encode_call
-from lycosa.cluster.progress import Progress
-from lycosa.config.sections import Config, FetchSection, FrontierSection, RetrySection
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.completed import UrlState
-from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.ports import Clock, Fetcher
-from lycosa.reasons import Reason
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.base.calls import HostAction, HostDecision, encode_call
+from lycosa.base.config.sections import Config, FetchSection, FrontierSection, RetrySection
+from lycosa.base.messages.progress import Progress
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.ports import Clock, Fetcher
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.progress import ProgressReport
+from lycosa.worker.worker_progress import ProgressReport
 from scripted import page, scripted_crawl
 from several_workers import run_workers
 

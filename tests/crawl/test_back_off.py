@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from judging import is_polite, new_folder, quick_config
-from lycosa.config.sections import FrontierSection, PolitenessSection
+from lycosa.base.config.sections import FrontierSection, PolitenessSection
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Names, error, page
 
 HOST = "http://host.example/"

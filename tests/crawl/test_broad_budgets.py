@@ -21,17 +21,17 @@ from judging import (
     quick_config,
     tables,
 )
-from lycosa.admit.linking_sites import linking_sites
-from lycosa.config.sections import BudgetSection
-from lycosa.folder.names import table_folder
-from lycosa.frontier.visit_state import HostState
-from lycosa.kv.records import linking_key
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.completed import UrlState
-from lycosa.reasons import Reason
+from lycosa.base.config.sections import BudgetSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.reasons import Reason
+from lycosa.stages.admit.linking_sites import linking_sites
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.folder.names import table_folder
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import linking_key
 from lycosa.synthetic import Faults
-from lycosa.synthetic.clock import VIRTUAL_EPOCH
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from scripted import Answer, moved, page, scripted_crawl
 
 A = "http://a.example/"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.output import ExitCode
-from lycosa.folder.run_cost import read_costs
+from lycosa.state.folder.run_cost import read_costs
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 

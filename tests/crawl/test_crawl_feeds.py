@@ -16,7 +16,7 @@ import pytest
 from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget, pause_before_start
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.project import PageFeed
+from lycosa.feeds import PageFeed
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from proofs.crawls import children, command_of
 from serving import served

@@ -23,21 +23,21 @@ from judging import (
     stored_rows,
     tables,
 )
-from lycosa.config.sections import Config, FrontierSection, PolitenessSection, RobotsSection
-from lycosa.exchange import ExchangeError, Parcel
-from lycosa.frontier.errand_queue import MOST_WAITING
-from lycosa.frontier.visit_state import HostState
-from lycosa.inspect.audit.run import audit
+from lycosa.base.config.sections import Config, FrontierSection, PolitenessSection, RobotsSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.model.errand import Answer
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.explain.facts import why_host
-from lycosa.kv.memory import MemoryTables
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.model.errand import Answer
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.stages.frontier.errand_queue import MOST_WAITING
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.exchange import ExchangeError, Parcel
+from lycosa.state.kv.memory_table import MemoryTables
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash
-from lycosa.synthetic.crawl import VirtualCrawl, in_memory
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
 from lycosa.worker.assembly import Assembled
 from scripted import Answer as WebAnswer
 from scripted import Names, error, first, moved, page, robots, scripted_crawl

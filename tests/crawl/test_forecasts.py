@@ -12,13 +12,13 @@ from typing import NamedTuple
 import pytest
 
 from judging import quick_config
-from lycosa.cluster.forecast import Forecast, forecast_of
-from lycosa.cluster.rates import CrawlRates
-from lycosa.config.sections import FetchSection, PolitenessSection, StoreSection
+from lycosa.base.config.sections import FetchSection, PolitenessSection, StoreSection
+from lycosa.cluster.coordinator.forecast import Forecast, forecast_of
+from lycosa.cluster.coordinator.rates import CrawlRates
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.progress import ProgressReport
+from lycosa.worker.worker_progress import ProgressReport
 
 _EVERY_S = 1.0
 _LOOK_S = 10.0

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, is_polite, outcomes, quick_config
-from lycosa.attempts import read_attempts
-from lycosa.commit import ShardLease
-from lycosa.config.sections import FrontierSection, PolitenessSection
-from lycosa.folder.names import attempts_folder
-from lycosa.inspect.audit.run import audit
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
-from lycosa.ports import Fetcher
-from lycosa.reasons import Reason
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.base.config.sections import FrontierSection, PolitenessSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.base.ports import Fetcher
+from lycosa.base.reasons import Reason
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.state.attempts import read_attempts
+from lycosa.state.commit import ShardLease
+from lycosa.state.folder.names import attempts_folder
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from scripted import Answer as WebAnswer
 from scripted import moved, page, robots, scripted_crawl

@@ -17,7 +17,7 @@ from judging import (
     quick_config,
     stored_rows,
 )
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     BudgetSection,
     FetchSection,
     FrontierSection,
@@ -27,13 +27,13 @@ from lycosa.config.sections import (
     ScopeRule,
     ScopeSection,
 )
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import ExpectedOutcome, Misbehaviour, OracleRules, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from scripted import Names, error, first, page, robots, scripted_crawl
 

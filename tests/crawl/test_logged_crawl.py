@@ -17,7 +17,7 @@ import pytest
 
 from lycosa.cli.output import ExitCode
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.worker.traces import is_traced
+from lycosa.worker.visit.traces import is_traced
 from otlp_receiver import attributes, receiving
 from serving import served
 

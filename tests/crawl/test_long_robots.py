@@ -9,8 +9,8 @@ from itertools import islice, permutations
 from pathlib import Path
 
 from judging import quick_config
-from lycosa.inspect.explain.run import explain
-from lycosa.inspect.reader import read_folder
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from scripted import page, robots, scripted_crawl
 

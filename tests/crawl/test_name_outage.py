@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from judging import asked, host_states, quick_config
-from lycosa.config.sections import DnsSection, RetrySection
-from lycosa.fetch.dns import CachingResolver
-from lycosa.ports import Clock, ResolveError
-from lycosa.reasons import Reason
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.base.config.sections import DnsSection, RetrySection
+from lycosa.base.ports import Clock, ResolveError
+from lycosa.base.reasons import Reason
+from lycosa.stages.fetch.dns import CachingResolver
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import page, scripted_crawl
 
 HOSTS = [f"h{number}.example" for number in range(30)]

@@ -16,18 +16,18 @@ import msgspec
 import pytest
 
 from judging import quick_config
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     BudgetSection,
     Config,
     FrontierSection,
     LimitSection,
     PolitenessSection,
 )
-from lycosa.model.page import Page
-from lycosa.politeness import AddressTable, MachineAddresses
-from lycosa.reasons import Reason
+from lycosa.base.model.page import Page
+from lycosa.base.reasons import Reason
+from lycosa.stages.politeness import AddressTable, MachineAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.job import Extensions
 from scripted import Answer, Names, error, moved, page, robots, scripted_crawl

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from judging import quick_config
-from lycosa.calls import HostAction, HostDecision, encode_call
-from lycosa.config.sections import FrontierSection, PolitenessSection
-from lycosa.folder.names import attempts_folder
-from lycosa.inspect.audit.politeness import PolitenessChecks
-from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.ports import Fetcher
+from lycosa.base.calls import HostAction, HostDecision, encode_call
+from lycosa.base.config.sections import FrontierSection, PolitenessSection
+from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.ports import Fetcher
+from lycosa.inspect.audit.politeness_check import PolitenessChecks
+from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Crash
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from scripted import moved, page, robots, scripted_crawl
 

@@ -18,14 +18,14 @@ from judging import (
     quick_config,
     stored_rows,
 )
-from lycosa.config.sections import PolitenessSection, RetrySection, ScopeRule, ScopeSection
-from lycosa.frontier.visit_state import HostState
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.base.config.sections import PolitenessSection, RetrySection, ScopeRule, ScopeSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import OracleRules, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 
 PLANS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -8,7 +8,7 @@ import pytest
 
 from absences import Absence, Attempt
 from judging import quick_config
-from lycosa.reasons import Reason
+from lycosa.base.reasons import Reason
 from proofs import outages
 from proofs.outages import judge_attempts, most_attempts
 

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from crawling import QUICK, Pages, crawl_folder, page
-from lycosa.config.sections import Config, ScopeSection
-from lycosa.inspect.reader import read_folder
+from lycosa.base.config.sections import Config, ScopeSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.saved_settings import PureRules, SettingsUnreadable, load_saved_settings
-from lycosa.model.completed import UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.reasons import Reason
 
 HOME = "http://a.test/"
 

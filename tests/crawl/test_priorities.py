@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, quick_config, tables, urls_of
-from lycosa.config.sections import Config, PrioritySection, RefetchSection
-from lycosa.kv.records import UrlRecord
-from lycosa.model.end import End
+from lycosa.base.config.sections import Config, PrioritySection, RefetchSection
+from lycosa.base.model.end import End
+from lycosa.state.kv.table_records import UrlRecord
 from lycosa.synthetic import Response
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Answer, page, robots, scripted_crawl
 
 A = "http://a.example/"

@@ -14,19 +14,19 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
-from lycosa.calls import DecisionAnswer, ReparseDecision, decode_reply, encode_call
+from lycosa.base.calls import DecisionAnswer, ReparseDecision, decode_reply, encode_call
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.reasons import Reason
 from lycosa.cli import main
-from lycosa.config.sections import PolitenessSection
-from lycosa.folder.names import table_folder
-from lycosa.inspect.audit.run import audit
-from lycosa.inspect.reader import read_folder
-from lycosa.kv.records import prefix_end
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.completed import UrlState
-from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.inline import InlineParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.reasons import Reason
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.committed_state import read_folder
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.folder.names import table_folder
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import Crash, Response
 from lycosa.worker.assembly import Assembled
 

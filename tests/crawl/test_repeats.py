@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from http2_server import Shed, shedding
-from lycosa.attempts import read_attempts
+from lycosa.state.attempts import read_attempts
 from raw_server import RawServer, Talk
 from tls_server import AUTHORITY, server_tls
 

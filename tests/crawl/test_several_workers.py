@@ -23,16 +23,23 @@ from judging import (
     tables,
     urls_of,
 )
-from lycosa.config.sections import BudgetSection, FrontierSection
-from lycosa.exchange import ExchangeEnds, ExchangeError, Lateness, MemoryTopics, Parcel, TopicPost
-from lycosa.kv.memory import MemoryTables
-from lycosa.model.completed import UrlState
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
-from lycosa.seen.content import decode_original
+from lycosa.base.config.sections import BudgetSection, FrontierSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import join_url
+from lycosa.state.exchange import (
+    ExchangeEnds,
+    ExchangeError,
+    Lateness,
+    MemoryTopics,
+    Parcel,
+    TopicPost,
+)
+from lycosa.state.kv.memory_table import MemoryTables
+from lycosa.state.seen.content_seen import decode_original
 from lycosa.synthetic import Crash
-from lycosa.synthetic.crawl import VirtualCrawl, in_memory
-from lycosa.urls.identity import join_url
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
 from scripted import Answer, page, scripted_crawl
 from several_workers import SlowExchange, run_workers
 

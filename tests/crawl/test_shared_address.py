@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, is_polite, new_folder, quick_config, tables
-from lycosa.config.sections import FrontierSection, PolitenessSection
-from lycosa.kv.records import prefix_end
-from lycosa.model.end import End
+from lycosa.base.config.sections import FrontierSection, PolitenessSection
+from lycosa.base.model.end import End
+from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import page
 
 ROOT = Path(__file__).parents[2]

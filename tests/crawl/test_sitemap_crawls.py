@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from judging import are_balanced, asked, outcomes, quick_config, stored_rows, tables, urls_of
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     FetchSection,
     LimitSection,
@@ -23,11 +23,11 @@ from lycosa.config.sections import (
     ScopeSection,
     SitemapSection,
 )
-from lycosa.model.discovered import LinkKind
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
 from lycosa.synthetic import Response
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Answer, ScriptedWeb, moved, page, robots, scripted_crawl
 from several_workers import run_workers
 

@@ -15,24 +15,24 @@ import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import counters_of, is_balanced, urls_of
-from lycosa.config.sections import Config, FrontierSection, StoreSection
-from lycosa.folder.names import spool_folder, suffix_list, table_folder
-from lycosa.frontier.visit_state import decode_visit
-from lycosa.kv.records import prefix_end, robots_key
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.completed import UrlState
-from lycosa.model.fetched import FetchKind
-from lycosa.parse.inline import InlineParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.politeness.delay import longest_delay
+from lycosa.base.config.sections import Config, FrontierSection, StoreSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
 from lycosa.processes.session import Session
-from lycosa.store.rows import JournalRow
-from lycosa.store.segment_files import SegmentFiles
+from lycosa.stages.frontier.visit_state import decode_visit
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.politeness.delay import longest_delay
+from lycosa.state.folder.names import spool_folder, suffix_list, table_folder
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import prefix_end, robots_key
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.synthetic import Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
-from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Ports, assemble
-from lycosa.worker.reparser import Reparser
-from lycosa.worker.stored_captures import EnteredCaptures, StoredCaptures
+from lycosa.worker.commit.reparser import Reparser
 
 ONE = msgspec.structs.replace(QUICK, frontier=FrontierSection(partitions=1))
 HOST, OTHER = "http://a.example/", "http://b.example/"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.sections import PolitenessSection
+from lycosa.base.config.sections import PolitenessSection
 from lycosa.synthetic import RequestLog, SyntheticWeb, WebPlan
 from lycosa.worker.machine_table import (
     MACHINE_TABLE_NAME,

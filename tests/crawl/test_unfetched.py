@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
+from lycosa.base.config.sections import RefetchSection, RetrySection, ScopeRule, ScopeSection
+from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
-from lycosa.config.sections import RefetchSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.inspect.unfetched import Unfetched, failed_seeds, unfetched_of
-from lycosa.reasons import Reason
 
 A, B = "http://a.example/", "http://b.example/"
 ANY = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY))

@@ -11,17 +11,17 @@ import msgspec
 import pytest
 
 from judging import are_balanced, asked, host_states, outcomes, quick_config, tables
-from lycosa.config.sections import Config, FetchSection, RetrySection, RobotsSection
+from lycosa.base.config.sections import Config, FetchSection, RetrySection, RobotsSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.ports import ResolveError
+from lycosa.base.reasons import Reason
 from lycosa.inspect.explain.facts import why_host
 from lycosa.inspect.top_lists import host_line
-from lycosa.kv.records import prefix_end
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.politeness.robots_cache import RobotsRecord
-from lycosa.ports import ResolveError
-from lycosa.reasons import Reason
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.stages.politeness.robots_cache import RobotsRecord
+from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic.fetcher import SyntheticFetcher
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Names, ScriptedWeb, error, page, scripted_crawl
 
 A, B = "http://a.example/", "http://b.example/"

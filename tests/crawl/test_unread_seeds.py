@@ -20,7 +20,13 @@ import pytest
 import lycosa
 from crawling import page
 from lycosa.cli.output import ExitCode
-from lycosa.folder.seed_sources import SeedSource, SourceKind, load_sources, sources_path, unread
+from lycosa.state.folder.seed_sources import (
+    SeedSource,
+    SourceKind,
+    load_sources,
+    sources_path,
+    unread,
+)
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
 from serving import served
 

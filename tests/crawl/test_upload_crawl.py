@@ -18,8 +18,8 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 import lycosa
-from lycosa.folder.upload import PlaceTaken
-from lycosa.store.layout import closed_segments
+from lycosa.state.folder.upload import PlaceTaken
+from lycosa.state.store.layout import closed_segments
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from s3_server import (
     BUCKET,

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from crawling import QUICK, Pages, crawl_folder
 from crawling import page as html_page
 from judging import quick_config
-from lycosa.attempts import read_attempts
-from lycosa.cluster.progress import HostNote, Progress
-from lycosa.config.sections import RetrySection
-from lycosa.folder.names import addresses_path, attempts_folder
-from lycosa.inspect.reader import read_folder
-from lycosa.model.completed import UrlState
-from lycosa.politeness import AddressTable
+from lycosa.base.config.sections import RetrySection
+from lycosa.base.messages.progress import HostNote, Progress
+from lycosa.base.model.completed import UrlState
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.inspect.committed_state import read_folder
 from lycosa.processes.status_file import waiting_for
-from lycosa.urls.identity import hash8, host_of
+from lycosa.stages.politeness import AddressTable
+from lycosa.state.attempts import read_attempts
+from lycosa.state.folder.names import addresses_path, attempts_folder
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.progress import ProgressReport
+from lycosa.worker.worker_progress import ProgressReport
 from progress_making import progress_with
 from scripted import error, page, robots, scripted_crawl
 

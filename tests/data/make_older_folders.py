@@ -23,10 +23,10 @@ import msgspec
 
 from histories import Disk
 from judging import errands_are_kept, new_folder, quick_config
-from lycosa.exchange import ExchangeError, Outbox, Parcel
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.state.exchange import ExchangeError, Outbox, Parcel
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from several_workers import SlowExchange, run_workers
 
 PLAN = WebPlan(

@@ -21,12 +21,12 @@ import click
 import pytest
 import yaml
 
+from lycosa.base.config.cluster_file import ClusterFile, read_cluster_file
+from lycosa.base.config.sections import Config
+from lycosa.base.config.sources import load_settings
 from lycosa.cli.main import cli
-from lycosa.commit import LEASE_S
-from lycosa.config.cluster_file import ClusterFile, read_cluster_file
-from lycosa.config.sections import Config
-from lycosa.config.sources import load_settings
-from lycosa.processes.cluster_session import NodeMemory
+from lycosa.processes.cluster.cluster_session import NodeMemory
+from lycosa.state.commit import LEASE_S
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -20,12 +20,12 @@ import pytest
 import yaml
 
 from api_crawl import LOOPBACK, ApiCrawl
+from lycosa.base.system.meter import Meter
+from lycosa.base.system.metric_catalogue import METRICS, MetricKind
+from lycosa.base.system.metrics_text import metrics_text
 from lycosa.synthetic.plan import WebPlan
-from lycosa.synthetic.server import SyntheticServer
-from lycosa.synthetic.web import SyntheticWeb
-from lycosa.system.meter import Meter
-from lycosa.system.metric_catalogue import METRICS, MetricKind
-from lycosa.system.metrics_text import metrics_text
+from lycosa.synthetic.synthetic_server import SyntheticServer
+from lycosa.synthetic.synthetic_web import SyntheticWeb
 from prometheus_server import promtool, scraping
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

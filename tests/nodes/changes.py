@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from lycosa.cluster.messages import CALLER, ChangeSettings
+from lycosa.base.messages.coordinator_messages import CALLER, ChangeSettings
 from nodes.history import TROUBLE_S, NodesHistory
 
 _DELAYS = ("3", "4", "5")

@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 
 from judging import asked, is_balanced, state_of, urls_of
-from lycosa.config.sections import ScopeRule, ScopeSection
+from lycosa.base.config.sections import ScopeRule, ScopeSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.urls.identity import join_url
 from lycosa.inspect.audit.view_audit import audit_view
-from lycosa.model.completed import UrlState
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.web import Responder
-from lycosa.synthetic.wire import Response
-from lycosa.urls.identity import join_url
+from lycosa.synthetic.sent_response import Response
+from lycosa.synthetic.synthetic_web import Responder
 from nodes.history import LEAST_FAULTS, NodesHistory
 
 _DOORS = 14

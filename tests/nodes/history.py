@@ -31,8 +31,7 @@ from judging import (
     state_of,
     urls_of,
 )
-from lycosa.cluster.messages import CALLER, Drain, MoreAsks, Move, NoMoreAsks
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     FetchSection,
     FrontierSection,
@@ -41,22 +40,23 @@ from lycosa.config.sections import (
     RobotsSection,
     StoreSection,
 )
+from lycosa.base.messages.coordinator_messages import CALLER, Drain, MoreAsks, Move, NoMoreAsks
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.urls.identity import join_url
 from lycosa.inspect.audit.view_audit import audit_view
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.port import KeyValue
-from lycosa.model.completed import UrlState
-from lycosa.model.fetched import FetchKind
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.shard.joined_view import JoinedView
-from lycosa.shard.memory_snapshots import MemorySnapshots
-from lycosa.shard.opening import Ground, PartitionData, open_shard
-from lycosa.shard.snapshot_view import SnapshotView
-from lycosa.shard.view import CrawlOrigin, CrawlView
-from lycosa.store.memory_segments import MemorySegments
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.state.shard.joined_view import JoinedView
+from lycosa.state.shard.memory_snapshots import MemorySnapshots
+from lycosa.state.shard.opened_shard import Ground, PartitionData, open_shard
+from lycosa.state.shard.snapshot_view import SnapshotView
+from lycosa.state.shard.view import CrawlOrigin, CrawlView
+from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
-from lycosa.synthetic.web import Responder
-from lycosa.urls.identity import join_url
-from lycosa.worker.feed import PAGES
+from lycosa.synthetic.synthetic_web import Responder
+from lycosa.worker.commit.committed_rows import PAGES
 from nodes.machine import Machine
 from nodes.near_copies import near_copies_are_told, rows_name_originals
 from nodes.plants import planted

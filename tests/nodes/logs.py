@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from lycosa.commit import Claim, Commit, FeedSource, Fenced, OutcomeUnknown, RolledBack, no_rows
-from lycosa.kafka import KafkaLog, KafkaLogReader, Topics
-from lycosa.kafka.changelog import CommitRecord
+from lycosa.cluster.kafka import KafkaLog, KafkaLogReader, Topics
+from lycosa.cluster.kafka.changelog import CommitRecord
+from lycosa.state.commit import (
+    Claim,
+    Commit,
+    FeedSource,
+    Fenced,
+    OutcomeUnknown,
+    RolledBack,
+    no_rows,
+)
 from memory_kafka import COMMIT, DELIVER, FAULTS, Faults, MemoryKafka, MemoryKafkaClient
 
 if TYPE_CHECKING:

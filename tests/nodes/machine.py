@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judging import new_folder
-from lycosa.cluster import node_plan
-from lycosa.cluster.node_acts import (
+from lycosa.base.messages.worker_messages import Ended, Failed, Stop
+from lycosa.base.model.end import End, PreviousEnd
+from lycosa.cluster.coordinator import node_plan
+from lycosa.cluster.coordinator.node_acts import (
     Died,
     GiveUp,
     NodeAct,
@@ -30,21 +32,19 @@ from lycosa.cluster.node_acts import (
     TellCoordinator,
     TellWorker,
 )
-from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.worker_messages import Ended, Failed, Stop
-from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
-from lycosa.commit.shard_lease import LEASE_S, ShardLease
-from lycosa.exchange import ExchangeEnds, Lateness, TopicPost
-from lycosa.frontier.crawl_clock import time_after_takeover
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.model.end import End, PreviousEnd
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.politeness.node_addresses import NodeAddresses
+from lycosa.cluster.coordinator.node_plan import NodePlan
 from lycosa.processes.failures import failure_of
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.shard.opening import Ground, PartitionData, Shard, SnapshotLimit, open_shard
-from lycosa.synthetic.clock import VIRTUAL_EPOCH
+from lycosa.stages.frontier.crawl_clock import time_after_takeover
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.politeness.node_addresses import NodeAddresses
+from lycosa.state.commit import Fenced, OutcomeUnknown, RolledBack
+from lycosa.state.commit.shard_lease import LEASE_S, ShardLease
+from lycosa.state.exchange import ExchangeEnds, Lateness, TopicPost
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, SnapshotLimit, open_shard
 from lycosa.synthetic.fetcher import SyntheticFetcher
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.job import WorkerJob

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import msgspec
 
 from judging import urls_of
-from lycosa.kv.port import KeyValue
-from lycosa.kv.records import prefix_end
-from lycosa.model.completed import History
-from lycosa.model.near_duplicate import Verdict
-from lycosa.reasons import Reason
-from lycosa.seen.simhash import MAX_DISTANCE
-from lycosa.store.rows import JournalRow
-from lycosa.urls.identity import join_url
+from lycosa.base.model.completed import History
+from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import join_url
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.seen.simhash import MAX_DISTANCE
+from lycosa.state.store.journal_rows import JournalRow
 
 
 class _Page(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lycosa.calls import (
+from lycosa.base.calls import (
     GiveResults,
     LeasedUrl,
     LeaseUrls,
@@ -20,9 +20,9 @@ from lycosa.calls import (
     decode_reply,
     encode_call,
 )
-from lycosa.exchange import ExchangeError
-from lycosa.model.fetched import FetchRequest
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import FetchRequest
+from lycosa.base.reasons import Reason
+from lycosa.state.exchange import ExchangeError
 from lycosa.synthetic import SyntheticFetcher, VirtualClock
 from nodes.history import NodesHistory
 

@@ -14,17 +14,17 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from lycosa.cluster.node_plan import NodePlan
-from lycosa.commit import Commit
-from lycosa.exchange import Handover, Parcel, TopicPost
-from lycosa.frontier.frontier import Frontier
-from lycosa.kafka.log import KafkaLog
-from lycosa.kafka.visibility import Visibility
-from lycosa.shard.memory_snapshots import MemorySnapshots
-from lycosa.shard.opening import PartitionData
-from lycosa.store import FoundSegments
-from lycosa.store.memory_segments import MemorySegments
-from lycosa.worker.committer import Committer
+from lycosa.cluster.coordinator.node_plan import NodePlan
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.visibility import Visibility
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.state.commit import Commit
+from lycosa.state.exchange import Handover, Parcel, TopicPost
+from lycosa.state.shard.memory_snapshots import MemorySnapshots
+from lycosa.state.shard.opened_shard import PartitionData
+from lycosa.state.store import FoundSegments
+from lycosa.state.store.memory_segments import MemorySegments
+from lycosa.worker.commit.committer import Committer
 from memory_kafka import MemoryProducer, Partition
 from planting import code_named
 

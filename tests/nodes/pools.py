@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from lycosa.model.pool_use import PoolState
-from lycosa.politeness.address_pool import (
+from lycosa.base.model.pool_use import PoolState
+from lycosa.base.ports import Addresses, Clock, SlotNote
+from lycosa.stages.politeness.address_pool import (
     ANSWER_S,
     MICRO,
     PoolAnswer,
@@ -24,11 +25,10 @@ from lycosa.politeness.address_pool import (
     PoolClock,
     PoolWorker,
 )
-from lycosa.politeness.memory_pool import PoolServer
-from lycosa.politeness.pooled_addresses import PooledAddresses
-from lycosa.ports import Addresses, Clock, SlotNote
+from lycosa.stages.politeness.memory_pool import PoolServer
+from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import SyntheticResolver
-from lycosa.synthetic.clock import VirtualClock
+from lycosa.synthetic.virtual_clock import VirtualClock
 from nodes.history import TROUBLE_S, NodesHistory
 from nodes.machine import Machine, Process
 from nodes.world import World

@@ -9,18 +9,18 @@ import random
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lycosa.commit import Log, RolledBack
-from lycosa.exchange import ExchangeError, Parcel
-from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.ports import ResolveError, Resolver
-from lycosa.reasons import Reason
-from lycosa.shard.memory_snapshots import MemorySnapshots
-from lycosa.shard.opening import PartitionData
-from lycosa.store import NotStored, PendingWrite
-from lycosa.store.memory_segments import MemorySegments, Objects
-from lycosa.synthetic.clock import VIRTUAL_EPOCH
+from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.ports import ResolveError, Resolver
+from lycosa.base.reasons import Reason
+from lycosa.state.commit import Log, RolledBack
+from lycosa.state.exchange import ExchangeError, Parcel
+from lycosa.state.shard.memory_snapshots import MemorySnapshots
+from lycosa.state.shard.opened_shard import PartitionData
+from lycosa.state.store import NotStored, PendingWrite
+from lycosa.state.store.memory_segments import MemorySegments, Objects
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.request_log import LoggedRequest, RequestLog
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 
 if TYPE_CHECKING:
     from nodes.machine import Process

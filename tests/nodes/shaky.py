@@ -8,7 +8,7 @@ import asyncio
 import errno
 import os
 
-from lycosa.cluster.worker_messages import Failed
+from lycosa.base.messages.worker_messages import Failed
 from lycosa.processes.failures import failure_of
 from nodes.history import NodesHistory
 

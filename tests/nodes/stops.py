@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lycosa.cluster.messages import CALLER, StopCrawl
+from lycosa.base.messages.coordinator_messages import CALLER, StopCrawl
 from nodes.history import TROUBLE_S, NodesHistory
 
 _AGAIN_S = 5.0

@@ -9,10 +9,10 @@ import asyncio
 import random
 from typing import Any
 
-from lycosa.model.parsed import Document, Parsed, ParserHealth
-from lycosa.parse.inline import InlineParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.reasons import Reason
+from lycosa.base.model.parsed import Document, Parsed, ParserHealth
+from lycosa.base.reasons import Reason
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.parser_config import ParserConfig
 from nodes.history import NodesHistory
 from nodes.machine import Machine, Process
 from nodes.world import World

@@ -15,24 +15,24 @@ from typing import Any
 import msgspec
 
 from judging import new_folder
-from lycosa.cluster.control import Record, folded
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import CALLER, CONTROL, Answered, Ask, NoMoreAsks
-from lycosa.cluster.rules import ClusterRules
-from lycosa.cluster.worker_messages import Seeds
-from lycosa.config.sections import Config
-from lycosa.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import suffix_list
-from lycosa.model.partition_key import PartitionKey
-from lycosa.parse.inline import InlineParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.ports import Addresses, Clock, Parser
-from lycosa.shard.opening import PartitionData
+from lycosa.base.config.sections import Config
+from lycosa.base.messages.control_records import Record, folded
+from lycosa.base.messages.coordinator_messages import CALLER, CONTROL, Answered, Ask, NoMoreAsks
+from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.base.messages.worker_messages import Seeds
+from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.ports import Addresses, Clock, Parser
+from lycosa.base.urls.identity import Sites
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.names import suffix_list
+from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
-from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock
-from lycosa.synthetic.web import Responder
-from lycosa.urls.identity import Sites
+from lycosa.synthetic.synthetic_web import Responder
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH, VirtualClock
 from lycosa.worker.assembly import Assembled
 from nodes.logs import ShardLogs
 from nodes.machine import CURRENT, Machine, Process

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lycosa.config.cluster_file import read_cluster_file
-from lycosa.inspect.reader import CrawlReader, read_folder
-from lycosa.shard.opened_cluster import OpenedCluster
+from lycosa.base.config.cluster_file import read_cluster_file
+from lycosa.cluster.shards.opened_cluster import OpenedCluster
+from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.synthetic.request_log import LoggedRequest
 from nginx_site import RESOLUTION_S
 from proofs.cluster_parts import Cluster

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kafka_broker import Broker, lacks_kafka
-from lycosa.kafka import Topics
+from lycosa.cluster.kafka import Topics
 from proofs.cluster_web import Size, Web
 from proofs.crawls import LYCOSA, Done, children, command_of, lycosa
 from proofs.programs import Program

@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from lycosa.commit import LEASE_S
-from lycosa.kafka.parcels import PostedParcels
+from lycosa.cluster.kafka.parcel_records import PostedParcels
+from lycosa.state.commit import LEASE_S
 from proofs.cluster_parts import Cluster, Node
 from proofs.cluster_web import Web
 from proofs.crawls import command_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.hosts import host_name
+from lycosa.synthetic.synthetic_hosts import host_name
 from nginx_site import NginxSite, free_port, write_tree
 from proofs.programs import Program
 

@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 from hostile_documents import QUEUED, ROBOTS, SITEMAPS, SPELLINGS
 from hostile_web import DOMAIN, QUEUED_URLS, HostileWeb, names
-from lycosa.attempts.read import read_attempts
+from lycosa.base.config.sections import CanonicalSection
+from lycosa.base.urls.identity import Canonicalizer, host_of
 from lycosa.cli.output import ExitCode
-from lycosa.config.sections import CanonicalSection
-from lycosa.folder.names import attempts_folder
-from lycosa.folder.run_cost import read_costs
-from lycosa.inspect.explain.run import explain
-from lycosa.inspect.reader import read_folder
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.state.attempts.read import read_attempts
+from lycosa.state.folder.names import attempts_folder
+from lycosa.state.folder.run_cost import read_costs
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.urls.identity import Canonicalizer, host_of
 from proofs.crawls import FAST, LOOPBACK, LYCOSA, Done, environment
 from proofs.hostile_cost import Peak, Watcher
 from proofs.hostile_expected import expected

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 from clusters import LONGEST_S, SETTINGS, RealCluster, real_cluster
 from kafka_broker import started
-from lycosa.inspect.reader import read_folder
-from lycosa.kv.records import prefix_end
-from lycosa.synthetic.hosts import host_name
+from lycosa.inspect.committed_state import read_folder
+from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic.request_log import LoggedRequest
+from lycosa.synthetic.synthetic_hosts import host_name
 from nginx_site import free_port
 from proofs.cluster_judges import Seen, judge_politeness, read_requests
 from proofs.crawls import lycosa

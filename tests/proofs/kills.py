@@ -24,8 +24,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lycosa.attempts import address_use, gaps, read_attempts
-from lycosa.inspect.reader import read_folder
+from lycosa.inspect.committed_state import read_folder
+from lycosa.state.attempts import address_use, gaps, read_attempts
 from nginx_site import RESOLUTION_S, Hit, NginxSite, write_tree
 from proofs.completeness import link_documentation
 from proofs.crawls import RunningCrawl, Whom

@@ -9,8 +9,8 @@ from random import Random
 
 from html_pages import soup
 from html_trees import differences, is_beyond_turbohtml
-from lycosa.parse.charset import decode_whatwg
-from lycosa.parse.html import read_html
+from lycosa.stages.parse.charset import decode_whatwg
+from lycosa.stages.parse.html import read_html
 
 FOLDERS = (
     *(

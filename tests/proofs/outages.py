@@ -35,16 +35,16 @@ import msgspec
 from absences import Absence, Attempt, AwayFetcher, AwayQuery, away_by
 from histories import judge_end
 from judging import asked, is_polite, new_folder, quick_config
+from lycosa.base.config.sections import Config, DnsSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.reasons import Reason
 from lycosa.cli.output import ExitCode
-from lycosa.config.sections import Config, DnsSection
-from lycosa.fetch.dns import CachingResolver
-from lycosa.inspect.reader import read_folder
-from lycosa.model.completed import UrlState
-from lycosa.reasons import Reason
+from lycosa.inspect.committed_state import read_folder
+from lycosa.stages.fetch.dns import CachingResolver
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.synthetic.hosts import host_name
-from lycosa.synthetic.server import SyntheticServer
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_hosts import host_name
+from lycosa.synthetic.synthetic_server import SyntheticServer
 from proofs.crawls import RunningCrawl, crawl
 from several_workers import run_workers
 

@@ -29,8 +29,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from lycosa.inspect.reader import read_folder
-from lycosa.model.completed import UrlState
+from lycosa.base.model.completed import UrlState
+from lycosa.inspect.committed_state import read_folder
 from lycosa.synthetic import Response
 from proofs.crawls import FAST, RunningCrawl, Whom, children, command_of
 from proofs.durability import audit
@@ -190,7 +190,9 @@ def found(folder: Path) -> tuple[Counter[UrlState], Counter[str]]:
 def parse_child(running: RunningCrawl) -> int:
     """The process id of the first worker's parse child; 0 when there is none."""
     for worker in running.workers()[:1]:
-        return next((pid for pid in children(worker) if "lycosa.parse.child" in command_of(pid)), 0)
+        return next(
+            (pid for pid in children(worker) if "lycosa.stages.parse.child" in command_of(pid)), 0
+        )
     return 0
 
 

@@ -28,7 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.attempts import Attempt, address_use, gaps, read_attempts
+from lycosa.state.attempts import Attempt, address_use, gaps, read_attempts
 from nginx_site import RESOLUTION_S, Hit, NginxSite, write_tree
 from proofs.completeness import link_documentation
 from proofs.crawls import RunningCrawl, Whom

@@ -37,10 +37,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from lycosa.attempts import Attempt, read_attempts
-from lycosa.folder.run_cost import read_costs
-from lycosa.model.fetched import FetchKind
+from lycosa.base.model.fetched import FetchKind
 from lycosa.simulate.past_crawl import past_means
+from lycosa.state.attempts import Attempt, read_attempts
+from lycosa.state.folder.run_cost import read_costs
 from nginx_site import NginxSite, write_tree
 from proofs.crawls import FAST, LOOPBACK, LYCOSA, children, environment, lycosa
 from proofs.quota import Quota

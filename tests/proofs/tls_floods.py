@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import trustme
 
-from lycosa.attempts import read_attempts
-from lycosa.folder.names import attempts_folder
+from lycosa.state.attempts import read_attempts
+from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from proofs.crawls import RunningCrawl, Whom
 from serving import served_with_log

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.api.actions_list import listed_actions
-from lycosa.api.answers import MergedList
-from lycosa.calls import ActionsQuery
+from lycosa.base.calls import ActionsQuery
+from lycosa.service.api.actions_list import listed_actions
+from lycosa.service.api.answers import MergedList
 
 
 class Log:

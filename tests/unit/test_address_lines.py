@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from test_partition import START, commit, done, found, open_partition
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.frontier.frontier import QUANTUM, Frontier
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import HostState, VisitState
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.records import line_key, place_of, prefix_end, waiting_key
-from lycosa.model.completed import UrlState
-from lycosa.politeness.delay import hosts_of_address
-from lycosa.urls.identity import hash8
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.urls.identity import hash8
+from lycosa.stages.frontier.frontier import QUANTUM, Frontier
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import HostState, VisitState
+from lycosa.stages.frontier.workbench import Workbench
+from lycosa.stages.politeness.delay import hosts_of_address
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.table_records import line_key, place_of, prefix_end, waiting_key
 
 SHARED = "198.18.0.1"
 SLOTS, MOST = 1, 4

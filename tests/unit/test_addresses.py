@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness.addresses import STRIPE_LOCKS, STRIPES, AddressTable
-from lycosa.politeness.byte_locks import ByteLocks
-from lycosa.politeness.machine_addresses import MachineAddresses
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.stages.politeness.address_table import STRIPE_LOCKS, STRIPES, AddressTable
+from lycosa.stages.politeness.byte_locks import ByteLocks
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.synthetic import VirtualClock, VirtualLoop, run_virtual
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=2)
@@ -37,8 +37,8 @@ class Other:
     PROGRAM = """
 import json, sys
 from pathlib import Path
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness.addresses import AddressTable
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.stages.politeness.address_table import AddressTable
 path, delay_s, slots = sys.argv[1:]
 table = AddressTable(Path(path), PolitenessSection(address_delay_s=float(delay_s), address_slots=int(slots)), 1024)
 print("open", flush=True)
@@ -355,8 +355,8 @@ def test_no_history_presses_an_address(steps: list[tuple[bool, int, float]]) -> 
 HAMMER = """
 import os, select, sys, time
 from pathlib import Path
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness.addresses import AddressTable
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.stages.politeness.address_table import AddressTable
 folder, name = Path(sys.argv[1]), sys.argv[2]
 table = AddressTable(folder / "addresses", PolitenessSection(address_delay_s=0.01, address_slots=2), 1024)
 log = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

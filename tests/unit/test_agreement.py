@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.exchange import Inbox, Outbox, ParcelNumbers, disagreements
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.state.exchange import Inbox, Outbox, ParcelNumbers, disagreements
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 
 
 def told(source: ParcelNumbers, destination: ParcelNumbers) -> list[str]:

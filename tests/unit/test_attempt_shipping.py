@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import AttemptLog, Keeping, LogOwner
-from lycosa.attempts.coverage import LoggedFile, UnprovenTime, read_logged_file, unproven_times
-from lycosa.attempts.read import AttemptHead, head_of, read_attempt_files
-from lycosa.attempts.shipping import (
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.state.attempts import AttemptLog, Keeping, LogOwner
+from lycosa.state.attempts.coverage import (
+    LoggedFile,
+    UnprovenTime,
+    read_logged_file,
+    unproven_times,
+)
+from lycosa.state.attempts.read import AttemptHead, head_of, read_attempt_files
+from lycosa.state.attempts.shipping import (
     AttemptShipper,
     ShippedFile,
     last_files,
@@ -17,10 +24,8 @@ from lycosa.attempts.shipping import (
     ship_left_files,
     shipped_files,
 )
-from lycosa.model.fetched import FetchKind
-from lycosa.objects.errors import StoreUnreachable
-from lycosa.objects.memory import MemoryStore
-from lycosa.reasons import Reason
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.objects.object_errors import StoreUnreachable
 
 SHARD = 3
 FIVE_MINUTES = Keeping(age_s=300.0)

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.attempts import (
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.pool_time import PoolTime
+from lycosa.base.reasons import Reason
+from lycosa.state.attempts import (
     Attempt,
     AttemptLog,
     Keeping,
@@ -20,9 +23,6 @@ from lycosa.attempts import (
     last_contacts,
     read_attempts,
 )
-from lycosa.model.fetched import FetchKind
-from lycosa.model.pool_time import PoolTime
-from lycosa.reasons import Reason
 
 
 class Writer:

@@ -14,16 +14,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from crawling import QUICK, crawl_folder
-from lycosa.attempts import Attempt, Gap
-from lycosa.attempts.files import attempt_files_of, open_file, zstd
-from lycosa.attempts.read import _Reader
-from lycosa.config.sections import PolitenessSection, ScopeRule, ScopeSection
-from lycosa.inspect.audit.politeness import PolitenessChecks
-from lycosa.inspect.audit.report import AuditReport, Check
-from lycosa.inspect.audit.run import AuditOptions, audit
-from lycosa.inspect.audit.segments import segments
-from lycosa.inspect.reader import UrlEntry, read_folder
-from lycosa.kv.records import (
+from lycosa.base.config.sections import PolitenessSection, ScopeRule, ScopeSection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import reversed_host
+from lycosa.inspect.audit.audit_report import AuditReport, Check
+from lycosa.inspect.audit.audited_segments import segments
+from lycosa.inspect.audit.folder_audit import AuditOptions, audit
+from lycosa.inspect.audit.politeness_check import PolitenessChecks
+from lycosa.inspect.committed_state import UrlEntry, read_folder
+from lycosa.state.attempts import Attempt, Gap
+from lycosa.state.attempts.attempt_files import attempt_files_of, open_file, zstd
+from lycosa.state.attempts.read import _Reader
+from lycosa.state.kv.rocks import RocksKeyValue
+from lycosa.state.kv.table_records import (
     due_key,
     due_urls,
     encode_record,
@@ -35,17 +41,11 @@ from lycosa.kv.records import (
     row_urls,
     url_key,
 )
-from lycosa.kv.rocks import RocksKeyValue
-from lycosa.model.completed import UrlState
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
-from lycosa.seen.port import Hashes
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.store import journal, layout, read_header, read_rows
-from lycosa.store.rows import JournalRow
+from lycosa.state.seen.seen_port import Hashes
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.state.store import journal, layout, read_header, read_rows
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Faults, SyntheticResolver, SyntheticWeb, WebPlan
-from lycosa.urls.identity import reversed_host
 
 CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY))
 PLAN = WebPlan(

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from crawling import Pages, crawl_folder, page
+from lycosa.base.config.sections import UploadSection
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.config.sections import UploadSection
-from lycosa.folder.upload import Upload
-from lycosa.inspect.audit.report import AuditReport, Check
-from lycosa.inspect.audit.run import AuditOptions, audit
-from lycosa.objects.folder import FolderStore
-from lycosa.store.removed import removed_files
+from lycosa.inspect.audit.audit_report import AuditReport, Check
+from lycosa.inspect.audit.folder_audit import AuditOptions, audit
+from lycosa.state.folder.upload import Upload
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.store.removed_files import removed_files
 
 SEED = "http://a.test/"
 WEB = {SEED: page("/1", "/2"), f"{SEED}1": page(text="one"), f"{SEED}2": page(text="two")}

@@ -10,10 +10,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frontier.back_queue import ROW_URLS, BackQueue, Lane, QueueEntry
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import PARKED_BAND, queue_key, row_urls
+from lycosa.stages.frontier.back_queue import ROW_URLS, BackQueue, Lane, QueueEntry
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import PARKED_BAND, queue_key, row_urls
 
 HOST8 = b"hosthost"
 BANDS = 3

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.admit.budgets import over_budget, over_discovery, site_pages_of
-from lycosa.admit.linking_sites import EXACT, is_exact, linking_sites, with_site
-from lycosa.config.sections import BudgetSection
-from lycosa.model.usage import Usage
-from lycosa.reasons import Reason
-from lycosa.schedule.visit import park_s
-from lycosa.urls.identity import hash8
+from lycosa.base.config.sections import BudgetSection
+from lycosa.base.model.usage import Usage
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
+from lycosa.stages.admit.budgets import over_budget, over_discovery, site_pages_of
+from lycosa.stages.admit.linking_sites import EXACT, is_exact, linking_sites, with_site
+from lycosa.stages.schedule.visit_decisions import park_s
 
 USED = Usage(captures=100, bytes=5_000_000, time_s=60.0, discovered=0)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commit import Commit, Mark, MemoryChangelog, MemoryLog, PartitionBatch, marked
-from lycosa.config.sections import Config
-from lycosa.folder.names import mark_of
-from lycosa.kv.rocks import rocks_opener
-from lycosa.objects.memory import MemoryStore
-from lycosa.shard.cached_snapshots import CachedSnapshots, new_work_folder
-from lycosa.shard.folder_snapshots import FolderSnapshots
-from lycosa.shard.memory_snapshots import SnapshotUnusable
-from lycosa.shard.object_snapshots import ObjectSnapshots, snapshot_key
+from lycosa.base.config.sections import Config
+from lycosa.state.commit import Commit, Mark, MemoryChangelog, MemoryLog, PartitionBatch, marked
+from lycosa.state.folder.names import mark_of
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.shard.cached_snapshots import CachedSnapshots, new_work_folder
+from lycosa.state.shard.folder_snapshots import FolderSnapshots
+from lycosa.state.shard.memory_snapshots import SnapshotUnusable
+from lycosa.state.shard.object_snapshots import ObjectSnapshots, snapshot_key
 
 CRAWL, SHARD = "2f0cf3d2", 3
 OPENER = rocks_opener(8 << 20, 4 << 20)

@@ -13,7 +13,7 @@ import pytest
 from test_partition import START, commit, done, found, open_partition
 
 from crawling import Pages, crawl_folder, html, page
-from lycosa.calls import (
+from lycosa.base.calls import (
     Call,
     CallRefusal,
     CallReply,
@@ -31,23 +31,23 @@ from lycosa.calls import (
     decode_reply,
     encode_call,
 )
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.model.end import End
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.urls.identity import hash8
 from lycosa.cli.main import main
-from lycosa.frontier.crawl_clock import CrawlClock
-from lycosa.frontier.decision_log import ACTIONS, ActionRow, decode_action
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import VisitState
-from lycosa.inspect.reader import read_folder
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.records import prefix_end
-from lycosa.model.completed import UrlState
-from lycosa.model.dead_letter import DeadLetter
-from lycosa.model.end import End
-from lycosa.reasons import Reason
-from lycosa.system.clock import SystemClock
-from lycosa.urls.identity import hash8
+from lycosa.inspect.committed_state import read_folder
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.decision_log import ACTIONS, ActionRow, decode_action
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.table_records import prefix_end
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.intake import Intake
-from lycosa.worker.letter_desk import LetterDesk
+from lycosa.worker.calls.dead_letter_decisions import LetterDesk
+from lycosa.worker.intake.intake import Intake
 
 A, B = "http://a.test", "http://b.test"
 ACCEPTED, DUPLICATE, REJECTED = UrlVerdict.ACCEPTED, UrlVerdict.DUPLICATE, UrlVerdict.REJECTED

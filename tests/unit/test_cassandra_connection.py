@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.main import main
-from lycosa.project import DatabaseAway, RegistryError
-from lycosa.project.cassandra_connection import (
+from lycosa.feeds import DatabaseAway, RegistryError
+from lycosa.feeds.registry.cassandra_connection import (
     CassandraConnection,
     checked_keyspace,
     parsed_address,

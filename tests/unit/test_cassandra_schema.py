@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commit import Mark
-from lycosa.project import RegistryError
-from lycosa.project.cassandra_place import replication_problem
-from lycosa.project.cassandra_schema import (
+from lycosa.feeds import RegistryError
+from lycosa.feeds.registry.cassandra_place import replication_problem
+from lycosa.feeds.registry.cassandra_schema import (
     CONTENT_TABLES,
     CRAWL_LOG,
     URLS,
@@ -20,6 +19,7 @@ from lycosa.project.cassandra_schema import (
     creating_statements,
     write_time,
 )
+from lycosa.state.commit import Mark
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "registry.md").read_text("utf-8")
 NTS = "org.apache.cassandra.locator.NetworkTopologyStrategy"

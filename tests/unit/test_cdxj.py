@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.model.capture import Original
-from lycosa.store import JournalRow
-from lycosa.store.cdxj import CdxjBuilder, line, timestamp
-from lycosa.store.languages import three_letter
+from lycosa.base.model.capture import Original
+from lycosa.state.store import JournalRow
+from lycosa.state.store.cdxj import CdxjBuilder, line, timestamp
+from lycosa.state.store.languages import three_letter
 from store_samples import HEADER
 
 

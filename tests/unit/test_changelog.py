@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.commit import Commit, LogDamaged, Mark, PartitionBatch
-from lycosa.kafka.changelog import (
+from lycosa.cluster.kafka.changelog import (
     ClaimRecord,
     Fold,
     SnapshotRecord,
@@ -13,7 +12,8 @@ from lycosa.kafka.changelog import (
     folded_commits,
     frames,
 )
-from lycosa.kafka.topics import FRAME_BYTES
+from lycosa.cluster.kafka.topics import FRAME_BYTES
+from lycosa.state.commit import Commit, LogDamaged, Mark, PartitionBatch
 
 CRAWL = "2f0cf3d2"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.commit import Commit, Mark, PartitionBatch
-from lycosa.project.changes import Changes, CommitsMissing
+from lycosa.feeds.registry.changes import Changes, CommitsMissing
+from lycosa.state.commit import Commit, Mark, PartitionBatch
 
 URL = b"U" + bytes(16)
 HOST = b"H" + bytes(8)

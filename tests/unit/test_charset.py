@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.parse.charset import charset_name, decode_text, decode_whatwg
-from lycosa.parse.html import read_html
+from lycosa.stages.parse.charset import charset_name, decode_text, decode_whatwg
+from lycosa.stages.parse.html import read_html
 
 
 @pytest.mark.parametrize(

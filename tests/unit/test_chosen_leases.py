@@ -6,15 +6,15 @@ import pytest
 from test_partition import START, commit, done, found, open_partition
 
 from judging import is_balanced
-from lycosa.frontier.chosen_leases import lease_chosen
-from lycosa.frontier.outside_leases import LeaseRow
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import HostState, VisitState
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.model.capture import RobotsDecision
-from lycosa.model.completed import History, UrlState
-from lycosa.reasons import Reason
-from lycosa.urls.identity import hash8
+from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
+from lycosa.stages.frontier.chosen_leases import lease_chosen
+from lycosa.stages.frontier.outside_leases import LeaseRow
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import HostState, VisitState
+from lycosa.state.kv.memory_table import MemoryKeyValue
 
 HOST = "http://a.test/"
 URLS = [f"{HOST}{number}" for number in range(60)]

@@ -9,8 +9,8 @@ import pytest
 import trustme
 from click.testing import CliRunner, Result
 
+from lycosa.base.config.sources import SettingsError
 from lycosa.cli.main import cli
-from lycosa.config.sources import SettingsError
 
 SECRET = "s" * 32
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
 from lycosa.cli.main import main
-from lycosa.inspect.check import check_robots
-from lycosa.kv.records import encode_record, robots_key
-from lycosa.model.fetched import FetchKind
-from lycosa.politeness.robots_cache import RobotsRecord
-from lycosa.reasons import Reason
-from lycosa.urls.identity import hash8
+from lycosa.inspect.url_check import check_robots
+from lycosa.stages.politeness.robots_cache import RobotsRecord
+from lycosa.state.kv.table_records import encode_record, robots_key
 from sample_crawl import HOST, SampleCrawl
 from store_samples import capture, fetched, head
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lycosa.base.config.fields import fields
+from lycosa.base.config.sections import Config
+from lycosa.base.config.sources import load_settings
 from lycosa.cli.config import markdown
 from lycosa.cli.main import main
-from lycosa.config.fields import fields
-from lycosa.config.sections import Config
-from lycosa.config.sources import load_settings
-from lycosa.folder import manifest as manifests
+from lycosa.state.folder import manifest as manifests
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 

@@ -14,21 +14,21 @@ import click
 import msgspec
 import pytest
 
+from lycosa.base.config.sections import Config, LimitSection
+from lycosa.base.config.sources import settings
+from lycosa.base.messages.progress import Progress, UnreadSeed, total
+from lycosa.base.reasons import Reason
 from lycosa.cli.cluster_status import damage_line
 from lycosa.cli.crawl_display import folder_display, hosts_in_words
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder, shortened, with_scheme
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
-from lycosa.cluster.progress import Progress, UnreadSeed, total
-from lycosa.config.sections import Config, LimitSection
-from lycosa.config.sources import settings
-from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.unfetched import HeldGroup, HeldHost, Unfetched
 from lycosa.processes.status_file import waiting_for
 from lycosa.processes.supervisor import CrawlOutcome
-from lycosa.reasons import Reason
-from lycosa.store.closing import LackingFile
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.store.closing import LackingFile
 from progress_making import progress_with
 
 # Seeds

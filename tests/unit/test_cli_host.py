@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawling import Pages, crawl_folder, html, page
-from lycosa.calls import HostAction, HostDecision, encode_call
+from lycosa.base.calls import HostAction, HostDecision, encode_call
+from lycosa.base.urls.near_hosts import near_names, near_searches
 from lycosa.cli.main import main
-from lycosa.inspect.reader import read_folder
-from lycosa.urls.near_hosts import near_names, near_searches
+from lycosa.inspect.committed_state import read_folder
 from lycosa.worker.assembly import Assembled
 
 BLOG, SHOP, NEWS = "http://blog.test:8081", "http://www.shop.test", "http://news.shop.test"

@@ -15,6 +15,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.reasons import Reason
+from lycosa.base.system.durable import DiskFull
+from lycosa.base.urls.identity import InvalidUrl
 from lycosa.cli import main as exported_main
 from lycosa.cli.main import _COMMANDS, _EXPECTED, _explain, cli, main
 from lycosa.cli.output import (
@@ -27,22 +31,18 @@ from lycosa.cli.output import (
     human_duration,
     human_time,
 )
-from lycosa.commit import LogDamaged
-from lycosa.config.sources import SettingsError
-from lycosa.folder.lock import CrawlInUse, CrawlLock
-from lycosa.folder.manifest import (
+from lycosa.processes.worker_handle import WorkerFailed
+from lycosa.state.commit import LogDamaged
+from lycosa.state.folder.lock import CrawlInUse, CrawlLock
+from lycosa.state.folder.manifest import (
     DamagedFile,
     DamagedManifest,
     IdentityChanged,
     NewerFormat,
     NotACrawl,
 )
-from lycosa.kv.port import TableDamaged, TableError, TableLocked
-from lycosa.processes.worker_handle import WorkerFailed
-from lycosa.reasons import Reason
-from lycosa.store.damage import StoreDamaged as FilesDamaged
-from lycosa.system.durable import DiskFull
-from lycosa.urls.identity import InvalidUrl
+from lycosa.state.kv.kv_port import TableDamaged, TableError, TableLocked
+from lycosa.state.store.damage import StoreDamaged as FilesDamaged
 
 HEAVY = {
     "pycurl",

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from lycosa.cli.node import check_listen
-from lycosa.network import Credentials
+from lycosa.cluster.network import Credentials
 
 
 @pytest.mark.parametrize(

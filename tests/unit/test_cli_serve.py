@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.base.config.cluster_file import read_cluster_file
+from lycosa.base.config.sections import Config
 from lycosa.cli import main
 from lycosa.cli.output import ExitCode
-from lycosa.config.cluster_file import read_cluster_file
-from lycosa.config.sections import Config
-from lycosa.folder.bucket import store_crawl
-from lycosa.objects.opening import open_store
+from lycosa.cluster.shards.stored_crawl import store_crawl
+from lycosa.state.objects.store_opening import open_store
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lycosa.system.clock import SystemClock, ThreadOffload
+from lycosa.base.system.clock import SystemClock, ThreadOffload
 
 
 async def test_sleeping_is_never_shorter_than_asked() -> None:

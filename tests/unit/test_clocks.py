@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinating import Node, World
-from lycosa.cluster.clocks import majority_clock
-from lycosa.cluster.messages import Assignments, NodeReport, ShardReport, ShardState
-from lycosa.cluster.node_view import ClockState, NodeView
-from lycosa.cluster.placement import Placement
-from lycosa.cluster.rules import ClusterRules
+from lycosa.base.messages.coordinator_messages import (
+    Assignments,
+    NodeReport,
+    ShardReport,
+    ShardState,
+)
+from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.cluster.coordinator.clocks import majority_clock
+from lycosa.cluster.coordinator.node_view import ClockState, NodeView
+from lycosa.cluster.coordinator.placement import Placement
 
 TOLERANCE_S = 2.0
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.cluster_file import ClusterFile, TlsSection, read_cluster_file
-from lycosa.config.sources import SettingsError
+from lycosa.base.config.cluster_file import ClusterFile, TlsSection, read_cluster_file
+from lycosa.base.config.sources import SettingsError
 
 LEAST = 'name = "news"\n[kafka]\naddresses = ["10.0.0.1:9092"]\n'
 

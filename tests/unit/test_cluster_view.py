@@ -8,18 +8,18 @@ from random import Random
 
 import pytest
 
-from lycosa.commit import Commit, LogDamaged, Mark, MemoryChangelog, MemoryLog, PartitionBatch
-from lycosa.config.sections import Config, FrontierSection
-from lycosa.folder import manifest as manifests
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.capture import Location
-from lycosa.objects.memory import MemoryStore
-from lycosa.shard.cluster_view import ClusterView, CrawlStores, ReadingProgress
-from lycosa.shard.view import CrawlOrigin
-from lycosa.store import RecordError, SegmentStore
-from lycosa.store.object_segments import ObjectSegments
-from lycosa.urls.identity import Sites
-from lycosa.urls.surt import surt
+from lycosa.base.config.sections import Config, FrontierSection
+from lycosa.base.model.capture import Location
+from lycosa.base.urls.identity import Sites
+from lycosa.base.urls.surt import surt
+from lycosa.cluster.shards.cluster_view import ClusterView, CrawlStores, ReadingProgress
+from lycosa.state.commit import Commit, LogDamaged, Mark, MemoryChangelog, MemoryLog, PartitionBatch
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.shard.view import CrawlOrigin
+from lycosa.state.store import RecordError, SegmentStore
+from lycosa.state.store.object_segments import ObjectSegments
 from store_samples import INFO, SECTION, START, numbered
 
 SHARDS = 3

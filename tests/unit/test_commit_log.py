@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commit import (
+from lycosa.base.system.durable import DiskFull, FileTooShort, cut_back, replace_file
+from lycosa.state.commit import (
     MARK_KEY,
     Commit,
     CommitLog,
@@ -26,7 +27,6 @@ from lycosa.commit import (
     merged_by_worker,
     read_logs,
 )
-from lycosa.system.durable import DiskFull, FileTooShort, cut_back, replace_file
 
 
 def record(sequence: int, term: int = 1, partition: int = 0, size: int = 10) -> Commit:

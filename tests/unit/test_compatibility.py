@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.cluster.control import FormatsSaved, decode_records, folded, key_of
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import (
+from lycosa.base.config.sections import LimitSection
+from lycosa.base.messages.control_records import FormatsSaved, decode_records, folded, key_of
+from lycosa.base.messages.coordinator_messages import (
     CONTROL,
     Assignments,
     NodeReport,
     UpgradeFormats,
     encode_node_message,
 )
-from lycosa.cluster.overview import refusal_of
-from lycosa.cluster.rules import ClusterRules
-from lycosa.config.sections import LimitSection
-from lycosa.model.compatibility import FIRST_FORMATS, formats_objection, work_together
+from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.base.model.compatibility import FIRST_FORMATS, formats_objection, work_together
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.cluster.coordinator.overview import refusal_of
 
 RULES = ClusterRules(node_timeout_s=20.0, low_disk=0, low_memory=0, protocol=5)
 

@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from test_object_segments import Owner, failing_at, parts
 
-from lycosa.commit import Commit
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.objects.memory import MemoryStore
-from lycosa.processes.import_run import _Ends
-from lycosa.processes.new_generation import unneeded
-from lycosa.shard.view import LastCommits
-from lycosa.store import NotStored
-from lycosa.store.object_segments import KEPT_S, MISSING_S, ObjectSegments
-from lycosa.store.stored_parts import StoredPart, committed_parts
+from lycosa.moves.import_run import _Ends
+from lycosa.moves.new_generation import unneeded
+from lycosa.state.commit import Commit
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.shard.view import LastCommits
+from lycosa.state.store import NotStored
+from lycosa.state.store.object_segments import KEPT_S, MISSING_S, ObjectSegments
+from lycosa.state.store.stored_parts import StoredPart, committed_parts
 from store_samples import START, numbered
 
 URL = "https://www.example.org/page/"

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lycosa.config.fields import Kind, fields, sections, value_of
-from lycosa.config.sections import (
+from lycosa.base.config.fields import Kind, fields, sections, value_of
+from lycosa.base.config.sections import (
     Config,
     FetchSection,
     LimitSection,
@@ -24,7 +24,7 @@ from lycosa.config.sections import (
     ScopeSection,
     UploadSection,
 )
-from lycosa.config.sources import (
+from lycosa.base.config.sources import (
     SETTING_OPTIONS,
     SettingsError,
     check_config,
@@ -33,10 +33,10 @@ from lycosa.config.sources import (
     nearest,
     settings,
 )
-from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
-from lycosa.fetch import Guard
-from lycosa.fetch.dns import parse_pins
-from lycosa.fetch.headers import build_user_agent
+from lycosa.base.config.units import read_bytes, read_seconds, show_bytes, show_seconds
+from lycosa.stages.fetch import Guard
+from lycosa.stages.fetch.dns import parse_pins
+from lycosa.stages.fetch.headers import build_user_agent
 
 
 def toml(folder: Path, text: str) -> Path:

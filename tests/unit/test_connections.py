@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from lycosa.fetch.connections import (
+from lycosa.base.reasons import Reason
+from lycosa.stages.fetch.origin_connections import (
     FRESH_S,
     MOST_IDLE_S,
     ORDINARY,
@@ -16,8 +17,7 @@ from lycosa.fetch.connections import (
     connection_origin,
     is_closed_by_peer,
 )
-from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
-from lycosa.reasons import Reason
+from lycosa.stages.fetch.repeats import Sign, reason_of_repeat, sign_in
 
 A, B = "https://a.example", "http://b.example:81"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.model.capture import Original
-from lycosa.seen import RecentHashes, SeenContent
+from lycosa.base.model.capture import Original
+from lycosa.state.seen import RecentHashes, SeenContent
 
 
 class DictTable(dict[bytes, bytes]):

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from coordinating import RULES, World
-from lycosa.cluster.control import (
+from lycosa.base.config.sections import LimitSection
+from lycosa.base.messages.control_records import (
     AsksSaved,
     Control,
     CrawlAction,
@@ -17,10 +18,7 @@ from lycosa.cluster.control import (
     SettingsSaved,
     folded,
 )
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.crawl_metrics import crawl_metrics
-from lycosa.cluster.end_rounds import EndRounds
-from lycosa.cluster.messages import (
+from lycosa.base.messages.coordinator_messages import (
     CALLER,
     CONTROL,
     Answered,
@@ -44,10 +42,9 @@ from lycosa.cluster.messages import (
     decode_to_node,
     encode_node_message,
 )
-from lycosa.cluster.permit_book import PermitBook
-from lycosa.cluster.progress import ProcessMemory
-from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.cluster.worker_messages import (
+from lycosa.base.messages.progress import ProcessMemory
+from lycosa.base.messages.timeouts import ONE_PROCESS
+from lycosa.base.messages.worker_messages import (
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -57,8 +54,11 @@ from lycosa.cluster.worker_messages import (
     SeedsTaken,
     WorkerStatus,
 )
-from lycosa.config.sections import LimitSection
-from lycosa.model.end import End
+from lycosa.base.model.end import End
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics
+from lycosa.cluster.coordinator.end_rounds import EndRounds
+from lycosa.cluster.coordinator.permit_book import PermitBook
 from progress_making import progress_with
 
 

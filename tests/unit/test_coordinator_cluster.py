@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from coordinating import RULES, Node, World
-from lycosa.cluster.control import (
+from lycosa.base.config.sections import LimitSection
+from lycosa.base.messages.control_records import (
     AsksSaved,
     Control,
     DrainSaved,
@@ -19,8 +20,7 @@ from lycosa.cluster.control import (
     folded,
     key_of,
 )
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import (
+from lycosa.base.messages.coordinator_messages import (
     CALLER,
     Ask,
     Assignments,
@@ -41,11 +41,11 @@ from lycosa.cluster.messages import (
     decode_to_caller,
     encode_node_message,
 )
-from lycosa.cluster.node_acts import Note
-from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.overview import refusal_of
-from lycosa.cluster.worker_messages import Routes, Seeds, WorkerStatus
-from lycosa.config.sections import LimitSection
+from lycosa.base.messages.worker_messages import Routes, Seeds, WorkerStatus
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.cluster.coordinator.node_acts import Note
+from lycosa.cluster.coordinator.node_plan import NodePlan
+from lycosa.cluster.coordinator.overview import refusal_of
 from progress_making import progress_with
 
 PLENTY = 1 << 40

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinating import World
-from lycosa.cluster.messages import CALLER, MoreAsks, StopCrawl
-from lycosa.cluster.node_acts import Died
+from lycosa.base.messages.coordinator_messages import CALLER, MoreAsks, StopCrawl
+from lycosa.cluster.coordinator.node_acts import Died
 
 NODES, SHARDS = 3, 3
 INDEX = st.integers(0, 1 << 16)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import AttemptLog, CrashCounts, Suspicion, crashed_attempts
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.end import PreviousEnd
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
-from lycosa.urls.identity import host_of
+from lycosa.base.model.end import PreviousEnd
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of
+from lycosa.state.attempts import AttemptLog, CrashCounts, Suspicion, crashed_attempts
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 
 A, B, C = "http://a.test/1", "http://b.test/2", "http://c.test/3"
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lycosa.cluster.crawl_metrics import crawl_metrics
-from lycosa.cluster.messages import ClusterStatus, ShardStatus
-from lycosa.page.history import CrawlHistory
+from lycosa.base.messages.coordinator_messages import ClusterStatus, ShardStatus
+from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics
+from lycosa.service.page.history import CrawlHistory
 from progress_making import progress_with
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from crawling import Pages, crawl_folder, html, page
+from lycosa.base.model.completed import UrlState
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.folder.lock import CrawlLock
-from lycosa.frontier.decision_log import ACTIONS, decode_action
-from lycosa.inspect.reader import read_folder
-from lycosa.model.completed import UrlState
-from lycosa.project import DeadLetterFeed
+from lycosa.feeds import DeadLetterFeed
+from lycosa.inspect.committed_state import read_folder
+from lycosa.stages.frontier.decision_log import ACTIONS, decode_action
+from lycosa.state.folder.lock import CrawlLock
 
 LATER = 1e6  # virtual seconds after the first run
 A, B = "http://a.test", "http://b.test"

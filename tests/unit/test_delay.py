@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.model.pace import Pace
-from lycosa.politeness.delay import (
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.pace import Pace
+from lycosa.stages.politeness.delay import (
     Delay,
     Source,
     clamp,

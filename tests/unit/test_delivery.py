@@ -8,16 +8,23 @@ from typing import Any, cast
 
 import pytest
 
-from lycosa.exchange import PARCEL_URLS, InboxDamaged, MemoryTopics, Outbox, Parcel, PositionLost
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.capture import Original
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.errand import Asker, Errand
-from lycosa.model.near_duplicate import Fingerprint, Verdict
-from lycosa.worker.delivery import Delivery
-from lycosa.worker.incoming_parcels import IncomingParcels, ParcelReceivers
-from lycosa.worker.outgoing_parcels import OutgoingParcels
+from lycosa.base.model.capture import Original
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.state.exchange import (
+    PARCEL_URLS,
+    InboxDamaged,
+    MemoryTopics,
+    Outbox,
+    Parcel,
+    PositionLost,
+)
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.worker.intake.delivery import Delivery
+from lycosa.worker.intake.incoming_parcels import IncomingParcels, ParcelReceivers
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 
 
 class Sending:

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.config.sections import StoreSection
-from lycosa.store import layout
-from lycosa.store.derived import (
+from lycosa.base.config.sections import StoreSection
+from lycosa.state.store import layout
+from lycosa.state.store.derived_files import (
     DERIVED,
     DERIVED_KINDS,
     DERIVED_OPTIONS,
@@ -18,7 +18,7 @@ from lycosa.store.derived import (
     options_of,
     wanted_kinds,
 )
-from lycosa.store.journal import encode_header, encode_journal_frame, read_header
+from lycosa.state.store.journal import encode_header, encode_journal_frame, read_header
 from store_samples import HEADER
 
 ROOT = Path(__file__).parents[2]

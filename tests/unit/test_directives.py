@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.model.parsed import Directives
-from lycosa.parse.directives import read_directives
+from lycosa.base.model.parsed import Directives
+from lycosa.stages.parse.directives import read_directives
 
 NONE = Directives(noindex=True, nofollow=True)
 

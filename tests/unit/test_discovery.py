@@ -12,21 +12,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import FrontierSection
-from lycosa.frontier.discovery import LinkSource
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import UrlRecord, decode_url, encode_record, encode_url, prefix_end
-from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Link
-from lycosa.seen.port import Hashes, Mask
-from lycosa.system.wire import UNREADABLE
-from lycosa.urls.identity import hash8, host_of
+from lycosa.base.config.sections import FrontierSection
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Link
+from lycosa.base.system.frames import UNREADABLE
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.discovery import LinkSource
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.workbench import Workbench
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.state.kv.table_records import (
+    UrlRecord,
+    decode_url,
+    encode_record,
+    encode_url,
+    prefix_end,
+)
+from lycosa.state.seen.seen_port import Hashes, Mask
 
 NOW = 1_750_000_000.0
 SECTION = FrontierSection(bands=3, head=2)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness.address_pool import divided
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.stages.politeness.address_pool import divided
 
 
 def test_delays_of_addresses_are_longer_and_slots_fewer_by_the_number_of_nodes() -> None:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from lycosa.config.sections import DnsSection
-from lycosa.fetch.dns import FAILURE_S, STALE_RETRY_S, STALE_S, CachingResolver
-from lycosa.ports import ResolveError
-from lycosa.reasons import Reason
+from lycosa.base.config.sections import DnsSection
+from lycosa.base.ports import ResolveError
+from lycosa.base.reasons import Reason
+from lycosa.stages.fetch.dns import FAILURE_S, STALE_RETRY_S, STALE_S, CachingResolver
 
 Outcome = Sequence[tuple[str, float]] | Reason
 

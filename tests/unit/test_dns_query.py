@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from dnslib import AAAA, CNAME, QTYPE, RCODE, RR, SOA, A, DNSRecord
 
-from lycosa.config.sections import DnsSection
-from lycosa.fetch.dns import CachingResolver
-from lycosa.fetch.dns_query import AiodnsQuery
-from lycosa.ports import ResolveError
-from lycosa.reasons import Reason
-from lycosa.system.clock import SystemClock
+from lycosa.base.config.sections import DnsSection
+from lycosa.base.ports import ResolveError
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.stages.fetch.dns import CachingResolver
+from lycosa.stages.fetch.dns_query import AiodnsQuery
 
 Respond = Callable[[DNSRecord], DNSRecord | None]
 
@@ -163,8 +163,8 @@ async def test_names_are_asked_for_when_freed_memory_is_overwritten(server: Name
     """
     program = (
         "import asyncio, sys\n"
-        "from lycosa.config.sections import DnsSection\n"
-        "from lycosa.fetch.dns_query import AiodnsQuery\n"
+        "from lycosa.base.config.sections import DnsSection\n"
+        "from lycosa.stages.fetch.dns_query import AiodnsQuery\n"
         "async def main():\n"
         "    query = AiodnsQuery(DnsSection(servers=(sys.argv[1],), timeout_s=20.0))\n"
         "    print(sorted(address for address, _ in await query.query_name('both.test')))\n"

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.model.capture import Original
-from lycosa.model.partition_key import PartitionKey
-from lycosa.seen.duplicates import Duplicates
-from lycosa.seen.foreign_keys import NO_ANSWERS, ForeignKeys
+from lycosa.base.model.capture import Original
+from lycosa.base.model.partition_key import PartitionKey
+from lycosa.state.seen.duplicates import Duplicates
+from lycosa.state.seen.foreign_keys import NO_ANSWERS, ForeignKeys
 
 PARTITIONS = 7
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.system.durations import duration_parts, long_duration, short_duration
+from lycosa.base.system.durations import duration_parts, long_duration, short_duration
 
 SIZES = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 

@@ -8,7 +8,8 @@ import asyncio
 from pathlib import Path
 
 from judging import new_folder, quick_config
-from lycosa.cluster.worker_messages import (
+from lycosa.base.config.sections import LimitSection, ScopeRule, ScopeSection
+from lycosa.base.messages.worker_messages import (
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -19,12 +20,11 @@ from lycosa.cluster.worker_messages import (
     ToldCoordinator,
     WorkerStatus,
 )
-from lycosa.config.sections import LimitSection, ScopeRule, ScopeSection
 from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.coordinator_link import CoordinatorLink
-from lycosa.worker.permits import GrantedPermits
+from lycosa.worker.visit.permits import GrantedPermits
 from several_workers import run_workers
 
 LIMITED = LimitSection(max_pages=10)

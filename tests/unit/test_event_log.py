@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lycosa.logs.bursts import BurstLimiter, Suppressed
-from lycosa.logs.log import VARIABLE, EventLog, LogTarget, log_target
-from lycosa.logs.log_file import LogFile
-from lycosa.logs.records import (
+from lycosa.base.logs.bursts import BurstLimiter, Suppressed
+from lycosa.base.logs.log_file import LogFile
+from lycosa.base.logs.log_records import (
     EventRecord,
     FetchRecord,
     LogLevel,
@@ -27,9 +26,10 @@ from lycosa.logs.records import (
     shown_time,
     without_secrets,
 )
-from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
-from lycosa.reasons import Reason
-from lycosa.worker.fetch_log import FetchLog
+from lycosa.base.logs.log_writer import VARIABLE, EventLog, LogTarget, log_target
+from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.base.reasons import Reason
+from lycosa.worker.visit.fetch_log import FetchLog
 
 URL = "http://a.example:8080/x?y=1"
 
@@ -285,7 +285,7 @@ def test_a_file_that_another_program_moved_is_opened_again(tmp_path: Path) -> No
 
 _WRITER = """
 import json, sys
-from lycosa.logs.log_file import LogFile
+from lycosa.base.logs.log_file import LogFile
 path, name = sys.argv[1:]
 file = LogFile(path, most_bytes=20_000, most_files=100)
 for number in range(200):
@@ -314,7 +314,7 @@ def test_several_processes_write_and_rotate_one_file_and_lose_nothing(tmp_path: 
 def test_a_disk_that_takes_nothing_loses_records_and_nothing_else(tmp_path: Path) -> None:
     code = """
 import resource, signal, sys
-from lycosa.logs.log_file import LogFile
+from lycosa.base.logs.log_file import LogFile
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 file = LogFile(sys.argv[1], 10**9, 2)
 file.append(["one"])

@@ -14,18 +14,18 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
-from lycosa.admit import traps
-from lycosa.admit.refusal import Refusal
-from lycosa.config.sections import BudgetSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.base.config.sections import BudgetSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.explain.facts import Explanation
-from lycosa.inspect.explain.run import explain
 from lycosa.inspect.explain.unknown import stage_of
-from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved_settings import SettingsUnreadable, load_saved_settings
 from lycosa.inspect.top_lists import host_line
-from lycosa.reasons import Reason
+from lycosa.stages.admit import traps
+from lycosa.stages.admit.refusal import Refusal
 from lycosa.synthetic import VIRTUAL_EPOCH, Response
-from lycosa.urls.identity import hash8
 
 A = "http://a.test"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.extras import install_command
+from lycosa.base.config.extras import install_command
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.cluster.node_acts import Died
-from lycosa.cluster.worker_messages import Failed
-from lycosa.commit.record import LogDamaged
-from lycosa.kafka import BadClientSettings, KafkaClient, KafkaSettings
-from lycosa.kv.port import TableDamaged, TableError, TableLocked
+from lycosa.base.messages.worker_messages import Failed
+from lycosa.cluster.coordinator.node_acts import Died
+from lycosa.cluster.kafka import BadClientSettings, KafkaClient, KafkaSettings
 from lycosa.processes.failures import _LOCAL_KINDS, failed_start, failure_of
 from lycosa.processes.worker_handle import WorkerHandle
-from lycosa.seen.files import HashFileDamaged
-from lycosa.store.damage import StoreDamaged
+from lycosa.state.commit.record import LogDamaged
+from lycosa.state.kv.kv_port import TableDamaged, TableError, TableLocked
+from lycosa.state.seen.hash_files import HashFileDamaged
+from lycosa.state.store.damage import StoreDamaged
 
 LOCAL = [
     errno.EADDRNOTAVAIL,
@@ -61,7 +61,7 @@ def test_a_certificate_that_one_machine_lacks_is_wrong_there_only() -> None:
 
 def test_a_full_disk_is_the_machines_whoever_reports_it() -> None:
     failed = failure_of(RuntimeError("arrow: No space left on device"), is_on_cluster=True)
-    assert failed.is_local and failed.kind == "lycosa.system.durable.DiskFull"
+    assert failed.is_local and failed.kind == "lycosa.base.system.durable.DiskFull"
 
 
 @pytest.mark.parametrize(

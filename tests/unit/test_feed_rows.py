@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from lycosa.model.dead_letter import DeadLetter
-from lycosa.reasons import Reason
-from lycosa.store.pending import SegmentPart
-from lycosa.store.records import Member
-from lycosa.urls.identity import hash8
-from lycosa.worker.feed import feed_rows
+from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
+from lycosa.state.store.pending import SegmentPart
+from lycosa.state.store.warc_records import Member
+from lycosa.worker.commit.committed_rows import feed_rows
 
 URL = "http://a.example/x"
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from crawling import Pages, crawl_folder, html, moved, page
-from lycosa.project import DeadLetterFeed, PageFeed
-from lycosa.store.feed_rows import DeadLetterRow, PageFeedRow, page_row
+from lycosa.feeds import DeadLetterFeed, PageFeed
+from lycosa.state.store.feed_rows import DeadLetterRow, PageFeedRow, page_row
 
 DOCS = Path(__file__).parents[2] / "docs"
 A = "http://a.test"

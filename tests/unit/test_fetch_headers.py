@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.config.sections import FetchSection
-from lycosa.fetch.headers import (
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.reasons import Reason
+from lycosa.stages.fetch.headers import (
     HeaderBlock,
     build_user_agent,
     common_lines,
@@ -21,9 +22,8 @@ from lycosa.fetch.headers import (
     protocol_of,
     request_target,
 )
-from lycosa.fetch.libcurl import default_ca_file, pycurl
-from lycosa.fetch.result_codes import reason_of
-from lycosa.reasons import Reason
+from lycosa.stages.fetch.libcurl import default_ca_file, pycurl
+from lycosa.stages.fetch.result_codes import reason_of
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,7 @@ def test_the_systems_certificates_are_a_file_when_there_are_any() -> None:
 def test_the_systems_openssl_configuration_is_not_read_and_the_environment_is_put_back(
     tmp_path: Path,
 ) -> None:
-    program = (
-        "import os; from lycosa.fetch.libcurl import pycurl; print(os.environ.get('OPENSSL_CONF'))"
-    )
+    program = "import os; from lycosa.stages.fetch.libcurl import pycurl; print(os.environ.get('OPENSSL_CONF'))"
     environment = {name: value for name, value in os.environ.items() if name != "OPENSSL_CONF"}
     chosen = tmp_path / "openssl.cnf"
     chosen.write_text("")

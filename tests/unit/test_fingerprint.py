@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.parse.fingerprint import MIN_WORDS, simhash
+from lycosa.stages.parse.fingerprint import MIN_WORDS, simhash
 
 WORDS = [
     f"{first}{second}{third}"

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judging import quick_config
-from lycosa.config.fields import fields
-from lycosa.config.fixed_intervals import FixedInterval, check_intervals, read_interval
-from lycosa.config.sections import RefetchSection
-from lycosa.schedule.refetch import next_interval
+from lycosa.base.config.fields import fields
+from lycosa.base.config.fixed_intervals import FixedInterval, check_intervals, read_interval
+from lycosa.base.config.sections import RefetchSection
+from lycosa.stages.schedule.refetch import next_interval
 from scripted import page, scripted_crawl
 
 SECTION = RefetchSection(

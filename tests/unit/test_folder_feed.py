@@ -19,14 +19,14 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder, html, page
+from lycosa.base.config.sections import StoreSection
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.config.sections import StoreSection
-from lycosa.project import BadPosition, DeadLetterFeed, FeedFile, FeedFileError, PageFeed
-from lycosa.project.feed_position import position_text, read_position
-from lycosa.store import layout
-from lycosa.store.journal import JournalError, read_rows
-from lycosa.store.removed import RemovedFile, note_removed
+from lycosa.feeds import BadPosition, DeadLetterFeed, FeedFile, FeedFileError, PageFeed
+from lycosa.feeds.feed_position import position_text, read_position
+from lycosa.state.store import layout
+from lycosa.state.store.journal import JournalError, read_rows
+from lycosa.state.store.removed_files import RemovedFile, note_removed
 from lycosa.synthetic import Faults
 
 A, B = "http://a.test", "http://b.test"

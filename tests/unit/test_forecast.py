@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from lycosa.base.messages.progress import HostNote, Progress
 from lycosa.cli.crawl_display import estimate_of, rough_duration
-from lycosa.cluster.forecast import forecast_of, hosts_needing, need_bucket
-from lycosa.cluster.progress import HostNote, Progress
-from lycosa.cluster.rates import CrawlRates
+from lycosa.cluster.coordinator.forecast import forecast_of, hosts_needing, need_bucket
+from lycosa.cluster.coordinator.rates import CrawlRates
 from lycosa.processes.status_file import waiting_for
 from progress_making import progress_with
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lycosa.base.messages.progress import Progress
+from lycosa.base.model.foreign_record import ForeignRecord
 from lycosa.cli.cluster_status import foreign_line
-from lycosa.cluster.progress import Progress
-from lycosa.commit import Commit, PartitionBatch
-from lycosa.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
-from lycosa.kafka.changelog import frames
-from lycosa.kafka.topics import CONTROL
-from lycosa.model.foreign_record import ForeignRecord
-from lycosa.objects.folder import FolderStore
-from lycosa.store.foreign_records import MOST_KEPT, ForeignRecords
+from lycosa.cluster.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
+from lycosa.cluster.kafka.changelog import frames
+from lycosa.cluster.kafka.topics import CONTROL
+from lycosa.state.commit import Commit, PartitionBatch
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.store.foreign_records import MOST_KEPT, ForeignRecords
 from memory_kafka import MemoryKafka, MemoryKafkaClient
 
 CRAWL, SHARD = "2f0cf3d2", 0

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from test_partition import START, commit, done, found, open_partition
 
 from judging import is_balanced
-from lycosa.config.sections import RefetchRule, RefetchSection
-from lycosa.frontier.sitemap_news import SitemapNews
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.records import UrlRecord, due_urls, prefix_end
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.urls.identity import hash8, host_of
+from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.sitemap_news import SitemapNews
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.table_records import UrlRecord, due_urls, prefix_end
 
 DAY_S = 86_400
 SECTION = RefetchSection(first_s=7 * DAY_S, min_s=DAY_S, max_s=90 * DAY_S)

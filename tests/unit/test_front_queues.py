@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frontier.front_queues import FRONT_KEY, FrontQueues
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
+from lycosa.stages.frontier.front_queues import FRONT_KEY, FrontQueues
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 
 BANDS = 4
 

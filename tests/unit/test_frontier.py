@@ -7,22 +7,22 @@ from __future__ import annotations
 import msgspec
 from test_partition import START, commit, done, found, open_partition
 
-from lycosa.frontier.errand_queue import MOST_WAITING, asker_count, with_asker
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.taking_hosts import withdraw_host
-from lycosa.frontier.visit_state import (
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
+from lycosa.stages.frontier.errand_queue import MOST_WAITING, asker_count, with_asker
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.taking_hosts import withdraw_host
+from lycosa.stages.frontier.visit_state import (
     HostPause,
     HostState,
     VisitRecord,
     VisitState,
     decode_visit,
 )
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.model.completed import UrlState
-from lycosa.model.errand import Asker, Errand
-from lycosa.reasons import Reason
-from lycosa.urls.identity import hash8
+from lycosa.stages.frontier.workbench import Workbench
+from lycosa.state.kv.memory_table import MemoryKeyValue
 
 A, B = "a.example", "b.example"
 

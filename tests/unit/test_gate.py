@@ -59,7 +59,7 @@ def test_a_slow_crawl_that_was_not_slow_tells_nothing() -> None:
     [
         ("/a/.venv/bin/python3 -m lycosa.processes.worker_process 11", "worker"),
         ("/a/.venv/bin/python3 -m lycosa.worker_process 11", "worker"),
-        ("python -P -m lycosa.parse.child 9 4711", "child"),
+        ("python -P -m lycosa.stages.parse.child 9 4711", "child"),
         ("python -O -m bench.frontier --links 5", "frontier"),
         ("python -m bench.frontier --make 1,2,3", None),
         ("/a/.venv/bin/python3 /a/.venv/bin/lycosa crawl http://x/", None),
@@ -95,7 +95,7 @@ def test_functions_that_differ_most_come_first() -> None:
 
 
 def test_a_function_that_moved_is_not_two() -> None:
-    base, head = {"lycosa/url.py:host_of": 14.0}, {"lycosa/urls/parts.py:host_of": 15.0}
+    base, head = {"lycosa/url.py:host_of": 14.0}, {"lycosa/base/urls/url_parts.py:host_of": 15.0}
     assert largest_differences(base, head, 3) == [("host_of", 14.0, 15.0)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.kafka.generations import generation_number
+from lycosa.cluster.kafka.generations import generation_number
 
 
 @pytest.mark.parametrize(("name", "number"), [("", 1), ("g2-0a1b2c", 2), ("g12-abcdef", 12)])

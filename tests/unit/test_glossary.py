@@ -16,14 +16,14 @@ SOURCE = ROOT / "src" / "lycosa"
 LEFT_OUT = {"cli", "inspect", "simulate", "synthetic"}
 # What is done and what happened: their names are sentences, of words that have entries elsewhere.
 SENTENCES = {
-    "cluster/control.py",
-    "cluster/messages.py",
-    "cluster/node_acts.py",
-    "cluster/node_plan.py",
-    "cluster/worker_messages.py",
-    "exchange/connection.py",
-    "network/handshake.py",
-    "schedule/steps.py",
+    "base/messages/control_records.py",
+    "base/messages/coordinator_messages.py",
+    "cluster/coordinator/node_acts.py",
+    "cluster/coordinator/node_plan.py",
+    "base/messages/worker_messages.py",
+    "state/exchange/connection.py",
+    "cluster/network/handshake.py",
+    "stages/schedule/steps.py",
 }
 
 # Words that need no entry: ordinary English, or the usual words of programs and of the web.

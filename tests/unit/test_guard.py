@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.fetch.guard import Guard
+from lycosa.stages.fetch.guard import Guard
 
 REFUSED = [
     ("127.0.0.1", "loopback"),

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from lycosa.base.system.health_file import OUTDATED_S, Health, HealthFile, fault_of, read_health
 from lycosa.cli.main import cli
-from lycosa.system.health import OUTDATED_S, Health, HealthFile, fault_of, read_health
 
 
 def answer(*words: str) -> tuple[int, str]:

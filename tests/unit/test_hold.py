@@ -8,12 +8,12 @@ import msgspec
 from test_frontier import A, B, fetch, frontier_with
 from test_partition import START, commit, found, open_partition
 
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.visit_state import VisitState
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.model.errand import Asker, Errand
-from lycosa.model.pace import Pace
+from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.model.pace import Pace
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.frontier.workbench import Workbench
+from lycosa.state.kv.memory_table import MemoryKeyValue
 
 UNTIL, LATER = 90.0, "later.example"
 

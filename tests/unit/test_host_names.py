@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lycosa.frontier.host_names import HOST_NAME_ROWS, HostNames, indexed_until
-from lycosa.frontier.visit_state import VisitRecord, VisitStates
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import encode_record, host_key, prefix_end
-from lycosa.urls.identity import hash8, reversed_host
+from lycosa.base.urls.identity import hash8, reversed_host
+from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, HostNames, indexed_until
+from lycosa.stages.frontier.visit_state import VisitRecord, VisitStates
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import encode_record, host_key, prefix_end
 
 
 def index(store: MemoryKeyValue) -> dict[str, bytes]:

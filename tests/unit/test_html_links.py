@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.document import DocumentParser
-from lycosa.reasons import Reason
-from lycosa.urls.identity import Canonicalizer, hash8
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Canonicalizer, hash8
+from lycosa.stages.parse.document import DocumentParser
 
 URL = "http://example.org/d/p.html"
 

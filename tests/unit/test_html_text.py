@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.parsed import Directives, Document, Parsed
-from lycosa.parse.document import DocumentParser
-from lycosa.parse.language import LanguageGuesser, primary_subtag
-from lycosa.reasons import Reason
-from lycosa.urls.identity import Canonicalizer
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.parsed import Directives, Document, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Canonicalizer
+from lycosa.stages.parse.document import DocumentParser
+from lycosa.stages.parse.language import LanguageGuesser, primary_subtag
 
 URL = "http://example.org/"
 PARSER = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")

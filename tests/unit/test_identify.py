@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.model.fetched import Fetched
-from lycosa.parse.identify import identify
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
+from lycosa.stages.parse.identify import identify
 
 HTML = b"<!DOCTYPE html><title>301 Moved</title>"
 

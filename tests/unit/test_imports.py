@@ -257,7 +257,7 @@ _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli",
         ),
         ("lycosa.processes.worker_process", {*_ALWAYS_HEAVY - {"numpy"}, "turbohtml", "email"}),
         (
-            "lycosa.parse.child",
+            "lycosa.stages.parse.child",
             {
                 *_ALWAYS_HEAVY - {"numpy"},
                 *_STAGES_HEAVY - {"turbohtml", "brotli", "isal.igzip_lib"},

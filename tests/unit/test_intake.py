@@ -7,31 +7,31 @@ from typing import Any
 import pytest
 from test_partition import START, open_partition
 
-from lycosa.admit.refusal import Refusal
-from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     CanonicalSection,
     FrontierSection,
     ScopeRule,
     ScopeSection,
     TrapSection,
 )
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.lease import Lease
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.records import UrlRecord, joined_key
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.fetched import Fetched
-from lycosa.model.parsed import Directives, Link, Parsed
-from lycosa.reasons import Reason
-from lycosa.seen.recent import RecentHashes
-from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of
-from lycosa.worker.admission import Admission, UserRule
-from lycosa.worker.intake import Intake
-from lycosa.worker.owners import Addressing
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of
+from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.admit.scope import Scope
+from lycosa.stages.admit.traps import Traps
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.workbench import Workbench
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.table_records import UrlRecord, joined_key
+from lycosa.state.seen.recent import RecentHashes
+from lycosa.worker.intake.admission import Admission, UserRule
+from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.owners import Addressing
 
 PARTITIONS = 4
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import StoreSection
-from lycosa.model.capture import Location, Original
-from lycosa.model.discovered import LinkKind
-from lycosa.store import (
+from lycosa.base.config.sections import StoreSection
+from lycosa.base.model.capture import Location, Original
+from lycosa.base.model.discovered import LinkKind
+from lycosa.state.store import (
     JournalError,
     JournalRow,
     RecordError,
@@ -24,14 +24,14 @@ from lycosa.store import (
     read_record,
     read_rows,
 )
-from lycosa.store.rows import (
+from lycosa.state.store.journal_rows import (
     JOURNAL_FORMAT,
     Links,
     SegmentHeader,
     link_columns,
     redirect_target,
 )
-from lycosa.store.segments import SegmentStore
+from lycosa.state.store.segments import SegmentStore
 from store_samples import (
     SITE,
     START,

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lycosa.commit import (
+from lycosa.cluster.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
+from lycosa.cluster.kafka.changelog import TopicRemade
+from lycosa.cluster.kafka.topics import CONTROL
+from lycosa.state.commit import (
     Claim,
     Commit,
     FeedRow,
@@ -19,9 +22,6 @@ from lycosa.commit import (
     PartitionBatch,
     RolledBack,
 )
-from lycosa.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
-from lycosa.kafka.changelog import TopicRemade
-from lycosa.kafka.topics import CONTROL
 from memory_kafka import COMMIT, DELIVER, FAULTS, Faults, MemoryKafka, MemoryKafkaClient
 
 CRAWL, SHARD = "2f0cf3d2", 0

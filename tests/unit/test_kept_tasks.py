@@ -6,16 +6,21 @@ import asyncio
 import socket
 from typing import Any
 
-from lycosa.cluster.messages import CallerMessage, ClusterStatus, Refused, ToCoordinator
-from lycosa.cluster.node_plan import NodePlan
+from lycosa.base.messages.coordinator_messages import (
+    CallerMessage,
+    ClusterStatus,
+    Refused,
+    ToCoordinator,
+)
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.base.system.kept_tasks import KeptTasks
+from lycosa.cluster.coordinator.node_plan import NodePlan
+from lycosa.cluster.serve.caller_service import CallerDesk
+from lycosa.cluster.serve.coordinator_links import PeerLink
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
 from lycosa.processes.worker_group import WorkerGroup
-from lycosa.serve.api_job import ApiJob, ApiSettings
-from lycosa.serve.caller_desk import CallerDesk
-from lycosa.serve.links import PeerLink
+from lycosa.service.api.api_job import ApiJob, ApiSettings
 from lycosa.synthetic import run_virtual
-from lycosa.system.frame_stream import FrameStream
-from lycosa.system.kept_tasks import KeptTasks
 
 
 async def fail(error: Exception) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lycosa.parse.language_model import LanguageModel
-from lycosa.parse.language_tables import Tables, cache_folder, load_tables
+from lycosa.stages.parse.language_model import LanguageModel
+from lycosa.stages.parse.language_tables import Tables, cache_folder, load_tables
 
 GERMAN = (
     "Der Hund lief über die Straße, während die Kinder auf dem Hof spielten und die Glocken"
@@ -45,7 +45,7 @@ def test_mapped_tables_are_the_unpacked_ones(cache: Path) -> None:
 
 def test_a_later_process_does_not_unpack_the_model(cache: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from lycosa.parse.language_tables import"
+        "import sys; from pathlib import Path; from lycosa.stages.parse.language_tables import"
         " load_tables; load_tables(Path(sys.argv[1])); assert 'py3langid' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program, str(cache)], check=True)

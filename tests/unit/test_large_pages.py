@@ -14,18 +14,18 @@ import msgspec
 import pytest
 
 from crawling import HTML, QUICK, Pages, crawl_folder, page
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.inspect.audit.run import audit
-from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.feed import read_feed
-from lycosa.parse.html import read_html
-from lycosa.parse.inline import build_parser
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.reasons import Reason
-from lycosa.store.journal import read_rows
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.stages.parse.html import read_html
+from lycosa.stages.parse.inline import build_parser
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.parse.syndication_feed import read_feed
+from lycosa.state.store.journal import read_rows
 from lycosa.synthetic import Response
-from lycosa.system.clock import SystemClock
 
 URL = "http://example.org/"
 LIMIT = 100_000

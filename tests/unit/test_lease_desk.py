@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lycosa.api.outside_leases import LeaseDesk
-from lycosa.api.owner_calls import OwnerCalls
-from lycosa.calls import (
+from lycosa.base.calls import (
     MOST_LENT,
     CallRefusal,
     GiveResults,
@@ -17,7 +15,9 @@ from lycosa.calls import (
     decode_call,
     encode_reply,
 )
-from lycosa.serve.api_job import ApiLimits
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.lease_calls import LeaseDesk
+from lycosa.service.api.owner_calls import OwnerCalls
 
 
 class Owners:

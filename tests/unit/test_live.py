@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from judging import new_folder, quick_config
-from lycosa.cluster.control import CrawlAction
-from lycosa.config.fields import fields
-from lycosa.config.live import LIVE, check_live, with_live
-from lycosa.config.sections import Config, FetchSection, PolitenessSection
-from lycosa.config.sources import SettingsError
-from lycosa.frontier.decision_log import ACTIONS, ActionRow, decode_action
-from lycosa.frontier.visit_state import VisitRecord, VisitState
-from lycosa.kv.records import prefix_end
+from lycosa.base.config.fields import fields
+from lycosa.base.config.live_settings import LIVE, check_live, with_live
+from lycosa.base.config.sections import Config, FetchSection, PolitenessSection
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.messages.control_records import CrawlAction
+from lycosa.stages.frontier.decision_log import ACTIONS, ActionRow, decode_action
+from lycosa.stages.frontier.visit_state import VisitRecord, VisitState
+from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.progress import ProgressReport
+from lycosa.worker.worker_progress import ProgressReport
 
 
 def test_all_live_settings_exist() -> None:

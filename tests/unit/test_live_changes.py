@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lycosa.base.config.sections import AgentSection, Config, PolitenessSection
+from lycosa.base.messages.control_records import CrawlAction, SettingsSaved
 from lycosa.cli.crawl import crawl_settings
-from lycosa.cluster.control import CrawlAction, SettingsSaved
-from lycosa.config.sections import AgentSection, Config, PolitenessSection
-from lycosa.folder.live_changes import saved_changes
-from lycosa.folder.names import live_path
 from lycosa.processes.session import open_session
+from lycosa.state.folder.live_changes import saved_changes
+from lycosa.state.folder.names import live_path
 
 START = Config(
     agent=AgentSection(contact="test@example.org"), politeness=PolitenessSection(delay_s=0.05)

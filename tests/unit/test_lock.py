@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.folder.lock import CrawlInUse, CrawlLock, LockHolder
+from lycosa.state.folder.lock import CrawlInUse, CrawlLock, LockHolder
 
 HOLD = """
 import sys
 from pathlib import Path
-from lycosa.folder.lock import CrawlLock
+from lycosa.state.folder.lock import CrawlLock
 lock = CrawlLock(Path(sys.argv[1])).acquire(1.7e9)
 print("held", flush=True)
 sys.stdin.read()

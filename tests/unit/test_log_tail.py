@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.commit import LogDamaged
-from lycosa.folder.names import last_commit_path
-from lycosa.project.log_tail import TailReader
+from lycosa.feeds.log_tail import TailReader
+from lycosa.state.commit import LogDamaged
+from lycosa.state.folder.names import last_commit_path
 from written_crawl import WALL, WrittenCrawl, url_write
 
 

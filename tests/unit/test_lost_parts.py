@@ -10,16 +10,16 @@ from fastwarc.warc import ArchiveIterator
 from test_object_segments import Owner, parts
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from lycosa.objects.memory import MemoryStore
-from lycosa.store.lost_parts import (
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.store.lost_parts import (
     LostPart,
     fill_lost_parts,
     filling,
     find_lost_parts,
     lost_parts,
 )
-from lycosa.store.object_segments import ObjectSegments
-from lycosa.store.stored_parts import StoredPart
+from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.stored_parts import StoredPart
 
 
 @pytest.mark.parametrize("size", [330, 400, 70_000, 131_080, 131_099, 1_000_003])

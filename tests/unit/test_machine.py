@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.system.machine import cores, free_memory_bytes, memory_bytes
+from lycosa.base.system.machine import cores, free_memory_bytes, memory_bytes
 
 _MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

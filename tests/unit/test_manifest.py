@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.folder.lock import CrawlLock
-from lycosa.folder.manifest import (
+from lycosa.state.folder.lock import CrawlLock
+from lycosa.state.folder.manifest import (
     DamagedManifest,
     FolderUnusable,
     Identity,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.system.memory import give_back
+from lycosa.base.system.process_memory import give_back
 
 
 def _own_kb() -> int:

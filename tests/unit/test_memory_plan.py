@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.config.fields import fields, value_of
-from lycosa.config.sections import Config, SeenSection, SeenUrlsKind
-from lycosa.config.sources import settings
-from lycosa.config.units import read_bytes
-from lycosa.system.memory_plan import MB, MemoryPlan, TooLittleMemory, fitted, plan_memory
+from lycosa.base.config.fields import fields, value_of
+from lycosa.base.config.sections import Config, SeenSection, SeenUrlsKind
+from lycosa.base.config.sources import settings
+from lycosa.base.config.units import read_bytes
+from lycosa.base.system.memory_plan import MB, MemoryPlan, TooLittleMemory, fitted, plan_memory
 
 _MACHINE = 64_000 * MB
 _OF_WORKER = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.system.memory_relief import CLOSE, FAR, NEAR, MemoryGuard, ReliefStep
+from lycosa.base.system.memory_relief import CLOSE, FAR, NEAR, MemoryGuard, ReliefStep
 
 _BOUND, _SHARE = 1000, 400
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.api.merging import merged
-from lycosa.calls import Found
+from lycosa.base.calls import Found
+from lycosa.service.api.merging import merged
 
 
 def found(*marks: str, cursor: str = "", **more: object) -> Found:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from lycosa.cluster.crawl_metrics import progress_metrics
-from lycosa.cluster.progress import ContinuedProgress, Progress, total
-from lycosa.model.completed import UrlState
-from lycosa.system.meter import Meter, MeterSnapshot, carried, merged_snapshot
-from lycosa.system.metric_catalogue import METRICS, SECONDS, URL_STATES, MetricKind
-from lycosa.system.metrics_text import metrics_text
+from lycosa.base.messages.progress import ContinuedProgress, Progress, total
+from lycosa.base.model.completed import UrlState
+from lycosa.base.system.meter import Meter, MeterSnapshot, carried, merged_snapshot
+from lycosa.base.system.metric_catalogue import METRICS, SECONDS, URL_STATES, MetricKind
+from lycosa.base.system.metrics_text import metrics_text
+from lycosa.cluster.coordinator.crawl_metrics import progress_metrics
 from progress_making import progress_with
 
 

@@ -33,13 +33,13 @@ def test_no_public_name_is_defined_in_two_modules() -> None:
     for path in sorted(SOURCE.rglob("*.py")):
         for name in _defined(path):
             modules[name].add(str(path.relative_to(SOURCE)))
-    assert modules["Crawl"] == {"processes/crawl.py"}
+    assert modules["Crawl"] == {"processes/embedded_crawl.py"}
     twice = {name: places for name, places in modules.items() if len(places) > 1}
     assert {name: twice[name] for name in twice.keys() - OF_EACH_COMMAND} == {}
 
 
 def test_names_of_commands_are_those_of_commands_alone() -> None:
-    programs = {"parse/child.py", "processes/worker_process.py", "synthetic/__main__.py"}
+    programs = {"stages/parse/child.py", "processes/worker_process.py", "synthetic/__main__.py"}
     for path in sorted(SOURCE.rglob("*.py")):
         place = str(path.relative_to(SOURCE))
         if OF_EACH_COMMAND.intersection(_defined(path)):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.model.capture import Original
-from lycosa.seen import NearIndex
-from lycosa.seen.simhash import BUCKET
+from lycosa.base.model.capture import Original
+from lycosa.state.seen import NearIndex
+from lycosa.state.seen.simhash import BUCKET
 
 
 class DictTable(dict[bytes, bytes]):

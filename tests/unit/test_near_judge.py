@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.model.capture import Original
-from lycosa.model.near_duplicate import Fingerprint, Verdict
-from lycosa.seen.foreign_keys import BUCKET
-from lycosa.seen.near_judge import NearJudge
-from lycosa.seen.simhash import MAX_DISTANCE
+from lycosa.base.model.capture import Original
+from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.state.seen.foreign_keys import BUCKET
+from lycosa.state.seen.near_judge import NearJudge
+from lycosa.state.seen.simhash import MAX_DISTANCE
 
 
 class DictTable(dict[bytes, bytes]):

@@ -10,8 +10,10 @@ from typing import cast
 
 import pytest
 
-from lycosa.cluster.control import Control, Record
-from lycosa.cluster.messages import (
+from lycosa.base.config.cluster_file import ClusterFile, KafkaSection
+from lycosa.base.config.sections import Config, LimitSection
+from lycosa.base.messages.control_records import Control, Record
+from lycosa.base.messages.coordinator_messages import (
     Assignments,
     CoordinatorHello,
     NodeReport,
@@ -20,15 +22,13 @@ from lycosa.cluster.messages import (
     decode_to_node,
     encode_node_message,
 )
-from lycosa.config.cluster_file import ClusterFile, KafkaSection
-from lycosa.config.sections import Config, LimitSection
-from lycosa.kafka import ControlDamaged
-from lycosa.network import Credentials, FrameServer, connect
-from lycosa.serve.caller import NoCoordinator, call_coordinator
-from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
-from lycosa.serve.saved_records import SavedRecords
-from lycosa.serve.server import CoordinatorServer
-from lycosa.system.frame_stream import FrameStream
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.kafka import ControlDamaged
+from lycosa.cluster.network import Credentials, FrameServer, connect
+from lycosa.cluster.serve.caller import NoCoordinator, call_coordinator
+from lycosa.cluster.serve.coordinator_server import CoordinatorServer
+from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd
+from lycosa.cluster.serve.saved_records import SavedRecords
 
 OURS, THEIRS = "e3210d89-0000-4000-8000-000000000000", "5241750b-0000-4000-8000-000000000000"
 REPORT = encode_node_message(NodeReport(1.0, 1, 0, 0, 0.0, 1 << 40, 1 << 40, []))

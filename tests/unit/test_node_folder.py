@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.folder.names import spool_folder, suffix_list
-from lycosa.processes.node_folder import NodeFolder, NodeFolderError
+from lycosa.processes.cluster.node_folder import NodeFolder, NodeFolderError
+from lycosa.state.folder.names import spool_folder, suffix_list
 
 
 def acquired(path: Path, crawl: str = "id-1", patience_s: float = 20.0) -> NodeFolder:
@@ -30,7 +30,7 @@ def test_two_nodes_in_one_folder_are_refused_with_a_way_out(tmp_path: Path) -> N
 def test_a_node_waits_for_the_workers_of_a_node_that_was_killed(tmp_path: Path) -> None:
     acquired(tmp_path / "n").release()
     holds = (
-        "import sys, time; from pathlib import Path; from lycosa.folder.lock import CrawlLock;"
+        "import sys, time; from pathlib import Path; from lycosa.state.folder.lock import CrawlLock;"
         "import os; lock = CrawlLock(Path(sys.argv[1])).acquire(1.0);"
         "[os.set_inheritable(fd, True) for fd in lock.filenos()]; print('held', flush=True);"
         "os.fork() or (print('worker', flush=True), sys.stdin.read(), os._exit(0));"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.config.sources import SettingsError, settings
-from lycosa.processes.cluster_session import NodeMemory
-from lycosa.system.memory_plan import MB, fitted, most_workers, node_config, plan_memory
+from lycosa.base.config.sources import SettingsError, settings
+from lycosa.base.system.memory_plan import MB, fitted, most_workers, node_config, plan_memory
+from lycosa.processes.cluster.cluster_session import NodeMemory
 
 _LARGE = 64_000 * MB
 

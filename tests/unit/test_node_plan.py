@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.cluster.messages import (
+from lycosa.base.messages.coordinator_messages import (
     Assignments,
     NodeReport,
     Relay,
@@ -13,7 +13,16 @@ from lycosa.cluster.messages import (
     ShardState,
     Superseded,
 )
-from lycosa.cluster.node_acts import (
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.worker_messages import (
+    Ended,
+    Failed,
+    NoMoreCalls,
+    Probe,
+    Stop,
+    WorkerStatus,
+)
+from lycosa.cluster.coordinator.node_acts import (
     Died,
     GiveUp,
     Machine,
@@ -24,10 +33,8 @@ from lycosa.cluster.node_acts import (
     TellCoordinator,
     TellWorker,
 )
-from lycosa.cluster.node_plan import MOST_DEATHS, NodePlan
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.worker_messages import Ended, Failed, NoMoreCalls, Probe, Stop, WorkerStatus
-from lycosa.commit import Fenced, OutcomeUnknown
+from lycosa.cluster.coordinator.node_plan import MOST_DEATHS, NodePlan
+from lycosa.state.commit import Fenced, OutcomeUnknown
 from progress_making import progress_with
 
 MACHINE = Machine(100.0, 1, 2)
@@ -186,7 +193,7 @@ def test_a_fenced_worker_is_no_death_and_waits_for_a_greater_number(error: type[
 
 
 def test_a_worker_that_is_fenced_again_and_again_is_given_time() -> None:
-    plan, fenced = plan_with(0), Failed("lycosa.commit.port.Fenced", "why", "")
+    plan, fenced = plan_with(0), Failed("lycosa.state.commit.log_port.Fenced", "why", "")
     plan.handle_worker_end(0, fenced, 0.0)
     assert starts(plan.handle_message(Assignments(1, 2, 99, {0: 20}), 0.0))
     plan.handle_worker_end(0, fenced, 0.0)
@@ -196,7 +203,7 @@ def test_a_worker_that_is_fenced_again_and_again_is_given_time() -> None:
 
 def test_an_error_that_another_try_would_meet_again_is_given_up_and_a_passing_one_is_not() -> None:
     plan = plan_with(0, 1)
-    failed = Failed("lycosa.store.StoreDamaged", "damaged", "trace")
+    failed = Failed("lycosa.state.store.StoreDamaged", "damaged", "trace")
     assert GiveUp(0, failed) in plan.handle_worker_end(0, failed, 1.0)
     assert starts(
         plan.handle_worker_end(
@@ -311,7 +318,7 @@ def test_a_node_that_leaves_stops_its_workers_and_says_when_none_is_left() -> No
 def test_a_worker_that_fails_while_its_node_leaves_does_not_keep_it() -> None:
     plan = plan_with(0)
     plan.leave(0.1)
-    failed = Failed("lycosa.store.damage.StoreDamaged", "a part is missing", "")
+    failed = Failed("lycosa.state.store.damage.StoreDamaged", "a part is missing", "")
     acts = plan.handle_worker_end(0, failed, 0.2)
     assert GiveUp(0, failed) in acts
     [report] = [act.message for act in acts if isinstance(act, TellCoordinator)]

@@ -14,14 +14,14 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from lycosa.model.capture import Location, Original
-from lycosa.objects.errors import ObjectExists, StoreUnreachable
-from lycosa.objects.memory import MemoryStore
+from lycosa.base.model.capture import Location, Original
+from lycosa.base.urls.surt import surt
 from lycosa.processes.log_comparison import StoredEnd, stored_end
-from lycosa.store import NotStored, SegmentStore, layout
-from lycosa.store.object_segments import UNNAMED_S, ObjectSegments
-from lycosa.store.recovery import rebuild
-from lycosa.urls.surt import surt
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.objects.object_errors import ObjectExists, StoreUnreachable
+from lycosa.state.store import NotStored, SegmentStore, layout
+from lycosa.state.store.object_segments import UNNAMED_S, ObjectSegments
+from lycosa.state.store.segment_recovery import rebuild
 from store_samples import INFO, SECTION, START, capture, fetched, numbered
 
 KINDS = ("cdxj", "journal", "links", "pages", "text", "warc")

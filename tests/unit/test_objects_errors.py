@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.objects.errors import (
+from lycosa.state.objects.object_errors import (
     ErrorCause,
     ObjectError,
     ObjectExists,
@@ -20,7 +20,7 @@ from lycosa.objects.errors import (
     StoreUnusable,
     store_error,
 )
-from lycosa.objects.opening import open_store
+from lycosa.state.objects.store_opening import open_store
 
 URL = "s3://crawl/a/b"
 

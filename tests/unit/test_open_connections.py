@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from lycosa.api.connections import OpenConnection, OpenConnections, client_at
-from lycosa.api.problems import Problem
-from lycosa.api.quotas import Places
+from lycosa.service.api.open_connections import OpenConnection, OpenConnections, client_at
+from lycosa.service.api.problems import Problem
+from lycosa.service.api.quotas import Places
 
 
 class Opened:

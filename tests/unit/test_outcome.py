@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.sections import RetrySection
-from lycosa.model.fetched import Fetched
-from lycosa.reasons import Reason
-from lycosa.schedule.fetch_outcome import Meaning, is_connection_failure, judge_answer, wait_s
+from lycosa.base.config.sections import RetrySection
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
+from lycosa.stages.schedule.fetch_outcome import (
+    Meaning,
+    is_connection_failure,
+    judge_answer,
+    wait_s,
+)
 
 SECTION = RetrySection(tries=4, first_s=10.0, max_s=60.0)
 URL = "http://a.example/"

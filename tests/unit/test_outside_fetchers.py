@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page, robots
-from lycosa.calls import (
+from lycosa.base.calls import (
     Call,
     CallRefusal,
     CallReply,
@@ -27,20 +27,20 @@ from lycosa.calls import (
     decode_reply,
     encode_call,
 )
+from lycosa.base.config.sections import Config, FetchSection, LimitSection, PolitenessSection
+from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.model.fetched import Limits
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8
 from lycosa.cli.main import main
-from lycosa.config.sections import Config, FetchSection, LimitSection, PolitenessSection
-from lycosa.frontier.outside_leases import LEASES, LeaseRow
-from lycosa.inspect.reader import read_folder
-from lycosa.kv.records import prefix_end
-from lycosa.model.capture import RobotsDecision
-from lycosa.model.completed import UrlState
-from lycosa.model.end import End
-from lycosa.model.fetched import Limits
-from lycosa.reasons import Reason
+from lycosa.inspect.committed_state import read_folder
+from lycosa.stages.frontier.outside_leases import LEASES, LeaseRow
+from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import Crash
-from lycosa.urls.identity import hash8
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.outside_answers import UnreadableResult, read_result
+from lycosa.worker.calls.outside_answers import UnreadableResult, read_result
 
 A = "http://a.test"
 OTHERS = ["http://b.test", "http://c.test", "http://d.test"]
@@ -405,7 +405,7 @@ def test_a_lease_that_never_existed_is_unknown_at_any_time(tmp_path: Path) -> No
 
 
 def test_a_host_that_is_paused_or_retired_meanwhile_takes_the_result(tmp_path: Path) -> None:
-    from lycosa.calls import HostAction, HostDecision
+    from lycosa.base.calls import HostAction, HostDecision
 
     folder, pages = tmp_path / "c", web()
 

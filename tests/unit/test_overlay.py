@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 
 keys = st.binary(min_size=1, max_size=2)
 steps = st.lists(

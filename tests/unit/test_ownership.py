@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.commit import Commit, CommitLog, MemoryChangelog, MemoryLog
-from lycosa.folder.names import log_folder
-from lycosa.frontier.crawl_clock import CLOCK_TOLERANCE_S, LATEST, time_after_takeover
-from lycosa.kv.records import encode_record
-from lycosa.politeness.robots_cache import RobotsRecord
-from lycosa.shard.memory_snapshots import MemorySnapshots
-from lycosa.shard.opening import Ground, Shard
-from lycosa.store.memory_segments import MemorySegments
+from lycosa.stages.frontier.crawl_clock import CLOCK_TOLERANCE_S, LATEST, time_after_takeover
+from lycosa.stages.politeness.robots_cache import RobotsRecord
+from lycosa.state.commit import Commit, CommitLog, MemoryChangelog, MemoryLog
+from lycosa.state.folder.names import log_folder
+from lycosa.state.kv.table_records import encode_record
+from lycosa.state.shard.memory_snapshots import MemorySnapshots
+from lycosa.state.shard.opened_shard import Ground, Shard
+from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.robots_reader import earlier
+from lycosa.worker.visit.robots_reader import earlier
 from scripted import page, scripted_crawl
 
 URL = "http://a.test/"

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from lycosa.cluster.crawl_metrics import crawl_metrics
-from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
-from lycosa.cluster.progress import HostNote, Progress
-from lycosa.page.limits import crawl_limits
+from lycosa.base.messages.coordinator_messages import ClusterStatus, NodeStatus, ShardStatus
+from lycosa.base.messages.progress import HostNote, Progress
+from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics
+from lycosa.service.page.limits import crawl_limits
 from progress_making import progress_with
 
 SLOTS = 100

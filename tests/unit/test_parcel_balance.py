@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from lycosa.exchange import Parcel
-from lycosa.exchange.outbox import Inbox, Outbox
-from lycosa.inspect.audit.parcels import ParcelChecks
-from lycosa.inspect.reader import TableView
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.urls.identity import hash8
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.urls.identity import hash8
+from lycosa.inspect.audit.parcel_check import ParcelChecks
+from lycosa.inspect.committed_state import TableView
+from lycosa.state.exchange import Parcel
+from lycosa.state.exchange.outbox import Inbox, Outbox
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 
 
 def discovered(number: int) -> Discovered:

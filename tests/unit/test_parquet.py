@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lycosa.model.discovered import LinkKind
-from lycosa.store import JournalRow, SegmentHeader
-from lycosa.store.derived import DERIVED_OPTIONS
-from lycosa.store.links import LINKS_SCHEMA as LINKS_SCHEMA
-from lycosa.store.links import LinksBuilder
-from lycosa.store.pages import PAGES_COLUMNS, PagesBuilder, RowParts, values
-from lycosa.store.parquet import GROUP_ROWS, TableWriter
-from lycosa.store.rows import Links
-from lycosa.urls.identity import Sites
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.urls.identity import Sites
+from lycosa.state.store import JournalRow, SegmentHeader
+from lycosa.state.store.derived_files import DERIVED_OPTIONS
+from lycosa.state.store.journal_rows import Links
+from lycosa.state.store.links_table import LINKS_SCHEMA as LINKS_SCHEMA
+from lycosa.state.store.links_table import LinksBuilder
+from lycosa.state.store.pages_table import PAGES_COLUMNS, PagesBuilder, RowParts, values
+from lycosa.state.store.parquet import GROUP_ROWS, TableWriter
 from store_samples import HEADER
 
 NAMES = [column[0] for column in PAGES_COLUMNS]

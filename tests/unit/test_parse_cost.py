@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from lycosa.parse.directives import read_directives
-from lycosa.parse.link_header import parse_link_header
-from lycosa.parse.media_type import media_type_of, parse_media_type, root_name
-from lycosa.parse.refresh import parse_refresh
-from lycosa.parse.sitemap import read_sitemap
-from lycosa.parse.srcset import srcset_urls
+from lycosa.stages.parse.directives import read_directives
+from lycosa.stages.parse.link_header import parse_link_header
+from lycosa.stages.parse.media_type import media_type_of, parse_media_type, root_name
+from lycosa.stages.parse.refresh import parse_refresh
+from lycosa.stages.parse.sitemap import read_sitemap
+from lycosa.stages.parse.srcset import srcset_urls
 
 MANY = 20_000
 PIECES = [

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from judging import is_balanced, state_of, urls_of
-from lycosa.config.sections import FrontierSection
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.lease import Lease
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import FrontierRules
-from lycosa.frontier.visit_state import HostState, VisitState
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import prefix_end
-from lycosa.model.completed import Completed, History, UrlState
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.usage import Usage
-from lycosa.reasons import Reason
-from lycosa.seen.port import Hashes, Mask
-from lycosa.urls.identity import hash8, host_of, join_url
+from lycosa.base.config.sections import FrontierSection
+from lycosa.base.model.completed import Completed, History, UrlState
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.usage import Usage
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of, join_url
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.stages.frontier.visit_state import HostState, VisitState
+from lycosa.stages.frontier.workbench import Workbench
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.seen.seen_port import Hashes, Mask
 
 START = 1_750_000_000.0
 SECTION = FrontierSection(bands=3, head=2, workbench=3)

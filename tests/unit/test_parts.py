@@ -6,10 +6,10 @@ import asyncio
 
 import msgspec
 
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Link, Parsed
-from lycosa.parse.answer_parts import PART_LINKS, in_parts, put_together
-from lycosa.urls.identity import hash8
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Link, Parsed
+from lycosa.base.urls.identity import hash8
+from lycosa.stages.parse.answer_parts import PART_LINKS, in_parts, put_together
 
 
 def _parsed(count: int) -> Parsed:

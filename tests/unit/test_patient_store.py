@@ -6,10 +6,15 @@ import threading
 
 import pytest
 
-from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreFailed, StoreUnreachable
-from lycosa.objects.memory import MemoryStore
-from lycosa.objects.patient import PatientStore
-from lycosa.objects.port import StoredObject
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.objects.object_errors import (
+    ObjectExists,
+    ObjectMissing,
+    StoreFailed,
+    StoreUnreachable,
+)
+from lycosa.state.objects.objects_port import StoredObject
+from lycosa.state.objects.patient import PatientStore
 
 
 class Failing(MemoryStore):

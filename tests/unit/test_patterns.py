@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.patterns import MOST_CHARACTERS, Patterns, compile_pattern
+from lycosa.base.config.patterns import MOST_CHARACTERS, Patterns, compile_pattern
 
 SETTING = "scope.exclude"
 _PLAIN = st.sampled_from([*string.ascii_letters[:4], "A", "/", "-", "_", "=", "&", "%", "7", "~"])

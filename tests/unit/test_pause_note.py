@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.cluster.control import SettingsSaved
-from lycosa.config.sections import AgentSection, Config
-from lycosa.folder.names import pause_path, settings_path
-from lycosa.folder.pause_note import PauseNote, save_pause, saved_pause
+from lycosa.base.config.sections import AgentSection, Config
+from lycosa.base.messages.control_records import SettingsSaved
 from lycosa.processes.session import open_session
+from lycosa.state.folder.names import pause_path, settings_path
+from lycosa.state.folder.pause_note import PauseNote, save_pause, saved_pause
 
 
 def test_a_pause_is_stored_until_it_ends(tmp_path: Path) -> None:

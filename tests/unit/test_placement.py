@@ -11,12 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinating import World
-from lycosa.cluster.candidates import Candidates
-from lycosa.cluster.messages import CALLER, Move, NodeReport, ShardReport, ShardState
-from lycosa.cluster.node_view import TROUBLED_S, NodeView
-from lycosa.cluster.placement import Placement
-from lycosa.cluster.rules import ClusterRules
-from lycosa.cluster.worker_messages import Failed
+from lycosa.base.messages.coordinator_messages import (
+    CALLER,
+    Move,
+    NodeReport,
+    ShardReport,
+    ShardState,
+)
+from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.base.messages.worker_messages import Failed
+from lycosa.cluster.coordinator.candidates import Candidates
+from lycosa.cluster.coordinator.node_view import TROUBLED_S, NodeView
+from lycosa.cluster.coordinator.placement import Placement
 
 RULES = ClusterRules(low_disk=100, low_memory=0)
 PLENTY = 1 << 40

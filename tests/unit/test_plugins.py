@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.system.plugins import Plugins, loaded, registered
+from lycosa.base.system.plugins import Plugins, loaded, registered
 
 _ENTRY_POINTS = """
 [lycosa.scope_rules]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lycosa.base.messages.progress import Progress, total
+from lycosa.base.model.pool_use import PoolState, PoolUse
 from lycosa.cli.cluster_status import pool_line
-from lycosa.cluster.progress import Progress, total
-from lycosa.model.pool_use import PoolState, PoolUse
 
 
 def _of(*uses: PoolUse | None) -> PoolUse | None:

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.model.pool_use import PoolState
-from lycosa.politeness.address_pool import (
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.pool_use import PoolState
+from lycosa.stages.politeness.address_pool import (
     ABSENT_S,
     MICRO,
     PoolAnswer,
@@ -19,9 +19,9 @@ from lycosa.politeness.address_pool import (
     PoolClock,
     PoolWorker,
 )
-from lycosa.politeness.memory_pool import PoolServer
-from lycosa.politeness.node_addresses import NodeAddresses
-from lycosa.politeness.pooled_addresses import PooledAddresses
+from lycosa.stages.politeness.memory_pool import PoolServer
+from lycosa.stages.politeness.node_addresses import NodeAddresses
+from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=4)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.main import main
-from lycosa.project import DatabaseAway, RegistryError
-from lycosa.project.postgres_connection import connect_database, parsed_dsn, shown_dsn
+from lycosa.feeds import DatabaseAway, RegistryError
+from lycosa.feeds.registry.postgres_connection import connect_database, parsed_dsn, shown_dsn
 from written_crawl import WrittenCrawl
 
 SECRET = "geheim-4711"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.commit import LEASE_S
-from lycosa.model.end import PreviousEnd
-from lycosa.worker.previous_owner import held_until
+from lycosa.base.model.end import PreviousEnd
+from lycosa.state.commit import LEASE_S
+from lycosa.worker.commit.previous_owner import held_until
 
 TOTAL_S, HERE = 60.0, "one boot"
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.inspect.export import CsvStyle, write_text
 from lycosa.inspect.printable import clean, json_text, neutral
+from lycosa.inspect.table_export import CsvStyle, write_text
 
 NASTY = [
     "\x1b[2J\x1b]0;title\x07",

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import PrioritySection
-from lycosa.frontier.discovery import record_of
-from lycosa.frontier.ranking import factors_of_found, factors_of_known
-from lycosa.kv.records import UrlRecord, decode_url, encode_record
-from lycosa.model.completed import History
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.factors import Factors
-from lycosa.schedule.priority import link_importance, priority
-from lycosa.urls.identity import hash8
+from lycosa.base.config.sections import PrioritySection
+from lycosa.base.model.completed import History
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.factors import Factors
+from lycosa.base.urls.identity import hash8
+from lycosa.stages.frontier.discovery import record_of
+from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
+from lycosa.stages.schedule.priority import link_importance, priority
+from lycosa.state.kv.table_records import UrlRecord, decode_url, encode_record
 
 shares = st.floats(0, 1)
 weights = st.builds(

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from lycosa.api.places import PartitionFinder
-from lycosa.api.service import CrawlService
-from lycosa.calls import (
+from lycosa.base.calls import (
     CallRefusal,
     CapturesQuery,
     CountsQuery,
@@ -25,26 +23,28 @@ from lycosa.calls import (
     decode_call,
     encode_reply,
 )
-from lycosa.cluster.messages import ClusterStatus
-from lycosa.config.sections import Config, FrontierSection
-from lycosa.frontier.dead_letters import LetterRow
-from lycosa.frontier.visit_state import HostPause, HostState
-from lycosa.inspect.explain.run import explain
+from lycosa.base.config.sections import Config, FrontierSection
+from lycosa.base.messages.coordinator_messages import ClusterStatus
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Sites, hash8, reversed_host
+from lycosa.cluster.network import Credentials
+from lycosa.cluster.serve.caller import CoordinatorPlace
+from lycosa.inspect.committed_state import CrawlReader, read_folder
+from lycosa.inspect.crawl_status import crawl_status
+from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.queries.answering import StateAnswers, answer_question
-from lycosa.inspect.queries.letters import LetterLister
+from lycosa.inspect.queries.dead_letter_queries import LetterLister
 from lycosa.inspect.queries.time_budget import TimeBudget
-from lycosa.inspect.reader import CrawlReader, read_folder
 from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.inspect.status import crawl_status
-from lycosa.kv.records import encode_record, host_name_key, letter_key, meta_key
-from lycosa.model.completed import History, UrlState
-from lycosa.network import Credentials
-from lycosa.reasons import Reason
-from lycosa.serve.api_job import ApiLimits
-from lycosa.serve.caller import CoordinatorPlace
-from lycosa.shard.folder_view import FolderView
-from lycosa.store.derived import CDXJ
-from lycosa.urls.identity import Sites, hash8, reversed_host
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.places import PartitionFinder
+from lycosa.service.api.service import CrawlService
+from lycosa.stages.frontier.dead_letters import LetterRow
+from lycosa.stages.frontier.visit_state import HostPause, HostState
+from lycosa.state.kv.table_records import encode_record, host_name_key, letter_key, meta_key
+from lycosa.state.shard.folder_view import FolderView
+from lycosa.state.store.derived_files import CDXJ
 from written_crawl import WALL, WrittenCrawl, host_write, url_write
 
 HOSTS = ["www.example.org", "example.org", "a.example.org:8080", "example.com", "10.0.0.1"]

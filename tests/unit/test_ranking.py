@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from test_partition import START, SetSeen, found
 
-from lycosa.config.sections import FrontierSection, PrioritySection
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import FrontierRules
-from lycosa.frontier.visit_state import VisitState
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import UrlRecord
-from lycosa.model.completed import Completed, History, UrlState
-from lycosa.schedule.priority import priority
-from lycosa.urls.identity import hash8, host_of
+from lycosa.base.config.sections import FrontierSection, PrioritySection
+from lycosa.base.model.completed import Completed, History, UrlState
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.schedule.priority import priority
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import UrlRecord
 
 DAY = 86_400
 SECTION = FrontierSection(bands=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.reasons import Cause, Reason
+from lycosa.base.reasons import Cause, Reason
 
 
 @pytest.mark.parametrize("reason", Reason)

@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-from lycosa.kv import records
+from lycosa.state.kv import table_records
 
 _VALUES = {"bytes": b"12345678", "int": 1, "str": "x", "bool": True}
 
@@ -14,8 +14,8 @@ _VALUES = {"bytes": b"12345678", "int": 1, "str": "x", "bool": True}
 def prefixes() -> dict[str, str]:
     """By function that makes keys, the letter that they begin with."""
     made = {}
-    for name, function in inspect.getmembers(records, inspect.isfunction):
-        if name.endswith("_key") and function.__module__ == records.__name__:
+    for name, function in inspect.getmembers(table_records, inspect.isfunction):
+        if name.endswith("_key") and function.__module__ == table_records.__name__:
             values = [
                 _VALUES[str(each.annotation)]
                 for each in inspect.signature(function).parameters.values()
@@ -29,11 +29,11 @@ def test_no_two_kinds_of_rows_begin_with_the_same_letter() -> None:
     assert len(made) >= 12
     del made["waiting_key"]  # the place of a host: in a front queue or in a line
     assert sorted(made.values()) == sorted(set(made.values())), made
-    assert records.LINE_PREFIX.decode() not in made.values()
+    assert table_records.LINE_PREFIX.decode() not in made.values()
 
 
 def test_the_table_of_keys_names_each_letter_once() -> None:
-    told = re.findall(r"``([A-Za-z])(?: [^`]*)?``", (records.__doc__ or "").split("\n\n")[2])
+    told = re.findall(r"``([A-Za-z])(?: [^`]*)?``", (table_records.__doc__ or "").split("\n\n")[2])
     assert sorted(told) == sorted(set(told)), told
     assert set(prefixes().values()) <= set(told)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import RefetchRule, RefetchSection
-from lycosa.schedule.refetch import next_interval
+from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.stages.schedule.refetch import next_interval
 
 SECTION = RefetchSection()
 URL = "https://www.news.example/live/1?page=2"

@@ -11,13 +11,11 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from lycosa.commit import Mark
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.kv.records import UrlRecord, url_key
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.project.postgres_schema import month_statement, table_statements
-from lycosa.project.rows import (
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.urls.identity import hash8
+from lycosa.feeds.registry.postgres_schema import month_statement, table_statements
+from lycosa.feeds.registry.registry_rows import (
     REGISTRY_HOSTS,
     REGISTRY_LOG,
     REGISTRY_URLS,
@@ -27,7 +25,9 @@ from lycosa.project.rows import (
     registry_url,
     row_time,
 )
-from lycosa.urls.identity import hash8
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.commit import Mark
+from lycosa.state.kv.table_records import UrlRecord, url_key
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "registry.md").read_text("utf-8")
 HOST = HostSummary("www.example.org", "example.org", "parked")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lycosa.exchange.renumbering import numbers_of, renumbered
-from lycosa.kv.memory import MemoryKeyValue
+from lycosa.state.exchange.renumbering import numbers_of, renumbered
+from lycosa.state.kv.memory_table import MemoryKeyValue
 
 
 def outbox(destination: int, number: int = 0) -> bytes:

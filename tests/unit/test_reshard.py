@@ -10,23 +10,35 @@ import msgspec
 import pytest
 
 from crawling import crawl_folder
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     FrontierSection,
     ParseSection,
     ScopeRule,
     ScopeSection,
 )
-from lycosa.frontier.counters import Counters, counters_of
-from lycosa.frontier.dead_letters import decisions_of
-from lycosa.frontier.visit_state import VisitRecord, decode_visit
-from lycosa.inspect.audit.captures import CaptureIndex
-from lycosa.inspect.audit.state import StateChecks
-from lycosa.inspect.reader import TableView
-from lycosa.kv import records
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.port import KeyValue
-from lycosa.kv.records import (
+from lycosa.base.model.capture import Original
+from lycosa.base.model.dead_letter import LetterAction, LetterDecision
+from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.model.near_duplicate import Fingerprint
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, partition_of
+from lycosa.inspect.audit.capture_index import CaptureIndex
+from lycosa.inspect.audit.state_check import StateChecks
+from lycosa.inspect.committed_state import TableView
+from lycosa.moves.reshard import division
+from lycosa.moves.reshard.counting import divided_total, recounted
+from lycosa.moves.reshard.division import Division, OldState
+from lycosa.moves.reshard.from_folder import gather_folder
+from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
+from lycosa.moves.reshard.row_sink import RowSink
+from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
+from lycosa.state.kv import table_records
+from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import (
     decision_key,
     encode_record,
     front_key,
@@ -37,24 +49,12 @@ from lycosa.kv.records import (
     sitemap_key,
     waiting_key,
 )
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.capture import Original
-from lycosa.model.dead_letter import LetterAction, LetterDecision
-from lycosa.model.errand import Asker, Errand
-from lycosa.model.near_duplicate import Fingerprint
-from lycosa.reasons import Reason
-from lycosa.reshard import division
-from lycosa.reshard.counting import divided_total, recounted
-from lycosa.reshard.division import Division, OldState
-from lycosa.reshard.from_folder import gather_folder
-from lycosa.reshard.host_owners import HostOwners, StateDamaged
-from lycosa.reshard.row_sink import RowSink
-from lycosa.seen.near_judge import NearJudge
-from lycosa.seen.simhash import NearIndex
+from lycosa.state.seen.near_judge import NearJudge
+from lycosa.state.seen.simhash import NearIndex
+from lycosa.state.shard.counters import Counters, counters_of
 from lycosa.synthetic import SyntheticWeb
-from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.plan import WebPlan
-from lycosa.urls.identity import hash8, partition_of
+from lycosa.synthetic.synthetic_hosts import host_name
 
 PLAN = WebPlan(hosts=40, pages=12, seed=5, latency_s=0.01, page_bytes=1500)
 CONFIG = Config(
@@ -310,7 +310,7 @@ def test_waiting_hosts_of_an_address_stay_in_its_line() -> None:
 
 
 def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:
-    table = (records.__doc__ or "").split("====\n")[1]
+    table = (table_records.__doc__ or "").split("====\n")[1]
     kinds = set(re.findall(r"``([A-Za-z])(?: |``)", table))
     assert len(kinds) > 25
     assert kinds <= {prefix.decode() for prefix in division._MOVERS} | set(

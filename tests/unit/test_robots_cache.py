@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import RobotsSection
-from lycosa.model.capture import RobotsDecision
-from lycosa.model.fetched import Fetched
-from lycosa.politeness.robots_cache import (
+from lycosa.base.config.sections import RobotsSection
+from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
+from lycosa.stages.politeness.robots_cache import (
     RobotsAnswer,
     RobotsRecord,
     RobotsState,
@@ -23,8 +24,7 @@ from lycosa.politeness.robots_cache import (
     max_age_of,
     robots_state,
 )
-from lycosa.politeness.robots_rules import Matcher
-from lycosa.reasons import Reason
+from lycosa.stages.politeness.robots_rules import Matcher
 
 SECTION = RobotsSection()
 NOW = 1_800_000_000.0

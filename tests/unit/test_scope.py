@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.admit.scope import Scope
-from lycosa.config.sections import ScopeRule, ScopeSection
-from lycosa.model.discovered import LinkKind
-from lycosa.reasons import Reason
-from lycosa.urls.identity import Sites
+from lycosa.base.config.sections import ScopeRule, ScopeSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Sites
+from lycosa.stages.admit.scope import Scope
 
 SITES = Sites()
 SEED = "https://www.example.co.uk/docs/start.html"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lycosa
-from lycosa.folder.seed_check import SeedCheck
+from lycosa.processes.seed_check import SeedCheck
 
 
 @pytest.mark.parametrize(

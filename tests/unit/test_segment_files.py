@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lycosa.store.segment_files import write_at
+from lycosa.state.store.segment_files import write_at
 
 _ROUNDS, _WORKERS = 100, 4
 

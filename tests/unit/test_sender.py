@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.attempts import AttemptLog, read_attempts
-from lycosa.commit import ShardLease, folder_lease
-from lycosa.config.sections import PolitenessSection
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.politeness import AddressTable, MachineAddresses
-from lycosa.reasons import Reason
-from lycosa.worker.request_sender import RequestSender
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.reasons import Reason
+from lycosa.stages.politeness import AddressTable, MachineAddresses
+from lycosa.state.attempts import AttemptLog, read_attempts
+from lycosa.state.commit import ShardLease, folder_lease
+from lycosa.worker.visit.request_sender import RequestSender
 
 ADDRESS, DELAY_S = "192.0.2.1", 0.2
 

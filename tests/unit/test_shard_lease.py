@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from lycosa.commit import LEASE_S, ShardLease, folder_lease
+from lycosa.state.commit import LEASE_S, ShardLease, folder_lease
 
 
 def test_a_lease_is_not_held_before_the_first_append() -> None:

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from lycosa.model.parsed import ParserHealth
+from lycosa.base.model.parsed import ParserHealth
+from lycosa.base.system.clock import ThreadOffload
+from lycosa.base.system.shortage import in_thread, is_shortage, pause_s
 from lycosa.processes.worker_group import ParserNotes
-from lycosa.system.clock import ThreadOffload
-from lycosa.system.shortage import in_thread, is_shortage, pause_s
 
 _TOO_MUCH = 1 << 46  # bytes of stack that no system gives to a thread
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lycosa.config.sources import SettingsError
-from lycosa.folder.run_cost import RunCost, append_cost, read_costs
+from lycosa.base.config.sources import SettingsError
 from lycosa.simulate.hosts_file import error_share_of, host_row, read_hosts
 from lycosa.simulate.model_settings import model_fields, read_count, read_model
 from lycosa.simulate.past_crawl import past_means
 from lycosa.simulate.resources import Resources
 from lycosa.simulate.sample import HostRow
-from lycosa.simulate.web import Sizes, Web
+from lycosa.simulate.web_model import Sizes, Web
+from lycosa.state.folder.run_cost import RunCost, append_cost, read_costs
 
 
 def test_every_key_has_a_meaning_and_its_default_is_within_its_bound() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lycosa.simulate.parts import PartLostError, run_all
+from lycosa.simulate.sample_parts import PartLostError, run_all
 
 
 def doubled(number: int, tell: Callable[[float], None]) -> int:

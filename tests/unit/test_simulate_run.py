@@ -7,18 +7,18 @@ import math
 import msgspec
 import pytest
 
-from lycosa.config.sections import (
+from lycosa.base.config.sections import (
     Config,
     FetchSection,
     FrontierSection,
     PolitenessSection,
     RefetchSection,
 )
-from lycosa.simulate.report import SimulationReport, most_cores, report
 from lycosa.simulate.resources import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Resources
-from lycosa.simulate.run import Model, run_part, simulate
 from lycosa.simulate.sample import Host, HostRow, draw
-from lycosa.simulate.web import Sizes, Web
+from lycosa.simulate.simulation_report import SimulationReport, most_cores, report
+from lycosa.simulate.simulation_run import Model, run_part, simulate
+from lycosa.simulate.web_model import Sizes, Web
 
 DAY_S = 86_400.0
 CALM = Web(

@@ -9,17 +9,17 @@ import json
 
 import pytest
 
+from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.cli.main import main
-from lycosa.exchange import Lateness, MemoryTopics, Outbox, OutboxSender, Parcel, TopicPost
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.simulate.cluster_means import ClusterMeans
-from lycosa.simulate.post import STEP_S, SimulatedPost
 from lycosa.simulate.resources import Resources
-from lycosa.simulate.run import Model
 from lycosa.simulate.shards import ShardsOutcome, simulate_shards
-from lycosa.simulate.web import Web
+from lycosa.simulate.simulated_post import STEP_S, SimulatedPost
+from lycosa.simulate.simulation_run import Model
+from lycosa.simulate.web_model import Web
+from lycosa.state.exchange import Lateness, MemoryTopics, Outbox, OutboxSender, Parcel, TopicPost
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
 from lycosa.synthetic import run_virtual
 
 APPEND_S = 0.25

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.simulate.sample import HostRow, draw, parts_of
-from lycosa.simulate.web import Sizes, Web, host_sizes
+from lycosa.simulate.web_model import Sizes, Web, host_sizes
 
 
 @given(st.sampled_from(Sizes), st.integers(1, 5000), st.floats(1.0, 500.0))

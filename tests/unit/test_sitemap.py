@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.discovered import LinkKind
-from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.document import DocumentParser
-from lycosa.parse.feed import parse_feed_date, read_feed
-from lycosa.parse.sitemap import (
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Canonicalizer
+from lycosa.stages.parse.document import DocumentParser
+from lycosa.stages.parse.sitemap import (
     MAX_URLS,
     SitemapEntry,
     parse_w3c_date,
     read_sitemap,
     read_text_sitemap,
 )
-from lycosa.reasons import Reason
-from lycosa.urls.identity import Canonicalizer
+from lycosa.stages.parse.syndication_feed import parse_feed_date, read_feed
 
 URLSET = b"""<?xml version="1.0" encoding="UTF-8"?>
 <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="urn:image" xmlns:xhtml="http://www.w3.org/1999/xhtml">

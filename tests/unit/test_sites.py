@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import publicsuffixlist
 
-from lycosa.urls.sites import BUNDLED_LIST, Sites
+from lycosa.base.urls.sites import BUNDLED_LIST, Sites
 
 
 def test_the_list_means_what_it_means_when_the_library_encodes_its_rules() -> None:

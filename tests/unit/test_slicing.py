@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import StoringMark
+from lycosa.state.attempts import StoringMark
 from lycosa.synthetic import VirtualClock, run_virtual
-from lycosa.worker.slicing import Slices
+from lycosa.worker.visit.slicing import Slices
 
 
 def steps(done: list[str], name: str, count: int) -> Iterator[None]:

@@ -9,21 +9,21 @@ import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from lycosa.commit import Commit, Mark, MemoryChangelog, MemoryLog, PartitionBatch
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.shard.opening import (
+from lycosa.base.system.clock import ThreadOffload
+from lycosa.state.commit import Commit, Mark, MemoryChangelog, MemoryLog, PartitionBatch
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
+from lycosa.state.shard.opened_shard import (
     CLUSTER_LIMIT,
     Ground,
     PartitionData,
     Shard,
     SnapshotLimit,
 )
-from lycosa.store import NotStored
-from lycosa.store.memory_segments import MemorySegments
-from lycosa.system.clock import ThreadOffload
-from lycosa.worker.mail import NoParcels
-from lycosa.worker.snapshot_saver import SnapshotSaver
+from lycosa.state.store import NotStored
+from lycosa.state.store.memory_segments import MemorySegments
+from lycosa.worker.commit.parcel_commit import NoParcels
+from lycosa.worker.commit.snapshot_saver import SnapshotSaver
 
 
 class Trimming(MemoryLog):

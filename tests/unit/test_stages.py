@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[2]))  # benchmarks are not installed
 
 from bench.stages import STAGES, owner, stage_of
 
-from lycosa.system.environment import for_parser
+from lycosa.base.system.environment import for_parser
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ROOT / "src" / "lycosa"
@@ -44,14 +44,14 @@ def test_the_table_names_no_module_that_is_gone() -> None:
 @pytest.mark.parametrize("root", ["/home/me/lycosa", "/tmp/other"])
 def test_time_of_our_code_is_ours_wherever_the_checkout_is(root: str) -> None:
     stack = f"{root}/.venv/bin/lycosa:8:<module>;{root}/src/lycosa/store/warc.py:10:member"
-    assert owner(stack.split(";")) == ("lycosa.store.warc", "member")
-    assert owner([f"{root}/src/lycosa/kv/__init__.py:1:<module>"])[0] == "lycosa.kv"
+    assert owner(stack.split(";")) == ("lycosa.state.store.warc", "member")
+    assert owner([f"{root}/src/lycosa/kv/__init__.py:1:<module>"])[0] == "lycosa.state.kv"
 
 
 def test_libraries_below_a_folder_named_lycosa_are_not_ours() -> None:
     ours = "/home/me/lycosa/src/lycosa/store/journal.py:10:add"
     library = f"{_ELSEWHERE}/backports/zstd/_streams.py:5:read"
-    assert owner([ours, library]) == ("lycosa.store.journal", "add")
+    assert owner([ours, library]) == ("lycosa.state.store.journal", "add")
     assert owner([library]) == ("", "_streams.py:5:read")
     assert owner([ours, f"{_ELSEWHERE}/pycurl/async_multi.py:5:step"])[0] == "pycurl.async_multi"
 

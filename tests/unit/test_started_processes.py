@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lycosa.base.config.sections import AgentSection, Config, UploadSection
 from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget
-from lycosa.config.sections import AgentSection, Config, UploadSection
-from lycosa.parse.running_child import start_child
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
 from lycosa.processes.session import open_session
 from lycosa.processes.worker_handle import WorkerHandle, _uses_services
-from lycosa.serve.api_job import ApiJob, ApiSettings
-from lycosa.store.removed import RemovedFile, note_removed
+from lycosa.service.api.api_job import ApiJob, ApiSettings
+from lycosa.stages.parse.running_child import start_child
+from lycosa.state.store.removed_files import RemovedFile, note_removed
 
 
 def start_feed(folder: Path) -> None:

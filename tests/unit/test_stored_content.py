@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from fastapi import Request
 
-from lycosa.api.stored_routes import read_content
-from lycosa.calls import ContentFound, ContentQuery
+from lycosa.base.calls import ContentFound, ContentQuery
+from lycosa.service.api.stored_routes import read_content
 
 BODIES = {100: b"the earlier body", 200: b"the later body.."}
 

@@ -12,9 +12,9 @@ import httpx
 import msgspec
 from fastapi import FastAPI
 
-from lycosa.api.stored_routes import stored_router
-from lycosa.calls import ContentFound, ContentQuery
-from lycosa.page.rendering import _templates
+from lycosa.base.calls import ContentFound, ContentQuery
+from lycosa.service.api.stored_routes import stored_router
+from lycosa.service.page.rendering import _templates
 
 ID, HASH = "d847e26d48a2f35302dd5537d58f0c1b", "02dd5537d58f0c1b"
 

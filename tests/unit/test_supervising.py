@@ -4,8 +4,8 @@ left.
 
 from __future__ import annotations
 
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.worker_messages import ProbeAnswer, is_over
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.worker_messages import ProbeAnswer, is_over
 from lycosa.processes.worker_handle import WorkerSilence
 from progress_making import progress_with
 

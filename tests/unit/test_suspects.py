@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import AttemptLog, StoringMark, left_storing, suspects
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.state.attempts import AttemptLog, StoringMark, left_storing, suspects
 
 STORED, OPEN = "http://a.test/stored", "http://a.test/open"
 
@@ -72,7 +72,7 @@ def test_a_killed_process_leaves_its_name(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
-from lycosa.attempts import StoringMark
+from lycosa.state.attempts import StoringMark
 StoringMark(Path({str(tmp_path)!r}), 3).begin_storing({STORED!r})
 os.kill(os.getpid(), signal.SIGKILL)
 """

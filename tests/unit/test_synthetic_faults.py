@@ -10,8 +10,8 @@ import random
 
 import pytest
 
-from lycosa.model.fetched import FetchRequest
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import FetchRequest
+from lycosa.base.reasons import Reason
 from lycosa.synthetic import (
     Crash,
     FaultRates,

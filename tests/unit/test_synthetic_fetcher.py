@@ -12,9 +12,9 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 
 import pytest
 
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.ports import ResolveError
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.ports import ResolveError
+from lycosa.base.reasons import Reason
 from lycosa.synthetic import (
     ExpectedOutcome,
     Misbehaviour,
@@ -28,7 +28,7 @@ from lycosa.synthetic import (
     host_name,
     run_virtual,
 )
-from lycosa.synthetic.robots import may_fetch
+from lycosa.synthetic.synthetic_robots import may_fetch
 
 ADDRESS = "198.18.0.1"
 QUICK = WebPlan(latency_s=0.0)

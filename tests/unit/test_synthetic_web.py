@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.synthetic import Hosts, OracleRules, RobotsVariant, SyntheticWeb, WebPlan, host_name
-from lycosa.synthetic.pages import Species
+from lycosa.synthetic.synthetic_pages import Species
 
 AT = 1_750_000_000.0
 RICH = WebPlan(

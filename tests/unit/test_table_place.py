@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.config.sections import PolitenessSection
+from lycosa.base.config.sections import PolitenessSection
 from lycosa.worker.machine_table import table_place
 
 SECTION = PolitenessSection()

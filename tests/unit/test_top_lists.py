@@ -10,15 +10,15 @@ import pytest
 
 from crawling import Names, Pages, crawl_folder, page
 from judging import quick_config
+from lycosa.base.config.sections import BudgetSection
+from lycosa.base.reasons import Reason
 from lycosa.cli import status as status_command
-from lycosa.config.sections import BudgetSection
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.crawl_status import crawl_status
+from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.explain.facts import Explanation
-from lycosa.inspect.explain.run import explain
-from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.inspect.status import crawl_status
 from lycosa.inspect.top_lists import HostLine, Order, Top
-from lycosa.reasons import Reason
 from lycosa.synthetic import VIRTUAL_EPOCH
 
 A = "http://a.example/"

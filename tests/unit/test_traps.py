@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.admit.traps import Traps
-from lycosa.config.sections import TrapSection
-from lycosa.reasons import Reason
+from lycosa.base.config.sections import TrapSection
+from lycosa.base.reasons import Reason
+from lycosa.stages.admit.traps import Traps
 
 HOST = "http://example.org"
 TRAPS = Traps(TrapSection(), 2026)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lycosa.commit import NOTHING, Commit, LogDamaged, LogTrimmed, Mark, PartitionBatch
-from lycosa.kafka import KafkaAway, KafkaLog, Topics, log_end
-from lycosa.kafka.log_reader import KafkaLogReader
+from lycosa.cluster.kafka import KafkaAway, KafkaLog, Topics, log_end
+from lycosa.cluster.kafka.log_reader import KafkaLogReader
+from lycosa.state.commit import NOTHING, Commit, LogDamaged, LogTrimmed, Mark, PartitionBatch
 from memory_kafka import MemoryBroker, MemoryKafkaClient
 
 CRAWL = "2f0cf3d2"

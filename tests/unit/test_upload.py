@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.config.sections import UploadSection
-from lycosa.folder.upload import (
+from lycosa.base.config.sections import UploadSection
+from lycosa.state.folder.upload import (
     LocalFile,
     OwnFolder,
     PlaceTaken,
@@ -21,14 +21,19 @@ from lycosa.folder.upload import (
     refuse_own_folder,
     reserve,
 )
-from lycosa.objects.errors import StoreFailed, StoreUnreachable
-from lycosa.objects.folder import FolderStore
-from lycosa.objects.memory import MemoryStore
-from lycosa.store import StoreDamaged, layout
-from lycosa.store.closing import lacking_files
-from lycosa.store.reading import read_record_at
-from lycosa.store.recovery import recover
-from lycosa.store.removed import ElsewhereError, RemovedFile, note_removed, removed_files
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.objects.memory_objects import MemoryStore
+from lycosa.state.objects.object_errors import StoreFailed, StoreUnreachable
+from lycosa.state.store import StoreDamaged, layout
+from lycosa.state.store.closing import lacking_files
+from lycosa.state.store.removed_files import (
+    ElsewhereError,
+    RemovedFile,
+    note_removed,
+    removed_files,
+)
+from lycosa.state.store.segment_recovery import recover
+from lycosa.state.store.stored_data import read_record_at
 from store_samples import close_all, commit, crawl_rows, numbered, open_store
 
 URL = "s3://crawl/test"
@@ -319,7 +324,7 @@ def test_removed_segments_are_read_from_their_store(tmp_path: Path) -> None:
     name = closed(folder, 1, 2)
     rows = list(crawl_rows(folder))
     section = UploadSection(url=there.as_uri(), remove=True, kinds=(*KINDS, "journal"))
-    from lycosa.objects.opening import open_store as store_at
+    from lycosa.state.objects.store_opening import open_store as store_at
 
     upload = Upload(folder, section, store_at(section.url))
     run(upload)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import CanonicalSection
-from lycosa.reasons import Reason
-from lycosa.urls.identity import (
+from lycosa.base.config.sections import CanonicalSection
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import (
     BUNDLED_LIST,
     CANONICAL_VERSION,
     Canonicalizer,

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from lycosa.admit.traps import Traps
-from lycosa.config.sections import CanonicalSection, TrapSection
-from lycosa.urls.identity import Canonicalizer, InvalidUrl, surt
+from lycosa.base.config.sections import CanonicalSection, TrapSection
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, surt
+from lycosa.stages.admit.traps import Traps
 
 LONGEST = 65_000
 START = "http://example.org/"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import CanonicalSection
-from lycosa.urls.identity import Canonicalizer, hash8, host_of, surt
+from lycosa.base.config.sections import CanonicalSection
+from lycosa.base.urls.identity import Canonicalizer, hash8, host_of, surt
 from spellings import SPELLINGS, Spelling, respelled
 
 DEFAULT = Canonicalizer(CanonicalSection())

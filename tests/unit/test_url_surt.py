@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.urls.identity import surt
+from lycosa.base.urls.identity import surt
 
 S32 = "0123456789abcdef0123456789ABCDEF"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lycosa.seen import Hashes, SortedSeenUrls
+from lycosa.state.seen import Hashes, SortedSeenUrls
 
 
 def _random(seed: int, count: int) -> Hashes:

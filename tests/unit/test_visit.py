@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.sections import BudgetSection, RetrySection
-from lycosa.model.completed import UrlState
-from lycosa.model.fetched import Fetched
-from lycosa.reasons import Reason
-from lycosa.schedule import visit as module
-from lycosa.schedule.fetch_outcome import Meaning
-from lycosa.schedule.steps import (
+from lycosa.base.config.sections import BudgetSection, RetrySection
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
+from lycosa.stages.schedule import visit_decisions as module
+from lycosa.stages.schedule.fetch_outcome import Meaning
+from lycosa.stages.schedule.steps import (
     AddressFound,
     AskPermit,
     AttendQuestions,
@@ -61,7 +61,7 @@ from lycosa.schedule.steps import (
     VisitRules,
     VisitStep,
 )
-from lycosa.schedule.visit import MOST_JUDGED, decide
+from lycosa.stages.schedule.visit_decisions import MOST_JUDGED, decide
 
 NOW = 1_750_000_000.0
 PAGE, ROBOTS, ERRAND = Purpose.PAGE, Purpose.ROBOTS, Purpose.ERRAND

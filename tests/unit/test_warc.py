@@ -12,10 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from lycosa.model.capture import Original, RobotsDecision
-from lycosa.model.fetched import FetchKind
-from lycosa.store import warc
-from lycosa.store.records import CrawlInfo, Draft, capture_fields, dns, record_id, warcinfo
+from lycosa.base.model.capture import Original, RobotsDecision
+from lycosa.base.model.fetched import FetchKind
+from lycosa.state.store import warc
+from lycosa.state.store.warc_records import (
+    CrawlInfo,
+    Draft,
+    capture_fields,
+    dns,
+    record_id,
+    warcinfo,
+)
 from store_samples import START, capture, digest, fetched, head
 
 FIELD = st.tuples(

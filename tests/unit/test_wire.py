@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.system.frame_stream import FrameStream
-from lycosa.system.wire import FrameError, FrameReader, FrameSocket, frame_pieces
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.base.system.frames import FrameError, FrameReader, FrameSocket, frame_pieces
 
 
 def encoded(payload: bytes) -> bytes:

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lycosa.frontier.visit_state import VisitRecord, VisitState
-from lycosa.frontier.workbench import Workbench
+from lycosa.stages.frontier.visit_state import VisitRecord, VisitState
+from lycosa.stages.frontier.workbench import Workbench
 
 SLOTS = 2
 

@@ -15,16 +15,21 @@ from typing import Any, cast
 
 import pytest
 
-from lycosa.cluster.messages import Assignments, NodeReport, ShardState, ToCoordinator
-from lycosa.cluster.node_acts import Machine, TellCoordinator
-from lycosa.network import Credentials
-from lycosa.processes.cluster_node import ClusterNode
-from lycosa.processes.cluster_session import ClusterSession
-from lycosa.processes.node import Node
+from lycosa.base.messages.coordinator_messages import (
+    Assignments,
+    NodeReport,
+    ShardState,
+    ToCoordinator,
+)
+from lycosa.base.system.memory_plan import MemoryPlan
+from lycosa.cluster.coordinator.node_acts import Machine, TellCoordinator
+from lycosa.cluster.network import Credentials
+from lycosa.processes.cluster.cluster_node import ClusterNode
+from lycosa.processes.cluster.cluster_session import ClusterSession
+from lycosa.processes.local_node import Node
 from lycosa.processes.session import Session
 from lycosa.processes.worker_handle import WorkerFailed
-from lycosa.store.damage import StoreDamaged
-from lycosa.system.memory_plan import MemoryPlan
+from lycosa.state.store.damage import StoreDamaged
 
 
 class BareSession:
@@ -92,7 +97,7 @@ async def test_a_start_that_finds_damage_ends_the_run_with_what_it_found() -> No
     listener = await lived([damage], lambda listener: listener.failed)
     [failed] = listener.failed
     assert isinstance(failed, WorkerFailed)
-    assert (failed.kind, str(failed)) == ("lycosa.store.damage.StoreDamaged", str(damage))
+    assert (failed.kind, str(failed)) == ("lycosa.state.store.damage.StoreDamaged", str(damage))
 
 
 class NodeSession:

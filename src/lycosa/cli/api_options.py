@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lycosa.config.extras import install_command
+from lycosa.base.config.extras import install_command
 
 if TYPE_CHECKING:
     from lycosa.processes.api_keeper import ApiListener
-    from lycosa.serve.api_job import ApiSettings
+    from lycosa.service.api.api_job import ApiSettings
 
 DEFAULT_ADDRESS = "127.0.0.1:8470"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -86,9 +86,9 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
     for name in ("fastapi", "uvicorn"):
         if importlib.util.find_spec(name) is None:
             raise click.UsageError(f"{name} is not installed: {install_command('api')}")
-    from lycosa.api.tokens import read_tokens
     from lycosa.processes.api_keeper import ApiListener
-    from lycosa.serve.api_job import ApiLimits, ApiSettings
+    from lycosa.service.api.api_job import ApiLimits, ApiSettings
+    from lycosa.service.api.tokens import read_tokens
 
     certificate, key = (str(path.resolve()) for path in tls) if tls else ("", "")
     settings = ApiSettings(
@@ -111,7 +111,7 @@ def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, 
 
 def _danger(settings: ApiSettings, has_tokens: bool, is_loopback: bool) -> str:
     """Why the interface would be unsafe; empty when it is not."""
-    from lycosa.system.environment import TOKENS_VARIABLE
+    from lycosa.base.system.environment import TOKENS_VARIABLE
 
     how = f"give --api-tokens FILE, or {TOKENS_VARIABLE} in the environment"
     if not is_loopback and not has_tokens:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.crawl_reading import (
-    CrawlCommand,
-    CrawlPlace,
-    crawl_place,
-    opened_cluster,
-    tell_age,
-)
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster, tell_age
 from lycosa.cli.output import (
     ExitCode,
     clean,
@@ -29,7 +23,7 @@ from lycosa.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from lycosa.inspect.audit.report import AuditReport
+    from lycosa.inspect.audit.audit_report import AuditReport
 
 _EPILOG = """
 \b
@@ -96,7 +90,7 @@ def command(
 
 def run(place: CrawlPlace, sample: int, hosts: bool, as_json: bool) -> int:
     """Audit the crawl of a folder and print the report; returns the exit code."""
-    from lycosa.inspect.audit.run import AuditOptions, audit
+    from lycosa.inspect.audit.folder_audit import AuditOptions, audit
 
     return _told(audit(place.folder, AuditOptions(sample, hosts), _progress()), as_json)
 
@@ -105,8 +99,8 @@ def print_cluster_audit(
     place: CrawlPlace, sample: int, hosts: bool, reads_feed: bool, as_json: bool
 ) -> int:
     """Audit the crawl of a cluster and print the report; returns the exit code."""
-    from lycosa.inspect.audit.cluster_run import audit_cluster
-    from lycosa.inspect.audit.run import AuditOptions
+    from lycosa.inspect.audit.cluster_audit import audit_cluster
+    from lycosa.inspect.audit.folder_audit import AuditOptions
 
     with opened_cluster(place) as opened:
         report = audit_cluster(opened, AuditOptions(sample, hosts), reads_feed, _progress())

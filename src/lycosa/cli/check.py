@@ -189,7 +189,7 @@ def run_urls(
     in_full: bool,
 ) -> ExitCode:
     """Check URLs by the pure rules; the exit code is 2 when one of them is not a URL."""
-    from lycosa.inspect.check import Checker, check_values
+    from lycosa.inspect.url_check import Checker, check_values
 
     checker = Checker(_config(options), seeds, time.time())
     checks = [checker.check(url, options["depth"], base) for url in urls]
@@ -223,8 +223,8 @@ def run_robots(
     options: dict[str, Any],
 ) -> ExitCode:
     """Check URLs by a robots.txt from a file, a crawl or the server."""
-    from lycosa.inspect.check import check_robots, check_values
-    from lycosa.urls.identity import Canonicalizer
+    from lycosa.base.urls.identity import Canonicalizer
+    from lycosa.inspect.url_check import check_robots, check_values
 
     config = _config(options)
     body = None if file is None else _read(file)
@@ -251,7 +251,7 @@ def _finder(
 
     It gives the robots.txt, where that comes from, and the product token to check for.
     """
-    from lycosa.inspect.reader import read_folder
+    from lycosa.inspect.committed_state import read_folder
     from lycosa.inspect.robots_source import of_bytes, of_crawl, of_server
     from lycosa.inspect.saved_settings import load_saved_settings
 
@@ -268,7 +268,7 @@ def _finder(
 
 
 def _config(options: dict[str, Any]) -> Any:
-    from lycosa.config.sources import load_settings
+    from lycosa.base.config.sources import load_settings
 
     names = {
         "scope": "scope.rule",

@@ -29,12 +29,12 @@ from lycosa.cli.output import ExitCode, emit, emit_json, human_bytes
 from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
-    from lycosa.config.cluster_file import ClusterFile
-    from lycosa.config.sections import Config
-    from lycosa.folder.bucket import CreationReport
-    from lycosa.kafka import Finding, KafkaClient, Topics
-    from lycosa.objects.port import ObjectStore
-    from lycosa.redis import RedisFinding
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.base.config.sections import Config
+    from lycosa.cluster.kafka import Finding, KafkaClient, Topics
+    from lycosa.cluster.redis import RedisFinding
+    from lycosa.cluster.shards.stored_crawl import CreationReport
+    from lycosa.state.objects.objects_port import ObjectStore
 
 _SHARD_BYTES = 270_000_000  # of memory: a worker with its parse child
 
@@ -81,7 +81,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
     """
     given = given_cluster(file)
     client, store = kafka_client(given), object_store(given)
-    from lycosa.kafka import check_topics, make_topics
+    from lycosa.cluster.kafka import check_topics, make_topics
 
     config = _config(given, store, config_file, pairs)
     topics = topics_of(given, store)
@@ -107,7 +107,7 @@ def check(file: Path, as_json: bool) -> int:
     """
     given = given_cluster(file)
     client, store = kafka_client(given), object_store(given)
-    from lycosa.kafka import check_topics
+    from lycosa.cluster.kafka import check_topics
 
     topics = topics_of(given, store)
     findings: list[Finding | RedisFinding] = [
@@ -134,8 +134,8 @@ def _config(
 
     Raises ``SettingsError``, ``ManifestError``, ``ObjectError``.
     """
-    from lycosa.config.sources import DEFAULT, SAVED, SettingsError, load_settings
-    from lycosa.folder.bucket import check_cluster_settings, stored_config
+    from lycosa.base.config.sources import DEFAULT, SAVED, SettingsError, load_settings
+    from lycosa.cluster.shards.stored_crawl import check_cluster_settings, stored_config
 
     settings = load_settings(file, os.environ, pairs, base=stored_config(store, given))
     origin = settings.origin("frontier.partitions")
@@ -151,7 +151,7 @@ def _config(
 
 
 def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CreationReport:
-    from lycosa.folder.bucket import store_crawl
+    from lycosa.cluster.shards.stored_crawl import store_crawl
     from lycosa.processes.session import SOFTWARE
 
     return store_crawl(store, given, config, SOFTWARE, time.time())
@@ -159,10 +159,10 @@ def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CreationRe
 
 def _crawl_findings(given: ClusterFile, store: ObjectStore) -> list[Finding]:
     """What is wrong with the crawl in object storage."""
-    from lycosa.folder.bucket import NoStoredCrawl, read_crawl
-    from lycosa.folder.manifest import ManifestError
-    from lycosa.kafka import Finding
-    from lycosa.objects.errors import ObjectError
+    from lycosa.cluster.kafka import Finding
+    from lycosa.cluster.shards.stored_crawl import NoStoredCrawl, read_crawl
+    from lycosa.state.folder.manifest import ManifestError
+    from lycosa.state.objects.object_errors import ObjectError
 
     try:
         read_crawl(store, given)
@@ -180,9 +180,9 @@ def _crawl_findings(given: ClusterFile, store: ObjectStore) -> list[Finding]:
 
 def _log_findings(store: ObjectStore, client: KafkaClient, topics: Topics) -> list[Finding]:
     """What contradicts between the logs of the shards and the object storage."""
-    from lycosa.folder.bucket import newest_manifest
-    from lycosa.objects.errors import ObjectMissing
+    from lycosa.cluster.shards.stored_crawl import newest_manifest
     from lycosa.processes.log_comparison import compare_logs
+    from lycosa.state.objects.object_errors import ObjectMissing
 
     try:
         manifest, _ = newest_manifest(store)

@@ -15,7 +15,7 @@ from lycosa.cli.output import ExitCode, emit
 from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
-    from lycosa.cluster.messages import CallerMessage, ClusterStatus
+    from lycosa.base.messages.coordinator_messages import CallerMessage, ClusterStatus
 
 
 @click.command("drain", short_help="Move all shards away from a node.")
@@ -29,7 +29,7 @@ def drain(file: Path, node: str, over: bool, force: bool) -> int:
     Refused when no other node can have them; with --force the node keeps them until one can. A
     drained node may be switched off when `lycosa cluster status` shows no shard on it.
     """
-    from lycosa.cluster.messages import Drain
+    from lycosa.base.messages.coordinator_messages import Drain
 
     found = _call(file, [Drain(node, over, force)])
     left = sum(shard.node == node for shard in found.shards)
@@ -47,7 +47,7 @@ def drain(file: Path, node: str, over: bool, force: bool) -> int:
 @click.argument("node")
 def move(file: Path, shard: int, node: str) -> int:
     """Move SHARD (a number) to NODE, which takes 10 to 20 seconds."""
-    from lycosa.cluster.messages import Move
+    from lycosa.base.messages.coordinator_messages import Move
 
     _call(file, [Move(shard, node)])
     emit(f"shard {shard} moves to {node}; `lycosa cluster status` shows when it runs there")
@@ -60,8 +60,8 @@ def move(file: Path, shard: int, node: str) -> int:
 @remark_options
 def stop(file: Path, now: bool, why: str, by: str) -> int:
     """End the crawl on all nodes: workers finish what is in flight, commit, and end."""
-    from lycosa.cluster.messages import StopCrawl
-    from lycosa.model.end import End
+    from lycosa.base.messages.coordinator_messages import StopCrawl
+    from lycosa.base.model.end import End
 
     found = _call(file, [StopCrawl(End.STOPPED.value, now, by, why)])
     emit(f"{found.crawl}: {state_line(found)}; `lycosa cluster resume {file}` continues it")
@@ -77,7 +77,7 @@ def resume(file: Path, why: str, by: str) -> int:
     It continues under the limits that are stored now. `lycosa crawl URL --cluster FILE` continues
     it as well.
     """
-    from lycosa.cluster.messages import MoreAsks, NoMoreAsks, PauseCrawl
+    from lycosa.base.messages.coordinator_messages import MoreAsks, NoMoreAsks, PauseCrawl
 
     found = _call(file, [])
     if not found.end and not found.progress.discovered:
@@ -100,8 +100,8 @@ def change(file: Path, pairs: tuple[str, ...], why: str, by: str) -> int:
     Only some settings can change while a crawl runs, those that docs/settings.md of the source
     marks "Live": the delays of hosts, the refetch of pages, fetch.slots and fetch.own_pages.
     """
-    from lycosa.cluster.messages import ChangeSettings
-    from lycosa.config.live import check_live
+    from lycosa.base.config.live_settings import check_live
+    from lycosa.base.messages.coordinator_messages import ChangeSettings
 
     values = {}
     for pair in pairs:
@@ -119,8 +119,8 @@ COMMANDS = (drain, move, stop, resume, change)
 
 
 def _call(file: Path, messages: Sequence[CallerMessage]) -> ClusterStatus:
-    from lycosa.network import credentials_of
-    from lycosa.serve.caller import call_coordinator
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.serve.caller import call_coordinator
 
     given = reachable_cluster(file)
     return asyncio.run(

@@ -9,21 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.base.config.cluster_file import MOST_SHARDS
 from lycosa.cli.cluster_parts import CLUSTER_FILE, given_cluster, kafka_client, object_store
 from lycosa.cli.crawl_reading import ProgressLine
-from lycosa.cli.output import (
-    ExitCode,
-    counted,
-    emit,
-    emit_json,
-    human_count,
-    human_duration,
-)
-from lycosa.config.cluster_file import MOST_SHARDS
+from lycosa.cli.output import ExitCode, counted, emit, emit_json, human_count, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.config.cluster_file import ClusterFile
-    from lycosa.processes.import_run import ImportReport
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.moves.import_run import ImportReport
 
 _EPILOG = """
 \b
@@ -90,10 +83,10 @@ def _imported(
     given: ClusterFile, folder: Path | None, shards: int | None, base: Path
 ) -> ImportReport:
     client, store = kafka_client(given), object_store(given)
-    from lycosa.kv.rocks import rocks_opener
-    from lycosa.processes.import_run import import_folder, import_shards
-    from lycosa.processes.new_generation import ClusterPlaces
-    from lycosa.shard.cached_snapshots import new_work_folder
+    from lycosa.moves.import_run import import_folder, import_shards
+    from lycosa.moves.new_generation import ClusterPlaces
+    from lycosa.state.kv.rocks import rocks_opener
+    from lycosa.state.shard.cached_snapshots import new_work_folder
 
     work, line = new_work_folder(base / "lycosa-import"), _StepLine()
     opener = rocks_opener(64 << 20, 128 << 20)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.base.config.extras import install_command
 from lycosa.cli.log_options import program_log
-from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
-    from lycosa.config.cluster_file import ClusterFile
-    from lycosa.kafka import KafkaClient, Topics
-    from lycosa.objects.port import ObjectStore
-    from lycosa.redis import RedisFinding
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.cluster.kafka import KafkaClient, Topics
+    from lycosa.cluster.redis import RedisFinding
+    from lycosa.state.objects.objects_port import ObjectStore
 
 CLUSTER_FILE = click.Path(path_type=Path, dir_okay=False)
 health_option = click.option(
@@ -29,7 +29,7 @@ health_option = click.option(
 
 def tell_line(text: str) -> None:
     """Print a line for the operator on standard error."""
-    from lycosa.logs.records import LogLevel
+    from lycosa.base.logs.log_records import LogLevel
 
     log = program_log()
     log.note(LogLevel.INFO, "note", text)
@@ -39,7 +39,7 @@ def tell_line(text: str) -> None:
 
 def given_cluster(file: Path) -> ClusterFile:
     """The file's content. Raises ``SettingsError`` or ``OSError``."""
-    from lycosa.config.cluster_file import read_cluster_file
+    from lycosa.base.config.cluster_file import read_cluster_file
 
     return read_cluster_file(file)
 
@@ -58,7 +58,7 @@ def reachable_cluster(file: Path) -> ClusterFile:
 def kafka_client(given: ClusterFile) -> KafkaClient:
     """A client of the cluster's Kafka. Raises ``click.UsageError``, ``BadClientSettings``."""
     try:
-        from lycosa.kafka import KafkaClient, KafkaSettings
+        from lycosa.cluster.kafka import KafkaClient, KafkaSettings
 
         return KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
     except ImportError as error:
@@ -74,7 +74,7 @@ def redis_findings(given: ClusterFile) -> list[RedisFinding]:
     check_redis_client(given)
     import asyncio
 
-    from lycosa.redis import check_redis
+    from lycosa.cluster.redis import check_redis
 
     return asyncio.run(check_redis(given.redis))
 
@@ -92,9 +92,9 @@ def check_redis_client(given: ClusterFile) -> None:
 
 def topics_of(given: ClusterFile, store: ObjectStore) -> Topics:
     """The topics of the crawl, also if it is not created yet. Raises ``ObjectError``."""
-    from lycosa.folder.bucket import newest_manifest
-    from lycosa.kafka import crawl_topics
-    from lycosa.objects.errors import ObjectMissing
+    from lycosa.cluster.kafka import crawl_topics
+    from lycosa.cluster.shards.stored_crawl import newest_manifest
+    from lycosa.state.objects.object_errors import ObjectMissing
 
     try:
         generation = newest_manifest(store)[0].generation
@@ -105,7 +105,7 @@ def topics_of(given: ClusterFile, store: ObjectStore) -> Topics:
 
 def object_store(given: ClusterFile) -> ObjectStore:
     """The object storage of the crawl. Raises ``click.UsageError`` or ``StoreUnusable``."""
-    from lycosa.objects.opening import open_store
+    from lycosa.state.objects.store_opening import open_store
 
     if not given.objects:
         raise click.UsageError(

@@ -22,12 +22,12 @@ from lycosa.cli.cluster_parts import (
 from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, human_time
 
 if TYPE_CHECKING:
-    from lycosa.config.cluster_file import ClusterFile
-    from lycosa.kafka import KafkaClient, Topics
-    from lycosa.objects.port import ObjectStore
-    from lycosa.processes.rescue_run import RescueReport
-    from lycosa.processes.rescue_survey import RescuePlace
-    from lycosa.processes.rescued_shard import RescuedShard
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.cluster.kafka import KafkaClient, Topics
+    from lycosa.moves.rescue_run import RescueReport
+    from lycosa.moves.rescue_survey import RescuePlace
+    from lycosa.moves.rescued_shard import RescuedShard
+    from lycosa.state.objects.objects_port import ObjectStore
 
 _SEARCH_S = 2.0
 _CACHE_BYTES, _MEMTABLE_BYTES = 128 << 20, 64 << 20
@@ -93,7 +93,7 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, progress: bool, as_js
 async def _run(
     given: ClusterFile, work: Path, is_dry: bool, progress: Callable[[str], None]
 ) -> RescueReport:
-    from lycosa.processes.rescue_run import Rescue
+    from lycosa.moves.rescue_run import Rescue
 
     client, store = kafka_client(given), object_store(given)
     place = _place(given, store, work, progress)
@@ -104,12 +104,12 @@ async def _run(
 def _place(
     given: ClusterFile, store: ObjectStore, work: Path, progress: Callable[[str], None]
 ) -> RescuePlace:
-    from lycosa.config.units import show_mb
-    from lycosa.folder.bucket import read_crawl
-    from lycosa.kv.rocks import rocks_opener
-    from lycosa.objects.generation import placed_objects
-    from lycosa.objects.patient import PatientStore
-    from lycosa.processes.rescue_survey import RescuePlace
+    from lycosa.base.config.units import show_mb
+    from lycosa.cluster.shards.stored_crawl import read_crawl
+    from lycosa.moves.rescue_survey import RescuePlace
+    from lycosa.state.kv.rocks import rocks_opener
+    from lycosa.state.objects.generation import placed_objects
+    from lycosa.state.objects.patient import PatientStore
 
     crawl = read_crawl(store, given)
     placed = placed_objects(store, crawl.manifest.generation)
@@ -128,8 +128,8 @@ def _place(
 @contextmanager
 def _folder(given: ClusterFile, folder: Path | None) -> Iterator[Path]:
     """The local folder, locked. Raises ``CrawlInUse``."""
-    from lycosa.folder.lock import CrawlLock
-    from lycosa.shard.opened_cluster import default_cache
+    from lycosa.cluster.shards.opened_cluster import default_cache
+    from lycosa.state.folder.lock import CrawlLock
 
     path = folder or default_cache() / f"rescue-{given.name}"
     path.mkdir(parents=True, exist_ok=True)
@@ -148,10 +148,10 @@ def refuse_lost_topics(
 
     Raises ``click.UsageError``, ``KafkaAway`` or ``ObjectError``.
     """
-    from lycosa.folder.bucket import newest_manifest
-    from lycosa.kafka import missing_topics
-    from lycosa.objects.errors import ObjectMissing
-    from lycosa.objects.generation import placed_objects
+    from lycosa.cluster.kafka import missing_topics
+    from lycosa.cluster.shards.stored_crawl import newest_manifest
+    from lycosa.state.objects.generation import placed_objects
+    from lycosa.state.objects.object_errors import ObjectMissing
 
     lost = [
         name for name in missing_topics(client, topics) if name in (topics.changelog, topics.inbox)
@@ -172,8 +172,8 @@ def refuse_lost_topics(
 
 def _refuse_coordinator(given: ClusterFile) -> None:
     """Refuse while a coordinator runs: its nodes may run workers that own shards."""
-    from lycosa.network import credentials_of
-    from lycosa.serve.caller import NoCoordinator, call_coordinator
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.serve.caller import NoCoordinator, call_coordinator
 
     if not given.coordinators:
         return
@@ -274,7 +274,7 @@ def _row(found: RescuedShard) -> tuple[object, ...]:
 
 def _since(found: RescuedShard) -> str:
     """From where on links were handed in again."""
-    from lycosa.processes.rescue_survey import PointOfView
+    from lycosa.moves.rescue_survey import PointOfView
 
     return (found.view if found.snapshot else PointOfView.NOTHING).value
 

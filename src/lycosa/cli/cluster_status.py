@@ -25,10 +25,10 @@ from lycosa.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from lycosa.cluster.messages import ClusterStatus, NodeStatus, ShardStatus
-    from lycosa.cluster.progress import Progress
-    from lycosa.config.cluster_file import ClusterFile
-    from lycosa.model.pool_use import PoolUse
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.base.messages.coordinator_messages import ClusterStatus, NodeStatus, ShardStatus
+    from lycosa.base.messages.progress import Progress
+    from lycosa.base.model.pool_use import PoolUse
 
 SEARCH_S = 10.0
 """How long a command looks for a coordinator."""
@@ -62,8 +62,8 @@ def asked_status(file: Path) -> ClusterStatus:
 
 
 def _asked(given: ClusterFile) -> ClusterStatus:
-    from lycosa.network import credentials_of
-    from lycosa.serve.caller import call_coordinator
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.serve.caller import call_coordinator
 
     return asyncio.run(call_coordinator(given, credentials_of(given), [], tell_line, SEARCH_S))
 
@@ -72,7 +72,7 @@ def status_values(found: ClusterStatus) -> dict[str, Any]:
     """The status as values for JSON."""
     import msgspec
 
-    from lycosa.cluster.progress import progress_values
+    from lycosa.base.messages.progress import progress_values
 
     values: dict[str, Any] = msgspec.to_builtins(found)
     values.pop("type", None)

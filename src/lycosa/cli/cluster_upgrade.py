@@ -13,8 +13,8 @@ from lycosa.cli.cluster_status import SEARCH_S
 from lycosa.cli.output import ExitCode, emit, emit_json
 
 if TYPE_CHECKING:
-    from lycosa.cluster.messages import CallerMessage, ClusterStatus
-    from lycosa.config.cluster_file import ClusterFile
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.base.messages.coordinator_messages import CallerMessage, ClusterStatus
 
 _EPILOG = """
 \b
@@ -74,9 +74,9 @@ def _raised(given: ClusterFile, before: ClusterStatus) -> ClusterStatus:
     Readers are told first: programs that start meanwhile and could not read the new formats must
     not begin.
     """
-    from lycosa.cluster.messages import UpgradeFormats
-    from lycosa.folder.bucket import store_formats
-    from lycosa.serve.caller import RequestRefused
+    from lycosa.base.messages.coordinator_messages import UpgradeFormats
+    from lycosa.cluster.serve.caller import RequestRefused
+    from lycosa.cluster.shards.stored_crawl import store_formats
 
     number, store = before.formats + 1, object_store(given)
     store_formats(store, number)
@@ -88,8 +88,8 @@ def _raised(given: ClusterFile, before: ClusterStatus) -> ClusterStatus:
 
 
 def _call(given: ClusterFile, messages: list[CallerMessage]) -> ClusterStatus:
-    from lycosa.network import credentials_of
-    from lycosa.serve.caller import call_coordinator
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.serve.caller import call_coordinator
 
     credentials = credentials_of(given)
     return asyncio.run(call_coordinator(given, credentials, messages, tell_line, SEARCH_S))

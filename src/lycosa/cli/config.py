@@ -94,8 +94,8 @@ def run(
     form: str | None,
 ) -> None:
     """Print the settings in the requested form."""
-    from lycosa.config.fields import value_of
-    from lycosa.config.sources import load_settings
+    from lycosa.base.config.fields import value_of
+    from lycosa.base.config.sources import load_settings
 
     base = _saved(folder) if folder is not None else None
     settings = load_settings(file, os.environ, pairs, base=base)
@@ -128,8 +128,8 @@ def _saved(folder: Path) -> Any:
     """Settings that the crawl's last run had."""
     import json
 
-    from lycosa.config.sources import SettingsError, from_dict
-    from lycosa.folder import manifest
+    from lycosa.base.config.sources import SettingsError, from_dict
+    from lycosa.state.folder import manifest
 
     manifest.load_manifest(folder)
     path = folder / "settings.json"
@@ -143,8 +143,8 @@ def _saved(folder: Path) -> Any:
 
 def _chosen(keys: Sequence[str]) -> list[str]:
     """The requested settings, in the order of the tree; ``SettingsError`` for an unknown one."""
-    from lycosa.config.fields import fields, sections
-    from lycosa.config.sources import SettingsError, meant
+    from lycosa.base.config.fields import fields, sections
+    from lycosa.base.config.sources import SettingsError, meant
 
     if not keys:
         return list(fields())
@@ -166,7 +166,7 @@ def _chosen(keys: Sequence[str]) -> list[str]:
 
 
 def _entry(settings: Any, key: str) -> dict[str, str]:
-    from lycosa.config.fields import fields, value_of
+    from lycosa.base.config.fields import fields, value_of
 
     field = fields()[key]
     return {
@@ -185,7 +185,7 @@ def toml_lines(settings: Any, chosen: Sequence[str]) -> Iterator[str]:
 
     Settings at their defaults are commented out, so that a later release can change the default.
     """
-    from lycosa.config.fields import fields, sections, value_of
+    from lycosa.base.config.fields import fields, sections, value_of
 
     yield "# Settings of a crawl: lycosa crawl --config THIS-FILE SEED..."
     yield (
@@ -209,7 +209,7 @@ def _toml(field: Any, value: Any) -> str:
     """A value as TOML. Strings are JSON strings, which mean the same in TOML."""
     import json
 
-    from lycosa.config.fields import Kind
+    from lycosa.base.config.fields import Kind
 
     if field.kind is Kind.LIST:
         return json.dumps(list(value), ensure_ascii=False)
@@ -220,8 +220,8 @@ def _toml(field: Any, value: Any) -> str:
 
 def markdown() -> str:
     """The documentation page of all settings."""
-    from lycosa.config.fields import fields, sections
-    from lycosa.config.live import LIVE
+    from lycosa.base.config.fields import fields, sections
+    from lycosa.base.config.live_settings import LIVE
 
     lines = [_PAGE.strip()]
     for section in ("", *sections()):

@@ -22,14 +22,14 @@ from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_jso
 from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
+    from lycosa.base.config.sections import Config
+    from lycosa.base.config.sources import Settings
+    from lycosa.base.system.memory_plan import MemoryPlan
     from lycosa.cli.crawl_display import Display
-    from lycosa.config.sections import Config
-    from lycosa.config.sources import Settings
     from lycosa.processes.api_keeper import ApiListener
     from lycosa.processes.session import Session
     from lycosa.processes.supervisor import CrawlOutcome, Supervisor
-    from lycosa.serve.api_job import ApiSettings
-    from lycosa.system.memory_plan import MemoryPlan
+    from lycosa.service.api.api_job import ApiSettings
 
 _MOST_TOLD = 10
 _NOTED_S = 60.0  # a clock set back by less is not reported
@@ -193,14 +193,14 @@ def run(
 ) -> ExitCode:
     """Run the crawl; returns the exit code."""
     from lycosa.cli.crawl_display import folder_display
-    from lycosa.folder.pause_note import save_pause, saved_pause
     from lycosa.processes.session import memory_plan, open_session
+    from lycosa.state.folder.pause_note import save_pause, saved_pause
 
     settings = crawl_settings(folder, options, _tell)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
     if settings.config.upload.url:
-        from lycosa.processes.uploads import check_place
+        from lycosa.processes.upload_thread import check_place
 
         check_place(folder, settings.config.upload)
     session = open_session(folder, settings.config)
@@ -237,8 +237,8 @@ def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
     A new crawl needs a usable seed. An existing one is not resumed when all seeds that are given to
     it are refused: whoever misspelt a URL would get another crawl, and exit code 0.
     """
-    from lycosa.folder import manifest
-    from lycosa.folder.seed_check import SeedCheck
+    from lycosa.processes.seed_check import SeedCheck
+    from lycosa.state.folder import manifest
 
     is_new = not manifest.has_manifest(folder)
     if is_new and seeds.are_none:
@@ -262,8 +262,8 @@ def _report(
     """Print the summary on standard output, and errors of seeds on standard error."""
     from lycosa.cli.crawl_seeds import refusal_line
     from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
-    from lycosa.folder.seed_sources import unread
     from lycosa.inspect.unfetched import failed_seeds, unfetched_of
+    from lycosa.state.folder.seed_sources import unread
 
     refused = [*seeds.refused, *outcome.refused_seeds]
     files = files_there(session.folder)._replace(feeds=feeds)
@@ -302,7 +302,7 @@ async def _supervise(
     from lycosa.processes.called_crawl import CalledCrawl
     from lycosa.processes.socket_folder import SocketFolder
     from lycosa.processes.supervisor import RunRules, Supervisor
-    from lycosa.processes.uploads import begin_uploads
+    from lycosa.processes.upload_thread import begin_uploads
 
     with ExitStack() as stack:
         try:
@@ -385,11 +385,11 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
 
     import msgspec
 
-    from lycosa.config.sections import LimitSection
-    from lycosa.config.sources import SettingsError, load_settings
-    from lycosa.folder.live_changes import saved_changes, settle
-    from lycosa.folder.manifest import has_manifest, prepare_folder
-    from lycosa.folder.saved_config import saved_settings
+    from lycosa.base.config.sections import LimitSection
+    from lycosa.base.config.sources import SettingsError, load_settings
+    from lycosa.state.folder.live_changes import saved_changes, settle
+    from lycosa.state.folder.manifest import has_manifest, prepare_folder
+    from lycosa.state.folder.saved_config import saved_settings
 
     if folder.is_dir() and not has_manifest(folder):
         prepare_folder(folder)  # a folder with other files in it is the first error to report

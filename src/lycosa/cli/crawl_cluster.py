@@ -15,11 +15,11 @@ from lycosa.cli.crawl_seeds import CrawlSeeds, refusal_line
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json
 
 if TYPE_CHECKING:
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.base.messages.coordinator_messages import ClusterStatus
     from lycosa.cli.crawl_display import Display
-    from lycosa.cluster.messages import ClusterStatus
-    from lycosa.config.cluster_file import ClusterFile
+    from lycosa.cluster.serve.seed_caller import SeedsOutcome
     from lycosa.processes.supervisor import CrawlOutcome
-    from lycosa.serve.seed_caller import SeedsOutcome
 
 _MOST_TOLD = 10
 
@@ -52,9 +52,9 @@ def run(file: Path, seeds: CrawlSeeds, as_json: bool) -> ExitCode:
 
 async def _submit(given: ClusterFile, seeds: CrawlSeeds) -> SeedsOutcome:
     from lycosa.cli.crawl_display import Display
-    from lycosa.network import credentials_of
-    from lycosa.serve.caller import CoordinatorFinder
-    from lycosa.serve.seed_caller import SeedCaller
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.serve.caller import CoordinatorFinder
+    from lycosa.cluster.serve.seed_caller import SeedCaller
 
     display = Display(given.name, [f"crawl {given.name}, by {given.path}"])
     finder = CoordinatorFinder(given, credentials_of(given, display.show_line), display.show_line)
@@ -101,7 +101,7 @@ def _report(
 
 def _crawl_outcome(outcome: SeedsOutcome, refused: list[tuple[str, str]]) -> CrawlOutcome:
     """The outcome in the form of a crawl on one machine."""
-    from lycosa.cluster.progress import Progress
+    from lycosa.base.messages.progress import Progress
     from lycosa.processes.supervisor import CrawlOutcome
 
     status = outcome.status
@@ -141,12 +141,7 @@ def _lines(
 ) -> list[str]:
     """The summary as text."""
     from lycosa.cli.cluster_status import damage_line
-    from lycosa.cli.crawl_summary import (
-        count_lines,
-        nothing_line,
-        reason_lines,
-        unread_seed_lines,
-    )
+    from lycosa.cli.crawl_summary import count_lines, nothing_line, reason_lines, unread_seed_lines
     from lycosa.processes.status_file import held_up_by
 
     seeds = [f"{counted(outcome.given, 'seed')} given"] if outcome.given else []

@@ -14,16 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from lycosa.base.config.checks import is_contact
+from lycosa.base.config.sections import Config
+from lycosa.base.logs.log_records import LogLevel
+from lycosa.base.messages.progress import Progress
+from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.reasons import Reason
 from lycosa.cli.log_options import program_log
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
-from lycosa.cluster.forecast import forecast_of
-from lycosa.cluster.progress import Progress
-from lycosa.config.checks import is_contact
-from lycosa.config.sections import Config
-from lycosa.logs.records import LogLevel
-from lycosa.model.uploads import UploadState
+from lycosa.cluster.coordinator.forecast import forecast_of
 from lycosa.processes.status_file import waiting_for
-from lycosa.reasons import Reason
 
 if TYPE_CHECKING:
     from lycosa.cli.live_lines import LiveLines

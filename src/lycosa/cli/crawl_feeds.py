@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from lycosa.base.system.environment import without_tokens
 from lycosa.cli.output import ExitCode
-from lycosa.system.environment import without_tokens
 
 KINDS = ("pages", "dlq")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # before a process is started again
@@ -140,8 +140,8 @@ def _path_fault(path: Path) -> str:
 def _file_fault(path: Path) -> str:
     """Why the rows of a feed cannot be appended to a file. Raises ``OSError``."""
     # Imported here, because most crawls have no feed.
-    from lycosa.project import FeedFile, FeedFileError
-    from lycosa.project.feed_file import FeedFileBusy
+    from lycosa.feeds import FeedFile, FeedFileError
+    from lycosa.feeds.feed_file import FeedFileBusy
 
     try:
         with FeedFile(path), tempfile.TemporaryFile(dir=path.parent):

@@ -16,14 +16,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from lycosa.base.config.extras import install_command
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
-from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
-    from lycosa.inspect.reader import CrawlReader
-    from lycosa.objects.cached import OnPiece
-    from lycosa.shard.cluster_view import ClusterView, OnReading, ReadingProgress, ShardPosition
-    from lycosa.shard.opened_cluster import OpenedCluster
+    from lycosa.cluster.shards.cluster_view import (
+        ClusterView,
+        OnReading,
+        ReadingProgress,
+        ShardPosition,
+    )
+    from lycosa.cluster.shards.opened_cluster import OpenedCluster
+    from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.state.objects.cached import OnPiece
 
 _OPTION = "--cluster"
 _EVERY_S = 0.2
@@ -75,7 +80,7 @@ def crawl_place(function: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def reading_crawl(place: CrawlPlace, needs_all: bool = True) -> Iterator[CrawlReader]:
     """A reader of the crawl. With ``needs_all`` all shards of a cluster are opened at once."""
-    from lycosa.inspect.reader import CrawlReader, read_folder
+    from lycosa.inspect.committed_state import CrawlReader, read_folder
 
     if place.cluster is None:
         if place.cache is not None:
@@ -92,13 +97,13 @@ def reading_crawl(place: CrawlPlace, needs_all: bool = True) -> Iterator[CrawlRe
 @contextmanager
 def opened_cluster(place: CrawlPlace) -> Iterator[OpenedCluster]:
     """The crawl of ``place.cluster``, closed at the end."""
-    from lycosa.config.cluster_file import read_cluster_file
+    from lycosa.base.config.cluster_file import read_cluster_file
 
     assert place.cluster is not None
     given = read_cluster_file(place.cluster)
     try:
-        from lycosa.kv.port import TableDamaged
-        from lycosa.shard.opened_cluster import CacheDamaged, OpenedCluster, default_cache
+        from lycosa.cluster.shards.opened_cluster import CacheDamaged, OpenedCluster, default_cache
+        from lycosa.state.kv.kv_port import TableDamaged
     except ImportError as error:
         raise click.UsageError(
             f"the Kafka client is not installed ({error.name}): {install_command('cluster')}"

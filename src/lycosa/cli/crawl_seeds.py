@@ -17,7 +17,8 @@ import click
 
 from lycosa.cli.output import clean, counted
 from lycosa.cli.seed_reading import read_arguments, read_file, read_on, with_scheme
-from lycosa.folder.seed_sources import (
+from lycosa.inspect.printable import LONGEST_LINE, shortened
+from lycosa.state.folder.seed_sources import (
     SeedSource,
     SourceKind,
     is_same_file,
@@ -26,7 +27,6 @@ from lycosa.folder.seed_sources import (
     save_sources,
     unread,
 )
-from lycosa.inspect.printable import LONGEST_LINE, shortened
 
 _SAVE_S = 1.0  # between two records of the positions
 _MOST_TOLD = 10

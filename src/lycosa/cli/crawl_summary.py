@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lycosa.base.config.sections import Config, LimitSection, RefetchSection
+from lycosa.base.config.units import show_bytes, show_seconds
+from lycosa.base.messages.progress import Progress, UnreadSeed
+from lycosa.base.model.parsed import ParserHealth
+from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.reasons import Reason
 from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
 from lycosa.cli.status import lacking_lines
-from lycosa.cluster.progress import Progress, UnreadSeed
-from lycosa.config.sections import Config, LimitSection, RefetchSection
-from lycosa.config.units import show_bytes, show_seconds
-from lycosa.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.inspect.unfetched import LASTING, Unfetched
-from lycosa.model.parsed import ParserHealth
-from lycosa.model.uploads import UploadState
 from lycosa.processes.status_file import held_up_by
 from lycosa.processes.supervisor import CrawlOutcome
-from lycosa.reasons import Reason
-from lycosa.store import layout
-from lycosa.store.closing import LackingFile, lacking_files
-from lycosa.store.derived import DERIVED_KINDS
+from lycosa.state.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
+from lycosa.state.store import layout
+from lycosa.state.store.closing import LackingFile, lacking_files
+from lycosa.state.store.derived_files import DERIVED_KINDS
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 _MOST = 8

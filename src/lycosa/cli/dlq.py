@@ -21,9 +21,9 @@ from lycosa.cli.remarks import remark_options
 from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
-    from lycosa.inspect.dead_letters import LetterFilter
-    from lycosa.inspect.reader import CrawlReader
-    from lycosa.model.dead_letter import ListedLetter
+    from lycosa.base.model.dead_letter import ListedLetter
+    from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.dead_letter_list import LetterFilter
 
 _SHOWN = 20
 
@@ -120,7 +120,7 @@ def list_(
     **wanted: Any,
 ) -> int:
     """List the dead letters of the crawl in DIR, which may be running."""
-    from lycosa.inspect.dead_letters import dead_letters
+    from lycosa.inspect.dead_letter_list import dead_letters
 
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
         found = dead_letters(reader, _filter(reader, _Wanted(urls=(), **wanted)))
@@ -214,7 +214,7 @@ class _Selected:
 
 
 def _select(reader: CrawlReader, wanted: _Wanted) -> Iterator[ListedLetter]:
-    from lycosa.inspect.dead_letters import dead_letters
+    from lycosa.inspect.dead_letter_list import dead_letters
 
     kept = _filter(reader, wanted)
     if not kept.urls:
@@ -230,7 +230,7 @@ def _select(reader: CrawlReader, wanted: _Wanted) -> Iterator[ListedLetter]:
 
 
 def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str, why: str) -> int:
-    from lycosa.model.dead_letter import LetterAction
+    from lycosa.base.model.dead_letter import LetterAction
     from lycosa.processes.dead_letter_run import decide_letters
 
     waiting = iter(selected)
@@ -238,7 +238,7 @@ def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str, why
         return 0
     letters = chain([first], waiting)
     if (running := running_crawl(place)) is not None:
-        from lycosa.api.decision_calls import DecisionCalls
+        from lycosa.service.api.decision_calls import DecisionCalls
 
         calls = DecisionCalls(running, tell_line)
         return asyncio.run(calls.decide_letters(letters, LetterAction(action), by, why))
@@ -278,7 +278,7 @@ def _facts(letter: ListedLetter) -> dict[str, Any]:
 
 
 def _filter(reader: CrawlReader, wanted: _Wanted) -> LetterFilter:
-    from lycosa.inspect.dead_letters import LetterFilter
+    from lycosa.inspect.dead_letter_list import LetterFilter
 
     return LetterFilter(
         urls=frozenset(_canonical(reader, wanted.urls)),
@@ -302,9 +302,9 @@ def _known_hosts(reader: CrawlReader, hosts: tuple[str, ...]) -> Iterator[str]:
     """The canonical names of hosts that the crawl knows."""
     if not hosts:
         return
+    from lycosa.base.urls.near_hosts import HostUnknown
     from lycosa.inspect.known_hosts import check_known
     from lycosa.inspect.saved_settings import load_saved_settings
-    from lycosa.urls.near_hosts import HostUnknown
 
     canonicalizer = load_saved_settings(reader).canonicalizer
     for text in hosts:
@@ -317,8 +317,8 @@ def _known_hosts(reader: CrawlReader, hosts: tuple[str, ...]) -> Iterator[str]:
 
 
 def _reason(text: str) -> Any:
-    from lycosa.config.near_names import near_name
-    from lycosa.reasons import Reason
+    from lycosa.base.config.near_names import near_name
+    from lycosa.base.reasons import Reason
 
     labels = {each.label: each for each in Reason if each}
     if (found := labels.get(text.lower())) is None:
@@ -333,7 +333,7 @@ def _reason(text: str) -> Any:
 
 def _moment(option: str, text: str) -> int:
     """Microseconds since 1970 of a time or a duration before now; 0 for an empty text."""
-    from lycosa.config.units import read_seconds
+    from lycosa.base.config.units import read_seconds
 
     if not text:
         return 0

@@ -82,7 +82,7 @@ def command(
 
 def run(place: CrawlPlace, url: str, as_json: bool) -> ExitCode:
     """Look up the URL in a crawl folder and print the answer."""
-    from lycosa.inspect.explain.run import explain
+    from lycosa.inspect.explain.explanation import explain
     from lycosa.inspect.saved_settings import load_saved_settings
 
     with reading_crawl(place) as reader:
@@ -93,10 +93,10 @@ def explain_cluster(
     place: CrawlPlace, url: str, as_json: bool, searches_links: bool, reads_attempts: bool
 ) -> ExitCode:
     """Look up the URL in the shard that owns it, and print the answer."""
+    from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.explain.explanation import explain
     from lycosa.inspect.explain.lookup import found_on, links_not_searched
-    from lycosa.inspect.explain.run import explain
     from lycosa.inspect.explain.shard_facts import add_shard
-    from lycosa.inspect.reader import CrawlReader
     from lycosa.inspect.saved_settings import load_saved_settings
 
     with opened_cluster(place) as opened:

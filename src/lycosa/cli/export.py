@@ -15,7 +15,7 @@ from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, read
 from lycosa.cli.output import ExitCode, counted, emit_json, is_terminal
 
 if TYPE_CHECKING:
-    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.committed_state import CrawlReader
 
 _EPILOG = """
 \b
@@ -104,7 +104,7 @@ def run(
     is_raw: bool = False,
 ) -> ExitCode:
     """Export one table. Without ``form`` the name of ``output`` decides the format."""
-    from lycosa.inspect.export import CsvStyle, rows_of, write_file, write_text
+    from lycosa.inspect.table_export import CsvStyle, rows_of, write_file, write_text
 
     if output != "-":
         if not form:

@@ -18,7 +18,7 @@ import click
 from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
-    from lycosa.project import FolderFeed
+    from lycosa.feeds import FolderFeed
 
 _POLL_S = 0.5
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
@@ -116,7 +116,7 @@ def dlq(folder: Path, **options: Any) -> int:
 @click.argument("feed", metavar="pages|dlq", type=click.Choice(["pages", "dlq"]))
 def schema(feed: str) -> int:
     """Print the JSON Schema of the rows of a feed, in files and in the topics of a cluster."""
-    from lycosa.store.feed_rows import feed_schema
+    from lycosa.state.store.feed_rows import feed_schema
 
     emit_json(feed_schema(feed))
     return ExitCode.FINISHED
@@ -124,8 +124,8 @@ def schema(feed: str) -> int:
 
 def run(kind: str, folder: Path, options: FeedOptions) -> int:
     """Write the rows; returns the exit code."""
-    from lycosa.project import BadPosition, FeedFileError
-    from lycosa.project.feed_file import FeedFileBusy
+    from lycosa.feeds import BadPosition, FeedFileError
+    from lycosa.feeds.feed_file import FeedFileBusy
 
     try:
         with _target(options) as target:
@@ -140,14 +140,14 @@ def run(kind: str, folder: Path, options: FeedOptions) -> int:
 
 
 def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
-    from lycosa.project import DeadLetterFeed, PageFeed
+    from lycosa.feeds import DeadLetterFeed, PageFeed
 
     return PageFeed(folder, after) if kind == "pages" else DeadLetterFeed(folder, after)
 
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
     """Append rows to the target, until the end or for ever."""
-    from lycosa.store.journal import JournalError
+    from lycosa.state.store.journal import JournalError
 
     began, follows = time.monotonic(), options.follow or options.follow_input
     while True:
@@ -207,7 +207,7 @@ def _target(options: FeedOptions) -> Iterator[Any]:
             raise click.UsageError(
                 f"--after is for pipes: {options.output}.position says how far the file goes"
             )
-        from lycosa.project import FeedFile
+        from lycosa.feeds import FeedFile
 
         with FeedFile(Path(options.output)) as file:
             yield file

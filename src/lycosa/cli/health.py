@@ -31,7 +31,7 @@ Exit codes: 0 yes, 1 no, 2 bad usage
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(file: Path, ready: bool, as_json: bool) -> int:
     """Read the health FILE of a process and say whether it runs."""
-    from lycosa.system.health import fault_of, read_health
+    from lycosa.base.system.health_file import fault_of, read_health
 
     fault, state, is_ready = "", "", False
     try:

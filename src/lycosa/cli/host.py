@@ -19,8 +19,8 @@ from lycosa.cli.remarks import remark_options
 from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
-    from lycosa.api.places import ReachedCrawl
-    from lycosa.calls import HostDecision
+    from lycosa.base.calls import HostDecision
+    from lycosa.service.api.places import ReachedCrawl
 
 _PATIENCE_S = 60.0
 _AGAIN_S = 1.0
@@ -121,8 +121,8 @@ def delay(
     It takes the place of politeness.delay_s for this host, from its next request on. Longer pauses
     that its server asks for are kept. DIR is the crawl folder; leave it out with --cluster.
     """
-    from lycosa.calls import LONGEST_DELAY_S
-    from lycosa.config.units import read_seconds
+    from lycosa.base.calls import LONGEST_DELAY_S
+    from lycosa.base.config.units import read_seconds
 
     try:
         delay_s = -1.0 if time_ == "default" else read_seconds(time_)
@@ -154,8 +154,8 @@ def run(
     delay_s: float = -1.0,
 ) -> ExitCode:
     """Carry out the decision; returns the exit code."""
-    from lycosa.calls import HostAction, HostDecision
-    from lycosa.urls.near_hosts import HostUnknown
+    from lycosa.base.calls import HostAction, HostDecision
+    from lycosa.base.urls.near_hosts import HostUnknown
 
     why, by = remark
     call = f"lycosa host {uuid.uuid4().hex}"
@@ -214,11 +214,11 @@ def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterat
 
 async def _decide_stopped(folder: Path, decision: HostDecision) -> _Decided:
     """Carry out the decision in a run of its own, and read what came of it."""
-    from lycosa.calls import Found, HostQuery
+    from lycosa.base.calls import Found, HostQuery
+    from lycosa.inspect.committed_state import read_folder
     from lycosa.inspect.known_hosts import check_known
     from lycosa.inspect.queries.answering import StateAnswers
     from lycosa.inspect.queries.time_budget import TimeBudget
-    from lycosa.inspect.reader import read_folder
     from lycosa.inspect.saved_settings import load_saved_settings
     from lycosa.processes.host_run import decide_host
 
@@ -238,9 +238,9 @@ async def _decide_stopped(folder: Path, decision: HostDecision) -> _Decided:
 
 async def _decide_running(reached: ReachedCrawl, decision: HostDecision) -> _Decided:
     """Call the owner of the host, again while it does not answer."""
-    from lycosa.api.answers import OwnerSilent, ServiceRefusal
-    from lycosa.api.service import CrawlService
-    from lycosa.serve.api_job import ApiLimits
+    from lycosa.service.api.answers import OwnerSilent, ServiceRefusal
+    from lycosa.service.api.api_job import ApiLimits
+    from lycosa.service.api.service import CrawlService
 
     service = CrawlService(reached, ApiLimits())
     watching = asyncio.create_task(service.watch.run())

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.config.extras import install_command
+from lycosa.base.config.extras import install_command
 
 if TYPE_CHECKING:
-    from lycosa.logs.log import EventLog
+    from lycosa.base.logs.log_writer import EventLog
 
 _LOG = "lycosa.log"
 _LEVELS = ("debug", "info", "warning", "error")
@@ -70,7 +70,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def program_log() -> EventLog:
     """The log of the command that runs, named after it; closed when the command ends."""
-    from lycosa.logs.log import EventLog, opened_log
+    from lycosa.base.logs.log_writer import EventLog, opened_log
 
     context = click.get_current_context(silent=True)
     if context is None:
@@ -90,9 +90,9 @@ def _take(context: click.Context, parameter: click.Parameter, value: str | None)
         return
     import msgspec
 
-    from lycosa.logs.log import VARIABLE, LogTarget, log_target
-    from lycosa.logs.log_file import STDERR
-    from lycosa.logs.records import LogLevel
+    from lycosa.base.logs.log_file import STDERR
+    from lycosa.base.logs.log_records import LogLevel
+    from lycosa.base.logs.log_writer import VARIABLE, LogTarget, log_target
 
     # What was inherited is another program's log, so the first option starts a new target.
     mine = context.meta.setdefault(VARIABLE, LogTarget(STDERR))
@@ -124,7 +124,7 @@ def _take_traces(context: click.Context, _: click.Parameter, share: float | None
         raise click.UsageError(
             f"--traces: set {endpoints[1]} to the collector, for example http://127.0.0.1:4318"
         )
-    from lycosa.logs.log import TRACES_VARIABLE
+    from lycosa.base.logs.log_writer import TRACES_VARIABLE
 
     os.environ[TRACES_VARIABLE] = str(share)
 
@@ -141,7 +141,7 @@ def _check_file(path: str) -> None:
 
 def _rotation(text: str) -> tuple[int, int]:
     """``100MBx5`` as bytes and number. Raises ``click.BadParameter``."""
-    from lycosa.config.units import read_bytes
+    from lycosa.base.config.units import read_bytes
 
     size, _, number = text.lower().partition("x")
     try:

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import click
 
+from lycosa.base.config.near_names import near_name
 from lycosa.cli.output import ExitCode, clean
-from lycosa.config.near_names import near_name
 
 _COMMANDS = {
     "crawl": "Crawl from seeds; the same folder again resumes.",
@@ -56,74 +56,86 @@ Exit codes:
 # Expected errors, by module and name so that naming them imports nothing: the exit code, and what
 # to do when the message does not say it.
 _EXPECTED: dict[str, tuple[ExitCode, str]] = {
-    "lycosa.config.sources.SettingsError": (ExitCode.USAGE, ""),
-    "lycosa.folder.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
-    "lycosa.folder.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
-    "lycosa.folder.manifest.ManifestError": (ExitCode.USAGE, ""),
-    "lycosa.folder.lock.CrawlInUse": (ExitCode.USAGE, ""),
-    "lycosa.folder.lock.LockUnsupported": (ExitCode.USAGE, ""),
-    "lycosa.processes.node_folder.NodeFolderError": (ExitCode.USAGE, ""),
-    "lycosa.processes.rescue_run.RescueRefused": (ExitCode.USAGE, ""),
-    "lycosa.api.answers.ServiceRefusal": (ExitCode.USAGE, ""),
-    "lycosa.api.decision_calls.Undecided": (ExitCode.INTERNAL, ""),
-    "lycosa.kv.port.TableLocked": (ExitCode.USAGE, "stop that process first"),
-    "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
-    "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),
-    "lycosa.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.kafka.client.BadClientSettings": (
-        ExitCode.USAGE,
-        "correct the section kafka.security of the file",
-    ),
-    "lycosa.kafka.upkeep.KafkaAway": (
-        ExitCode.INTERNAL,
-        "check the addresses, the network and the security settings",
-    ),
-    "lycosa.shard.opened_cluster.NotInitialized": (ExitCode.USAGE, ""),
-    "lycosa.shard.opened_cluster.CacheDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.shard.memory_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
-    "lycosa.shard.snapshot_view.LogMovedOn": (ExitCode.INTERNAL, "give the same command again"),
-    "lycosa.kafka.generations.LogWentOn": (ExitCode.INTERNAL, ""),
-    "lycosa.kafka.new_log.NewLogTaken": (ExitCode.INTERNAL, ""),
-    "lycosa.processes.import_run.CrawlRuns": (ExitCode.USAGE, ""),
-    "lycosa.processes.new_generation.AnotherImport": (ExitCode.INTERNAL, ""),
-    "lycosa.processes.new_generation.TopicsUnfit": (ExitCode.USAGE, ""),
-    "lycosa.reshard.host_owners.StateDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.store.port.NotStored": (ExitCode.INTERNAL, "give the same command again"),
-    "lycosa.kafka.control.ControlDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.network.errors.RefusedConnection": (ExitCode.USAGE, ""),
-    "lycosa.serve.server.CannotListen": (ExitCode.USAGE, ""),
-    "lycosa.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
-    "lycosa.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
-    "lycosa.serve.seed_caller.NothingToCrawl": (ExitCode.USAGE, ""),
-    "lycosa.exchange.errors.InboxDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.exchange.errors.PositionLost": (ExitCode.INTERNAL, ""),
-    "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),
-    "lycosa.exchange.errors.ParcelsStuck": (ExitCode.INTERNAL, ""),
-    "lycosa.frontier.back_queue.QueueDamaged": (
+    "lycosa.base.config.sources.SettingsError": (ExitCode.USAGE, ""),
+    "lycosa.state.folder.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
+    "lycosa.state.folder.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
+    "lycosa.state.folder.manifest.ManifestError": (ExitCode.USAGE, ""),
+    "lycosa.state.folder.lock.CrawlInUse": (ExitCode.USAGE, ""),
+    "lycosa.state.folder.lock.LockUnsupported": (ExitCode.USAGE, ""),
+    "lycosa.processes.cluster.node_folder.NodeFolderError": (ExitCode.USAGE, ""),
+    "lycosa.moves.rescue_run.RescueRefused": (ExitCode.USAGE, ""),
+    "lycosa.service.api.answers.ServiceRefusal": (ExitCode.USAGE, ""),
+    "lycosa.service.api.decision_calls.Undecided": (ExitCode.INTERNAL, ""),
+    "lycosa.state.kv.kv_port.TableLocked": (ExitCode.USAGE, "stop that process first"),
+    "lycosa.state.kv.kv_port.TableDamaged": (
         ExitCode.INTERNAL,
         "restore the crawl folder from a copy",
     ),
-    "lycosa.folder.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
-    "lycosa.store.damage.CommitsLost": (ExitCode.INTERNAL, ""),
-    "lycosa.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.store.journal.JournalError": (
+    "lycosa.state.kv.kv_port.TableError": (ExitCode.INTERNAL, ""),
+    "lycosa.state.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.cluster.kafka.kafka_clients.BadClientSettings": (
+        ExitCode.USAGE,
+        "correct the section kafka.security of the file",
+    ),
+    "lycosa.cluster.kafka.upkeep.KafkaAway": (
+        ExitCode.INTERNAL,
+        "check the addresses, the network and the security settings",
+    ),
+    "lycosa.cluster.shards.opened_cluster.NotInitialized": (ExitCode.USAGE, ""),
+    "lycosa.cluster.shards.opened_cluster.CacheDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.state.shard.memory_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
+    "lycosa.state.shard.snapshot_view.LogMovedOn": (
+        ExitCode.INTERNAL,
+        "give the same command again",
+    ),
+    "lycosa.cluster.kafka.generations.LogWentOn": (ExitCode.INTERNAL, ""),
+    "lycosa.cluster.kafka.new_log.NewLogTaken": (ExitCode.INTERNAL, ""),
+    "lycosa.moves.import_run.CrawlRuns": (ExitCode.USAGE, ""),
+    "lycosa.moves.new_generation.AnotherImport": (ExitCode.INTERNAL, ""),
+    "lycosa.moves.new_generation.TopicsUnfit": (ExitCode.USAGE, ""),
+    "lycosa.moves.reshard.host_owners.StateDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.state.store.segments_port.NotStored": (
+        ExitCode.INTERNAL,
+        "give the same command again",
+    ),
+    "lycosa.cluster.kafka.control_topic.ControlDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.cluster.network.network_errors.RefusedConnection": (ExitCode.USAGE, ""),
+    "lycosa.cluster.serve.coordinator_server.CannotListen": (ExitCode.USAGE, ""),
+    "lycosa.cluster.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
+    "lycosa.cluster.serve.caller.RequestRefused": (ExitCode.USAGE, ""),
+    "lycosa.cluster.serve.seed_caller.NothingToCrawl": (ExitCode.USAGE, ""),
+    "lycosa.state.exchange.exchange_errors.InboxDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.state.exchange.exchange_errors.PositionLost": (ExitCode.INTERNAL, ""),
+    "lycosa.state.exchange.exchange_errors.ParcelsLost": (ExitCode.INTERNAL, ""),
+    "lycosa.state.exchange.exchange_errors.ParcelsStuck": (ExitCode.INTERNAL, ""),
+    "lycosa.stages.frontier.back_queue.QueueDamaged": (
+        ExitCode.INTERNAL,
+        "restore the crawl folder from a copy",
+    ),
+    "lycosa.state.folder.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
+    "lycosa.state.store.damage.CommitsLost": (ExitCode.INTERNAL, ""),
+    "lycosa.state.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.state.store.journal.JournalError": (
         ExitCode.INTERNAL,
         "restore it from a copy, or rebuild it from the WARC file",
     ),
-    "lycosa.store.reading.RecordError": (ExitCode.INTERNAL, "restore the WARC file from a copy"),
-    "lycosa.store.removed.ElsewhereError": (ExitCode.INTERNAL, ""),
-    "lycosa.objects.errors.ObjectError": (ExitCode.USAGE, ""),
-    "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
+    "lycosa.state.store.stored_data.RecordError": (
+        ExitCode.INTERNAL,
+        "restore the WARC file from a copy",
+    ),
+    "lycosa.state.store.removed_files.ElsewhereError": (ExitCode.INTERNAL, ""),
+    "lycosa.state.objects.object_errors.ObjectError": (ExitCode.USAGE, ""),
+    "lycosa.base.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
-    "lycosa.project.tables.RegistryError": (ExitCode.USAGE, ""),
-    "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
-    "lycosa.simulate.parts.PartLostError": (
+    "lycosa.feeds.registry.registry_port.RegistryError": (ExitCode.USAGE, ""),
+    "lycosa.inspect.sql_query.SqlError": (ExitCode.USAGE, ""),
+    "lycosa.simulate.sample_parts.PartLostError": (
         ExitCode.INTERNAL,
         "if memory was short, use a smaller --sample or --jobs 1",
     ),
-    "lycosa.urls.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
+    "lycosa.base.urls.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
     "lycosa.inspect.robots_source.NoRobots": (ExitCode.NOTHING_FETCHED, ""),
-    "lycosa.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),
+    "lycosa.base.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),
 }
 _MAKE_ROOM = "nothing stored is lost: make room and give the same command again"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

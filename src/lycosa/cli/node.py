@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.base.logs.log_records import LogLevel
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
     check_redis_client,
@@ -26,17 +28,15 @@ from lycosa.cli.cluster_parts import (
 from lycosa.cli.log_options import log_options, program_log
 from lycosa.cli.output import ExitCode, Unbroken, clean
 from lycosa.inspect.printable import json_text
-from lycosa.logs.records import LogLevel
-from lycosa.model.compatibility import PROTOCOL
 
 if TYPE_CHECKING:
-    from lycosa.config.cluster_file import ClusterFile
-    from lycosa.folder.bucket import StoredCrawl
-    from lycosa.network import Credentials
-    from lycosa.processes.cluster_node import NodeEnd
-    from lycosa.processes.cluster_session import ClusterSession
-    from lycosa.system.frame_stream import FrameStream
-    from lycosa.system.health import HealthFile
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.base.system.frame_stream import FrameStream
+    from lycosa.base.system.health_file import HealthFile
+    from lycosa.cluster.network import Credentials
+    from lycosa.cluster.shards.stored_crawl import StoredCrawl
+    from lycosa.processes.cluster.cluster_node import NodeEnd
+    from lycosa.processes.cluster.cluster_session import ClusterSession
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EPILOG = """
@@ -143,13 +143,13 @@ def run(
 
     ``bounds`` are ``--listen`` and ``--most-shards``.
     """
-    from lycosa.folder.bucket import read_crawl
-    from lycosa.network import credentials_of
-    from lycosa.processes.cluster_node import NodeEnd
-    from lycosa.processes.cluster_session import ClusterSession, NodeMemory
-    from lycosa.processes.node_folder import NodeFolder
-    from lycosa.system.health import HealthFile
-    from lycosa.system.machine import memory_bytes
+    from lycosa.base.system.health_file import HealthFile
+    from lycosa.base.system.machine import memory_bytes
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.shards.stored_crawl import read_crawl
+    from lycosa.processes.cluster.cluster_node import NodeEnd
+    from lycosa.processes.cluster.cluster_session import ClusterSession, NodeMemory
+    from lycosa.processes.cluster.node_folder import NodeFolder
 
     listen, most_shards = bounds
     given = reachable_cluster(file)
@@ -190,7 +190,7 @@ async def _work(
     protocol: int,
 ) -> NodeEnd:
     """Run the node, and write its health until it ends."""
-    from lycosa.processes.cluster_node import ClusterNode
+    from lycosa.processes.cluster.cluster_node import ClusterNode
 
     await check_listen(session.listen, credentials)
     node = ClusterNode(session, credentials, name, log, protocol)
@@ -205,9 +205,9 @@ async def _work(
 
 def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile, protocol: int) -> StoredCrawl:
     """The crawl's identity and settings; waits while the object storage cannot be reached."""
-    from lycosa.folder.bucket import read_crawl
-    from lycosa.objects.errors import ObjectError
-    from lycosa.system.shortage import pause_s
+    from lycosa.base.system.shortage import pause_s
+    from lycosa.cluster.shards.stored_crawl import read_crawl
+    from lycosa.state.objects.object_errors import ObjectError
 
     store, attempt = object_store(given), 0
     while True:
@@ -225,7 +225,7 @@ def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile, protocol: 
 
 async def check_listen(host: str, credentials: Credentials) -> None:
     """Raise ``click.UsageError`` when workers of this node could not listen at that host."""
-    from lycosa.network import FrameServer, join_address
+    from lycosa.cluster.network import FrameServer, join_address
 
     async def serve(stream: FrameStream, hello: bytes, peer: str) -> None:
         stream.close()
@@ -243,7 +243,7 @@ async def check_listen(host: str, credentials: Credentials) -> None:
 
 def _own_address(coordinators: Sequence[str]) -> str:
     """The address from which this machine reaches the first coordinator whose name is known."""
-    from lycosa.network import split_address
+    from lycosa.cluster.network import split_address
 
     for address in coordinators:
         host, port = split_address(address)

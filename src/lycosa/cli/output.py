@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from enum import Enum, IntEnum
 from typing import Any, TextIO
 
+from lycosa.base.system.durations import duration_parts
 from lycosa.inspect.printable import clean, json_text
-from lycosa.system.durations import duration_parts
 
 __all__ = ["clean"]
 

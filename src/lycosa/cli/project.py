@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.base.config.extras import install_command
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.project_run import ProjectOptions, project_crawl
-from lycosa.config.extras import install_command
 
 if TYPE_CHECKING:
-    from lycosa.project.tables import RegistryPlace
+    from lycosa.feeds.registry.registry_port import RegistryPlace
 
 _POSTGRES, _CASSANDRA = "LYCOSA_POSTGRES_DSN", "LYCOSA_CASSANDRA_DSN"
 _LIBPQ = {"PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE"}
@@ -114,7 +114,7 @@ def postgres(dsn: str | None, schema: str, **options: Any) -> int:
     if not dsn and not _LIBPQ.intersection(os.environ):
         raise click.UsageError(f"no database given: set {_POSTGRES}, PGHOST or --dsn")
     with _client("PostgreSQL", "postgres"):
-        from lycosa.project import PostgresPlace
+        from lycosa.feeds import PostgresPlace
     return _project(PostgresPlace(dsn or "", schema), **options)
 
 
@@ -147,7 +147,7 @@ def cassandra(dsn: str | None, keyspace: str, buckets: int, **options: Any) -> i
     if not dsn:
         raise click.UsageError(f"no database given: set {_CASSANDRA} or --dsn")
     with _client("Cassandra", "cassandra"):
-        from lycosa.project import CassandraPlace
+        from lycosa.feeds import CassandraPlace
     return _project(CassandraPlace(dsn, keyspace, buckets), **options)
 
 

@@ -12,8 +12,8 @@ from lycosa.cli.crawl_reading import CrawlPlace, opened_cluster
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.project import ProjectionReport, ProjectorSource
-    from lycosa.project.tables import RegistryPlace
+    from lycosa.feeds import ProjectionReport, ProjectorSource
+    from lycosa.feeds.registry.registry_port import RegistryPlace
 
 _EVERY_S = 10.0
 
@@ -29,11 +29,11 @@ class ProjectOptions(NamedTuple):
 def project_crawl(crawl: CrawlPlace, place: RegistryPlace, options: ProjectOptions) -> int:
     """Follow the crawl and print reports; returns the exit code."""
     if crawl.cluster is None:
-        from lycosa.project import FolderSource
+        from lycosa.feeds import FolderSource
 
         return _follow(FolderSource(crawl.folder), place, options)
     with opened_cluster(crawl) as opened:
-        from lycosa.project import ClusterSource
+        from lycosa.feeds import ClusterSource
 
         source = ClusterSource(opened)
         try:
@@ -45,7 +45,7 @@ def project_crawl(crawl: CrawlPlace, place: RegistryPlace, options: ProjectOptio
 def _follow(source: ProjectorSource, place: RegistryPlace, options: ProjectOptions) -> int:
     import msgspec
 
-    from lycosa.project import Projector, Registry
+    from lycosa.feeds import Projector, Registry
 
     registry = Registry(place, source.origin)
     shown = _Shown(registry.place)

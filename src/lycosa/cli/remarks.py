@@ -37,7 +37,7 @@ def _decider(context: click.Context, parameter: click.Parameter, value: str) -> 
 
 
 def _bounded(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    from lycosa.calls import MOST_WORDS
+    from lycosa.base.calls import MOST_WORDS
 
     if len(value) > MOST_WORDS:
         raise click.BadParameter(f"at most {MOST_WORDS} characters; there are {len(value):,}")

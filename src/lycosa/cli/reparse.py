@@ -61,7 +61,7 @@ def command(
     running = running_crawl(place)
     if running is None:
         return run(folder, killed, as_json)
-    from lycosa.api.decision_calls import DecisionCalls
+    from lycosa.service.api.decision_calls import DecisionCalls
 
     wanted = asyncio.run(DecisionCalls(running, tell_line).reparse(killed, by, why))
     if as_json:

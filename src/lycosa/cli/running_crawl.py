@@ -12,21 +12,21 @@ from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.crawl_reading import CrawlPlace
 
 if TYPE_CHECKING:
-    from lycosa.api.places import ReachedCrawl
+    from lycosa.service.api.places import ReachedCrawl
 
 
 def running_crawl(place: CrawlPlace) -> ReachedCrawl | None:
     """The crawl, if its owners can be called; ``None`` for a folder whose crawl does not run."""
     if place.cluster is not None:
-        from lycosa.api.places import ClusterCrawl
+        from lycosa.service.api.places import ClusterCrawl
 
         return ClusterCrawl(reachable_cluster(place.cluster))
+    from lycosa.inspect.crawl_status import live_status
     from lycosa.inspect.running import is_running
-    from lycosa.inspect.status import live_status
 
     if not is_running(place.folder):
         return None
-    from lycosa.api.places import FolderCrawl
+    from lycosa.service.api.places import FolderCrawl
 
     sockets = live_status(place.folder, time.time()).get("sockets", "")
     if not sockets:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.folder.seed_sources import SeedSource, SourceKind, file_source, is_same_file
+from lycosa.state.folder.seed_sources import SeedSource, SourceKind, file_source, is_same_file
 
 _COMMENT = re.compile(r"\s#.*")
 # and not host:port

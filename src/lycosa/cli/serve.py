@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.cli.api_options import DEFAULT_ADDRESS, api_given, api_options
 from lycosa.cli.cluster_parts import (
     CLUSTER_FILE,
@@ -23,19 +24,18 @@ from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode
 from lycosa.cli.serve_signals import handle_signals
 from lycosa.cli.setting_options import config_option, set_option
-from lycosa.model.compatibility import PROTOCOL
 
 if TYPE_CHECKING:
-    from lycosa.config.cluster_file import ClusterFile
-    from lycosa.config.sections import LimitSection
-    from lycosa.folder.bucket import StoredCrawl
-    from lycosa.kafka import KafkaClient
-    from lycosa.network import Credentials
-    from lycosa.objects.port import ObjectStore
+    from lycosa.base.config.cluster_file import ClusterFile
+    from lycosa.base.config.sections import LimitSection
+    from lycosa.base.system.health_file import HealthFile
+    from lycosa.cluster.kafka import KafkaClient
+    from lycosa.cluster.network import Credentials
+    from lycosa.cluster.serve.running_coordinator import ServeEnd
+    from lycosa.cluster.shards.stored_crawl import StoredCrawl
     from lycosa.processes.api_keeper import ApiKeeper, ApiListener
-    from lycosa.serve.api_job import ApiSettings
-    from lycosa.serve.running_coordinator import ServeEnd
-    from lycosa.system.health import HealthFile
+    from lycosa.service.api.api_job import ApiSettings
+    from lycosa.state.objects.objects_port import ObjectStore
 
 _EPILOG = """
 \b
@@ -116,9 +116,9 @@ def run(
     protocol: int = PROTOCOL,
 ) -> ExitCode:
     """Serve until the end as a program of the number ``protocol``; returns the exit code."""
-    from lycosa.folder.bucket import read_crawl
-    from lycosa.network import credentials_of
-    from lycosa.system.health import HealthFile
+    from lycosa.base.system.health_file import HealthFile
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.shards.stored_crawl import read_crawl
 
     given = given_cluster(file)
     addresses = [listen] if listen else list(given.coordinators)
@@ -158,13 +158,13 @@ async def _serve(
     api: tuple[ApiSettings, ApiListener] | None,
     protocol: int,
 ) -> ServeEnd:
-    from lycosa.cluster.messages import ServedCrawl
-    from lycosa.folder.bucket import read_crawl
-    from lycosa.kafka import crawl_topics
-    from lycosa.serve.running_coordinator import RunningCoordinator, ServeEnd
-    from lycosa.serve.saved_records import SavedRecords
-    from lycosa.serve.server import CoordinatorServer
-    from lycosa.store.foreign_records import ForeignRecords
+    from lycosa.base.messages.coordinator_messages import ServedCrawl
+    from lycosa.cluster.kafka import crawl_topics
+    from lycosa.cluster.serve.coordinator_server import CoordinatorServer
+    from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd
+    from lycosa.cluster.serve.saved_records import SavedRecords
+    from lycosa.cluster.shards.stored_crawl import read_crawl
+    from lycosa.state.store.foreign_records import ForeignRecords
 
     def read_limits() -> LimitSection:
         return read_crawl(store, given, protocol).config.limits
@@ -211,7 +211,7 @@ def _api_keeper(
     if api is None:
         return None
     from lycosa.processes.api_keeper import ApiKeeper
-    from lycosa.serve.api_job import ApiJob
+    from lycosa.service.api.api_job import ApiJob
 
     settings, listener = api
     job = ApiJob(settings, -1, cluster_file=str(given.path.resolve()))

@@ -13,10 +13,10 @@ from lycosa.cli.output import ExitCode, clean
 from lycosa.cli.serve_signals import handle_signals
 
 if TYPE_CHECKING:
+    from lycosa.base.system.health_file import HealthFile
     from lycosa.processes.api_keeper import ApiListener
     from lycosa.processes.folder_service import FolderService
-    from lycosa.serve.api_job import ApiSettings
-    from lycosa.system.health import HealthFile
+    from lycosa.service.api.api_job import ApiSettings
 
 
 def run(
@@ -29,17 +29,17 @@ def run(
     """Serve the folder until a signal; returns the exit code."""
     import time
 
-    from lycosa.folder.seed_check import SeedCheck
+    from lycosa.base.system.health_file import HealthFile
     from lycosa.processes.folder_service import FolderService
+    from lycosa.processes.seed_check import SeedCheck
     from lycosa.processes.session import memory_plan
-    from lycosa.system.health import HealthFile
 
     config = crawl_settings(folder, options, _tell).config
     memory_plan(config)  # too little memory is reported before anything is begun
     seeds.judge = SeedCheck(config, time.time()).refusal
     seeds.tell = _tell
     if config.upload.url:
-        from lycosa.processes.uploads import check_place
+        from lycosa.processes.upload_thread import check_place
 
         check_place(folder, config.upload)
     service = FolderService(folder, config, seeds, _tell, lambda: seeds.record_sources(folder))

@@ -16,8 +16,8 @@ from lycosa.cli.output import ExitCode, emit_json, emit_table, human_duration
 from lycosa.cli.setting_options import config_option
 
 if TYPE_CHECKING:
-    from lycosa.simulate.report import SimulationReport
-    from lycosa.simulate.run import Model, SimulationOutcome
+    from lycosa.simulate.simulation_report import SimulationReport
+    from lycosa.simulate.simulation_run import Model, SimulationOutcome
 
 _EPILOG = """
 \b
@@ -144,11 +144,11 @@ def command(**options: Any) -> ExitCode:
 
 def run(**options: Any) -> ExitCode:
     """Read the model, simulate, print and draw."""
+    from lycosa.base.system.machine import cores
     from lycosa.cli.simulate_answers import print_answers
     from lycosa.cli.simulate_model import model_of
-    from lycosa.simulate.report import as_document, report
-    from lycosa.simulate.run import simulate
-    from lycosa.system.machine import cores
+    from lycosa.simulate.simulation_report import as_document, report
+    from lycosa.simulate.simulation_run import simulate
 
     if options["keys"]:
         _list_keys(options["as_json"])

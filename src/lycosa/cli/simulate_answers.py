@@ -11,9 +11,15 @@ from lycosa.cli.output import (
     human_count,
     human_duration,
 )
-from lycosa.simulate.report import DAY_S, ReportRow, SimulationReport, most_cores, some_rows
 from lycosa.simulate.resources import LIMITS
-from lycosa.simulate.run import Model, SimulationOutcome
+from lycosa.simulate.simulation_report import (
+    DAY_S,
+    ReportRow,
+    SimulationReport,
+    most_cores,
+    some_rows,
+)
+from lycosa.simulate.simulation_run import Model, SimulationOutcome
 
 _COLUMNS = (
     "day",

@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from lycosa.config.sources import SettingsError, load_settings
-from lycosa.folder import manifest
-from lycosa.inspect.reader import read_folder
+from lycosa.base.config.sources import SettingsError, load_settings
+from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows
 from lycosa.simulate.hosts_file import error_share_of, host_row, read_hosts
 from lycosa.simulate.model_settings import read_count, read_model
 from lycosa.simulate.past_crawl import past_means
-from lycosa.simulate.run import Model
 from lycosa.simulate.sample import HostRow
 from lycosa.simulate.shards import SHARDS_DAYS
-from lycosa.simulate.web import Web
+from lycosa.simulate.simulation_run import Model
+from lycosa.simulate.web_model import Web
+from lycosa.state.folder import manifest
 
 
 def model_of(options: Mapping[str, Any]) -> Model:

@@ -13,10 +13,10 @@ from lycosa.cli.output import (
     human_count,
     human_duration,
 )
-from lycosa.simulate.post import REASONS, STEP_S
 from lycosa.simulate.resources import LIMITS
-from lycosa.simulate.run import Model
 from lycosa.simulate.shards import ShardsOutcome
+from lycosa.simulate.simulated_post import REASONS, STEP_S
+from lycosa.simulate.simulation_run import Model
 
 _DAY_S = 86_400
 _QUANTILES = (0.5, 0.9, 0.99)

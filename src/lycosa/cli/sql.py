@@ -82,9 +82,9 @@ def run(
     place: CrawlPlace, statement: str, form: str, memory: str, is_raw: bool = False
 ) -> ExitCode:
     """Run one query and print the answer."""
-    from lycosa.config.units import read_bytes
-    from lycosa.inspect.sql import ask, refuse_writes, wanted_tables
-    from lycosa.inspect.tables import CrawlTables
+    from lycosa.base.config.units import read_bytes
+    from lycosa.inspect.crawl_tables import CrawlTables
+    from lycosa.inspect.sql_query import ask, refuse_writes, wanted_tables
 
     try:
         memory_mb = max(read_bytes(memory) // 1_000_000, 64)
@@ -107,8 +107,8 @@ def run(
 
 def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print one JSON document, an array with an object per row, written as the rows arrive."""
-    from lycosa.inspect.export import json_cell
     from lycosa.inspect.printable import json_text
+    from lycosa.inspect.table_export import json_cell
 
     separator = "["
     for row in rows:
@@ -124,13 +124,13 @@ def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _emit_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], is_raw: bool) -> None:
-    from lycosa.inspect.export import CsvStyle, write_text
+    from lycosa.inspect.table_export import CsvStyle, write_text
 
     write_text("csv", (names, iter(rows)), sys.stdout, CsvStyle(is_raw, is_terminal()))
 
 
 def _emit_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
-    from lycosa.inspect.export import csv_cell
+    from lycosa.inspect.table_export import csv_cell
 
     emit_table(names, [[csv_cell(value) for value in row] for row in islice(rows, _MOST_SHOWN)])
     if next(rows, None) is not None:

@@ -27,9 +27,9 @@ from lycosa.cli.status_lists import print_lists
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lycosa.inspect.reader import CrawlReader
-    from lycosa.inspect.status import CrawlStatus
-    from lycosa.store.closing import LackingFile
+    from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.crawl_status import CrawlStatus
+    from lycosa.state.store.closing import LackingFile
 
 _MOST_SOURCES = 10  # seeds that are listed
 _EPILOG = """
@@ -121,8 +121,8 @@ def run(reader: CrawlReader, hosts: int, sites: int, by: str, as_json: bool) -> 
     """Read the status and print it."""
     import msgspec
 
+    from lycosa.inspect.crawl_status import crawl_status, estimate
     from lycosa.inspect.saved_settings import load_saved_settings
-    from lycosa.inspect.status import crawl_status, estimate
     from lycosa.inspect.top_lists import Order
 
     now = time.time()
@@ -265,8 +265,8 @@ def _uploads(status: CrawlStatus) -> str | None:
         return f"to {status.upload_url}" if status.upload_url else None
     import msgspec
 
+    from lycosa.base.model.upload_progress import UploadState
     from lycosa.cli.crawl_display import upload_in_words
-    from lycosa.model.uploads import UploadState
 
     state = msgspec.convert(live, UploadState)
     why = f": {state.why}" if state.why else ""
@@ -291,7 +291,7 @@ def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
 
 def _seeds(status: CrawlStatus) -> list[str]:
     """Sources that were not read completely, and the last one given."""
-    from lycosa.folder.seed_sources import how_far, unread
+    from lycosa.state.folder.seed_sources import how_far, unread
 
     left = unread(status.seeds)
     return [

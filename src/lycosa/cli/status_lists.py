@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lycosa.cli.output import emit, emit_table, human_count, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.inspect.status import CrawlStatus
+    from lycosa.inspect.crawl_status import CrawlStatus
 
 
 def print_lists(status: CrawlStatus) -> None:

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import click
 
+from lycosa.base.messages.progress import Progress
 from lycosa.cli.crawl_display import Display, estimate_of
 from lycosa.cli.crawl_reading import CrawlPlace, reading_crawl
 from lycosa.cli.output import ExitCode
-from lycosa.cluster.progress import Progress
 from lycosa.processes.status_file import read_live, waiting_for
 
 
@@ -52,8 +52,8 @@ def print_metrics(place: CrawlPlace) -> ExitCode:
 
     Raises ``click.ClickException`` when it does not run.
     """
-    from lycosa.cluster.crawl_metrics import crawl_metrics, progress_metrics
-    from lycosa.system.metrics_text import metrics_text
+    from lycosa.base.system.metrics_text import metrics_text
+    from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics, progress_metrics
 
     if place.cluster is not None:
         from lycosa.cli.cluster_status import asked_status
@@ -87,8 +87,8 @@ def _watch_folder(folder: Path, every_s: float, as_json: bool) -> ExitCode:
 def _watch_cluster(file: Path, every_s: float, as_json: bool) -> ExitCode:
     from lycosa.cli.cluster_parts import reachable_cluster, tell_line
     from lycosa.cli.cluster_status import SEARCH_S, shards_line, state_line
-    from lycosa.network import credentials_of
-    from lycosa.serve.caller import call_coordinator
+    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.serve.caller import call_coordinator
 
     given = reachable_cluster(file)
     credentials = credentials_of(given, tell_line)

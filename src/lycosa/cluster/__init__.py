@@ -1,4 +1,1 @@
-"""Many workers as one crawl: which node runs which shard, permits for captures, and the end.
-
-This package is pure: nothing in it waits or does I/O.
-"""
+"""A crawl on many machines: the coordinator, and the services that it needs."""

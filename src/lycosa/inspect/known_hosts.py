@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from lycosa.inspect.reader import CrawlReader
-from lycosa.urls.identity import hash8
-from lycosa.urls.near_hosts import HostUnknown, near_names
+from lycosa.base.urls.identity import hash8
+from lycosa.base.urls.near_hosts import HostUnknown, near_names
+from lycosa.inspect.committed_state import CrawlReader
 
 _MOST_COMPARED = 200_000  # names, some seconds
 

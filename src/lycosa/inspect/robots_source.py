@@ -12,20 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard, build_user_agent
-from lycosa.inspect.reader import CrawlReader
-from lycosa.kv.records import robots_key
-from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
-from lycosa.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
-from lycosa.politeness.robots_file import parse_robots
-from lycosa.ports import Fetcher, Resolver
-from lycosa.reasons import Reason
-from lycosa.store import layout
-from lycosa.store.rows import JournalRow
-from lycosa.system.clock import SystemClock
-from lycosa.system.decode import decode_content
-from lycosa.urls.identity import (
+from lycosa.base.config.sections import Config
+from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest, Limits
+from lycosa.base.ports import Fetcher, Resolver
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.system.decode import decode_content
+from lycosa.base.urls.identity import (
     Canonicalizer,
     InvalidUrl,
     hash8,
@@ -34,6 +27,13 @@ from lycosa.urls.identity import (
     robots_url,
     scheme_of,
 )
+from lycosa.inspect.committed_state import CrawlReader
+from lycosa.stages.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard, build_user_agent
+from lycosa.stages.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
+from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.state.kv.table_records import robots_key
+from lycosa.state.store import layout
+from lycosa.state.store.journal_rows import JournalRow
 
 _HOPS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.folder.lock import LockHolder
-from lycosa.system.wire import UNREADABLE
+from lycosa.base.system.frames import UNREADABLE
+from lycosa.state.folder.lock import LockHolder
 
 
 def is_running(folder: Path) -> bool:

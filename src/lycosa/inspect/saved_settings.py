@@ -12,16 +12,16 @@ from functools import cached_property
 
 import msgspec
 
-from lycosa.admit.refusal import Refusal
-from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps, year_of
-from lycosa.config.sections import CanonicalSection, Config
-from lycosa.folder.names import settings_path
-from lycosa.inspect.reader import CrawlReader
-from lycosa.kv.records import prefix_end
-from lycosa.model.discovered import LinkKind
-from lycosa.system.wire import UNREADABLE
-from lycosa.urls.identity import Canonicalizer
+from lycosa.base.config.sections import CanonicalSection, Config
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.system.frames import UNREADABLE
+from lycosa.base.urls.identity import Canonicalizer
+from lycosa.inspect.committed_state import CrawlReader
+from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.admit.scope import Scope
+from lycosa.stages.admit.traps import Traps, year_of
+from lycosa.state.folder.names import settings_path
+from lycosa.state.kv.table_records import prefix_end
 
 
 class SettingsUnreadable(Exception):

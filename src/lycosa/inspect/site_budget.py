@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.admit.budgets import over_budget, site_pages_of
-from lycosa.admit.linking_sites import is_exact, linking_sites
-from lycosa.admit.refusal import Refusal
-from lycosa.config.sections import BudgetSection
-from lycosa.frontier.visit_state import VisitRecord
+from lycosa.base.config.sections import BudgetSection
+from lycosa.base.model.usage import Usage
+from lycosa.inspect.committed_state import TableView
 from lycosa.inspect.explain.facts import Explanation
-from lycosa.inspect.reader import TableView
-from lycosa.kv.records import linking_key, site_key
-from lycosa.model.usage import Usage
+from lycosa.stages.admit.budgets import over_budget, site_pages_of
+from lycosa.stages.admit.linking_sites import is_exact, linking_sites
+from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.frontier.visit_state import VisitRecord
+from lycosa.state.kv.table_records import linking_key, site_key
 
 _USAGE = msgspec.msgpack.Decoder(Usage)
 

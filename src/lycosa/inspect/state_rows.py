@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lycosa.inspect.reader import CrawlReader, HostEntry, UrlEntry
+from lycosa.base.model.completed import History
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of
+from lycosa.inspect.committed_state import CrawlReader, HostEntry, UrlEntry
 from lycosa.inspect.wall_time import wall_of
-from lycosa.model.completed import History
-from lycosa.reasons import Reason
-from lycosa.store.parquet import TableWriter
-from lycosa.urls.identity import host_of
+from lycosa.state.store.parquet import TableWriter
 
 _TEXT, _INT, _LONG, _REAL = pa.string(), pa.int32(), pa.int64(), pa.float64()
 _TIME = pa.timestamp("us")

@@ -12,13 +12,13 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from lycosa.admit.budgets import site_pages_of
-from lycosa.admit.linking_sites import linking_sites
-from lycosa.config.sections import Config
-from lycosa.frontier.visit_state import HostState, VisitRecord
+from lycosa.base.config.sections import Config
+from lycosa.inspect.committed_state import TableView
 from lycosa.inspect.explain.facts import owed, steady_delay, why_host
-from lycosa.inspect.reader import TableView
 from lycosa.inspect.site_budget import site_budget
+from lycosa.stages.admit.budgets import site_pages_of
+from lycosa.stages.admit.linking_sites import linking_sites
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 
 
 class Order(Enum):

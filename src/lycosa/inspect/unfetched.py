@@ -13,16 +13,16 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.folder.saved_config import saved_settings
-from lycosa.frontier.visit_state import HostState, VisitRecord
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.base.system.durations import long_duration
+from lycosa.inspect.committed_state import CrawlReader, UrlEntry, read_folder
 from lycosa.inspect.explain.facts import why_host
 from lycosa.inspect.printable import shortened
-from lycosa.inspect.reader import CrawlReader, UrlEntry, read_folder
 from lycosa.inspect.wall_time import visit_in_wall_time
-from lycosa.model.completed import UrlState
-from lycosa.model.discovered import LinkKind
-from lycosa.reasons import Reason
-from lycosa.system.durations import long_duration
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.folder.saved_config import saved_settings
 
 _LONGEST_S = 5.0  # for looking through all hosts
 _MOST_GROUPS, _MOST_HOSTS, _MOST_SEEDS = 6, 3, 10

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.frontier.visit_state import VisitRecord
-from lycosa.kv.records import UrlRecord
+from lycosa.stages.frontier.visit_state import VisitRecord
+from lycosa.state.kv.table_records import UrlRecord
 
 
 def visit_in_wall_time(host: VisitRecord, ahead_s: float) -> VisitRecord:

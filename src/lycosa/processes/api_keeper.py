@@ -22,14 +22,14 @@ from contextlib import suppress
 
 import msgspec
 
-from lycosa.config.sources import SettingsError
-from lycosa.network import split_address
-from lycosa.network.errors import RefusedConnection
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.system.kept_tasks import error_line
+from lycosa.cluster.network import split_address
+from lycosa.cluster.network.network_errors import RefusedConnection
 from lycosa.processes.worker_handle import WorkerSilence, reap
-from lycosa.serve.api_job import ApiJob, encode_api_job, session_expiry
-from lycosa.system.kept_tasks import error_line
+from lycosa.service.api.api_job import ApiJob, encode_api_job, session_expiry
 
-_MODULE = "lycosa.page.process"
+_MODULE = "lycosa.service.page.page_process"
 _LOOK_S = 1.0
 _SILENT_LOOKS = 15  # in a row
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0

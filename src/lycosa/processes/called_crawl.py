@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from lycosa.base.system.kept_tasks import error_line
+from lycosa.cluster.serve.caller_service import CalledCoordinator, CallerDesk, CallerSocket
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
-from lycosa.serve.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
-from lycosa.serve.caller_desk import CalledCoordinator, CallerDesk, CallerSocket
-from lycosa.system.kept_tasks import error_line
+from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
 
 
 async def _nothing() -> None:

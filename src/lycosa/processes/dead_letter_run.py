@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-from lycosa.frontier.decision_log import ActionRow
-from lycosa.frontier.letter_decisions import carry_out_decision
-from lycosa.model.dead_letter import LetterAction, LetterDecision, ListedLetter
+from lycosa.base.model.dead_letter import LetterAction, LetterDecision, ListedLetter
+from lycosa.base.urls.identity import hash8
 from lycosa.processes.idle_run import idle_worker
-from lycosa.urls.identity import hash8
+from lycosa.stages.frontier.decision_log import ActionRow
+from lycosa.stages.frontier.letter_decisions import carry_out_decision
 
 _COMMIT_URLS = 5000
 

@@ -13,19 +13,19 @@ from __future__ import annotations
 import errno
 import traceback
 
-from lycosa.cluster.node_acts import Died
-from lycosa.cluster.worker_messages import Failed
-from lycosa.system.durable import FULL, DiskFull
-from lycosa.system.shortage import is_shortage
+from lycosa.base.messages.worker_messages import Failed
+from lycosa.base.system.durable import FULL, DiskFull
+from lycosa.base.system.shortage import is_shortage
+from lycosa.cluster.coordinator.node_acts import Died
 
 _OURS = "lycosa."
 _LOCAL_KINDS = frozenset(
     {
-        "lycosa.kv.port.TableError",
-        "lycosa.kv.port.TableLocked",
-        "lycosa.kv.port.TableDamaged",
-        "lycosa.seen.files.HashFileDamaged",
-        "lycosa.kafka.client.BadClientSettings",
+        "lycosa.state.kv.kv_port.TableError",
+        "lycosa.state.kv.kv_port.TableLocked",
+        "lycosa.state.kv.kv_port.TableDamaged",
+        "lycosa.state.seen.hash_files.HashFileDamaged",
+        "lycosa.cluster.kafka.kafka_clients.BadClientSettings",
     }
 )
 """The errors of local tables, and of the files of keys and certificates that ``cluster.toml`` names

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.cluster.worker_messages import ToWorker
-from lycosa.exchange import ExchangeEnds, SocketExchange
-from lycosa.model.pool_use import PoolUse
-from lycosa.shard.opening import Shard
+from lycosa.base.messages.worker_messages import ToWorker
+from lycosa.base.model.pool_use import PoolUse
+from lycosa.state.exchange import ExchangeEnds, SocketExchange
+from lycosa.state.shard.opened_shard import Shard
 from lycosa.worker.assembly import Assembled, Ports
 from lycosa.worker.coordinator_link import Peers
 from lycosa.worker.job import WorkerJob

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.cluster.messages import (
+from lycosa.base.config.live_settings import with_live
+from lycosa.base.config.sections import Config
+from lycosa.base.messages.coordinator_messages import (
     Ask,
     CallerMessage,
     ClusterStatus,
@@ -26,16 +28,14 @@ from lycosa.cluster.messages import (
     StopCrawl,
     ToCoordinator,
 )
-from lycosa.config.live import with_live
-from lycosa.config.sections import Config
-from lycosa.folder.lock import CrawlInUse
-from lycosa.folder.pause_note import save_pause, saved_pause
-from lycosa.model.end import End
+from lycosa.base.model.end import End
+from lycosa.cluster.serve.coordinator_links import PeerLink
 from lycosa.processes.session import Session, memory_plan, open_session
 from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.supervisor import CrawlOutcome, RunRules, SeedFeed, Supervisor
-from lycosa.processes.uploads import begin_uploads
-from lycosa.serve.links import PeerLink
+from lycosa.processes.upload_thread import begin_uploads
+from lycosa.state.folder.lock import CrawlInUse
+from lycosa.state.folder.pause_note import save_pause, saved_pause
 
 OnReady = Callable[[], Awaitable[None]]
 

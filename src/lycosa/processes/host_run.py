@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from lycosa.calls import CallRefusal, DecisionAnswer, HostDecision, decode_reply, encode_call
+from lycosa.base.calls import CallRefusal, DecisionAnswer, HostDecision, decode_reply, encode_call
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import InvalidUrl
 from lycosa.processes.idle_run import idle_worker
-from lycosa.reasons import Reason
-from lycosa.urls.identity import InvalidUrl
 
 
 async def decide_host(folder: Path, decision: HostDecision) -> DecisionAnswer:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.folder.saved_config import settings_of
-from lycosa.kv.rocks import opener_within
 from lycosa.processes.session import memory_plan, open_session
+from lycosa.state.folder.saved_config import settings_of
+from lycosa.state.kv.rocks import opener_within
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.real_ports import cache_of, real_ports
 

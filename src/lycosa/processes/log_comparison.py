@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from lycosa.commit import NOTHING, Mark
-from lycosa.folder.manifest import Manifest
-from lycosa.kafka import Finding, KafkaClient, LogEnd, Topics, count_partitions, log_end
-from lycosa.objects.generation import placed_objects
-from lycosa.objects.port import ObjectStore
-from lycosa.shard.object_snapshots import stored_marks
+from lycosa.cluster.kafka import Finding, KafkaClient, LogEnd, Topics, count_partitions, log_end
+from lycosa.state.commit import NOTHING, Mark
+from lycosa.state.folder.manifest import Manifest
+from lycosa.state.objects.generation import placed_objects
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.shard.object_snapshots import stored_marks
 
 _AT_ONCE = 8
 _TOLD = 3  # shards that a finding names

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.frontier.unparsed import UnparsedBody
 from lycosa.processes.idle_run import idle_worker
-from lycosa.worker.reparser import Reparsed
+from lycosa.stages.frontier.unparsed_bodies import UnparsedBody
+from lycosa.worker.commit.reparser import Reparsed
 from lycosa.worker.worker import Worker
 
 _WAIT_S = 0.1

@@ -19,23 +19,36 @@ from types import TracebackType
 
 import msgspec
 
-from lycosa.cluster.control import SettingsSaved
-from lycosa.config.live import with_live
-from lycosa.config.sections import AddressTables, Config
-from lycosa.config.sources import SettingsError
-from lycosa.fetch.headers import build_user_agent
-from lycosa.folder import manifest as manifests
-from lycosa.folder.imported import refuse_imported
-from lycosa.folder.live_changes import (
+from lycosa.base.config.live_settings import with_live
+from lycosa.base.config.sections import AddressTables, Config
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.messages.control_records import SettingsSaved
+from lycosa.base.model.recovered import Recovered
+from lycosa.base.ports import Clock
+from lycosa.base.system import machine
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.system.durable import replace_file
+from lycosa.base.system.memory_plan import (
+    RECOVERY_BYTES,
+    MemoryPlan,
+    TooLittleMemory,
+    fitted,
+    plan_memory,
+)
+from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
+from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.imported import refuse_imported
+from lycosa.state.folder.live_changes import (
     LiveChange,
     in_force,
     noted_change,
     save_changes,
     saved_changes,
 )
-from lycosa.folder.lock import CrawlLock
-from lycosa.folder.manifest import Manifest, identity_of
-from lycosa.folder.names import (
+from lycosa.state.folder.lock import CrawlLock
+from lycosa.state.folder.manifest import Manifest, identity_of
+from lycosa.state.folder.names import (
     begin_logs,
     crawl_sites,
     keep_suffix_list,
@@ -43,24 +56,11 @@ from lycosa.folder.names import (
     spool_folder,
     status_path,
 )
-from lycosa.folder.pause_note import PauseNote, save_pause
-from lycosa.folder.seed_sources import load_sources
-from lycosa.frontier.crawl_clock import ahead_s, time_at_start
-from lycosa.kv.port import Opener, Reader
-from lycosa.kv.read_only import table_reader
-from lycosa.kv.rocks import rocks_opener
-from lycosa.model.recovered import Recovered
-from lycosa.ports import Clock
-from lycosa.system import machine
-from lycosa.system.clock import SystemClock
-from lycosa.system.durable import replace_file
-from lycosa.system.memory_plan import (
-    RECOVERY_BYTES,
-    MemoryPlan,
-    TooLittleMemory,
-    fitted,
-    plan_memory,
-)
+from lycosa.state.folder.pause_note import PauseNote, save_pause
+from lycosa.state.folder.seed_sources import load_sources
+from lycosa.state.kv.kv_port import Opener, Reader
+from lycosa.state.kv.read_only import table_reader
+from lycosa.state.kv.rocks import rocks_opener
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
@@ -201,10 +201,10 @@ class Session:
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
         """Return one worker's part to its last commit after it died. Blocks."""
-        from lycosa.folder.start_check import check_worker
+        from lycosa.state.folder.start_check import check_worker
 
         # Imported here, because it imports the stages, and few workers die.
-        from lycosa.worker.recovery import recover_worker
+        from lycosa.worker.commit.recovery import recover_worker
 
         check_worker(self.folder, number, owned, self.manifest.term, self._read_table)
         return recover_worker(self.folder, self.config, self._open_table, number, owned)
@@ -248,12 +248,12 @@ class Session:
     # admits only a folder with at most a lock, a suffix list and seeds.
 
     def _check(self, manifest: Manifest) -> None:
-        from lycosa.folder.start_check import check_crawl
+        from lycosa.state.folder.start_check import check_crawl
 
         check_crawl(self.folder, manifest, self.config.seen.urls, self._read_table)
 
     def _recover(self, workers: int) -> Recovered:
-        from lycosa.worker.recovery import recover_crawl
+        from lycosa.worker.commit.recovery import recover_crawl
 
         return recover_crawl(self.folder, self.config, self._open_table, workers)
 

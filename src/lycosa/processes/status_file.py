@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.cluster.progress import Progress, progress_values
-from lycosa.folder.names import status_path
-from lycosa.system.durations import long_duration
-from lycosa.system.memory_relief import ReliefStep
-from lycosa.system.wire import UNREADABLE
+from lycosa.base.messages.progress import Progress, progress_values
+from lycosa.base.system.durations import long_duration
+from lycosa.base.system.frames import UNREADABLE
+from lycosa.base.system.memory_relief import ReliefStep
+from lycosa.state.folder.names import status_path
 
 _EVERY_S = 1.0
 LIVE_S = 15.0

@@ -16,9 +16,8 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.cluster.control import Control, PermitSaved, SettingsSaved
-from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import (
+from lycosa.base.messages.control_records import Control, PermitSaved, SettingsSaved
+from lycosa.base.messages.coordinator_messages import (
     CALLER,
     CONTROL,
     Answered,
@@ -38,19 +37,20 @@ from lycosa.cluster.messages import (
     Superseded,
     ToCoordinator,
 )
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.cluster.worker_messages import Seeds
-from lycosa.folder.run_cost import RunCost, append_cost, ended_children_cpu_s
-from lycosa.model.end import End
-from lycosa.processes.node import Node
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.timeouts import ONE_PROCESS
+from lycosa.base.messages.worker_messages import Seeds
+from lycosa.base.model.end import End
+from lycosa.base.system.machine import cores
+from lycosa.base.system.memory_plan import MemoryPlan
+from lycosa.base.system.process_memory import cpu_s
+from lycosa.cluster.coordinator.coordinator import Coordinator
+from lycosa.cluster.serve.coordinator_links import PeerLink
+from lycosa.processes.local_node import Node
 from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
-from lycosa.processes.uploads import Uploads
-from lycosa.serve.links import PeerLink
-from lycosa.system.machine import cores
-from lycosa.system.memory import cpu_s
-from lycosa.system.memory_plan import MemoryPlan
+from lycosa.processes.upload_thread import Uploads
+from lycosa.state.folder.run_cost import RunCost, append_cost, ended_children_cpu_s
 
 _SEED_BATCH = 1000
 _TICK_S = 0.1

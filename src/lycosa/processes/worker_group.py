@@ -14,18 +14,18 @@ from typing import Any
 
 import msgspec
 
-from lycosa.cluster.node_acts import Died
-from lycosa.cluster.node_plan import NodePlan
-from lycosa.cluster.progress import ProcessMemory, Progress, total
-from lycosa.cluster.worker_messages import Ended, Failed, Memory, ToWorker
-from lycosa.config.units import show_mb
-from lycosa.model.parsed import ParserHealth
-from lycosa.model.pool_use import PoolState
+from lycosa.base.config.units import show_mb
+from lycosa.base.messages.progress import ProcessMemory, Progress, total
+from lycosa.base.messages.worker_messages import Ended, Failed, Memory, ToWorker
+from lycosa.base.model.parsed import ParserHealth
+from lycosa.base.model.pool_use import PoolState
+from lycosa.base.system.kept_tasks import KeptTasks, error_line
+from lycosa.base.system.memory_relief import FAR
+from lycosa.base.system.process_memory import cpu_s, held_by
+from lycosa.base.system.shortage import pause_s
+from lycosa.cluster.coordinator.node_acts import Died
+from lycosa.cluster.coordinator.node_plan import NodePlan
 from lycosa.processes.worker_handle import WorkerHandle, WorkerNotStarted
-from lycosa.system.kept_tasks import KeptTasks, error_line
-from lycosa.system.memory import cpu_s, held_by
-from lycosa.system.memory_relief import FAR
-from lycosa.system.shortage import pause_s
 from lycosa.worker.job import WorkerJob
 
 _MEMORY_S = 0.5

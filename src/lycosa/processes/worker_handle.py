@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from lycosa.cluster.progress import ContinuedProgress, Progress
-from lycosa.cluster.worker_messages import (
+from lycosa.base.messages.progress import ContinuedProgress, Progress
+from lycosa.base.messages.worker_messages import (
     Ended,
     Failed,
     FromWorker,
@@ -24,11 +24,11 @@ from lycosa.cluster.worker_messages import (
     decode_from_worker,
     encode_worker_message,
 )
-from lycosa.store.removed import removed_files
-from lycosa.system.environment import for_worker
-from lycosa.system.frame_stream import FrameStream
-from lycosa.system.shortage import is_shortage
-from lycosa.system.wire import FrameError
+from lycosa.base.system.environment import for_worker
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.base.system.frames import FrameError
+from lycosa.base.system.shortage import is_shortage
+from lycosa.state.store.removed_files import removed_files
 from lycosa.worker.job import WorkerJob, encode_job
 
 _LOOK_S = 1.0

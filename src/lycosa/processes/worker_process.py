@@ -22,8 +22,10 @@ from itertools import count
 import msgspec
 import uvloop
 
-from lycosa.cluster.progress import Progress
-from lycosa.cluster.worker_messages import (
+from lycosa.base.logs.log_records import LogLevel
+from lycosa.base.logs.log_writer import EventLog, opened_log, traced_share
+from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.worker_messages import (
     Ended,
     Failed,
     FromWorker,
@@ -33,31 +35,29 @@ from lycosa.cluster.worker_messages import (
     decode_to_worker,
     encode_worker_message,
 )
-from lycosa.inspect.queries.state_reader import StateReader, measure_reader
-from lycosa.kv.rocks import SharedCache, opener_within
-from lycosa.logs.log import EventLog, opened_log, traced_share
-from lycosa.logs.records import LogLevel
-from lycosa.model.end import End
-from lycosa.model.page import Page
-from lycosa.model.parsed import ParserHealth
+from lycosa.base.model.end import End
+from lycosa.base.model.page import Page
+from lycosa.base.model.parsed import ParserHealth
+from lycosa.base.system.frame_stream import FrameStream
+from lycosa.base.system.frames import FrameError
+from lycosa.base.system.loop_meter import LoopMeter
+from lycosa.base.system.plugins import loaded
+from lycosa.base.system.process_memory import give_back, use_few_arenas
+from lycosa.inspect.queries.question_thread import StateReader, measure_reader
 from lycosa.processes.failures import failure_of
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
 from lycosa.processes.worker_state import WorkerState
-from lycosa.shard.live_view import viewable
-from lycosa.system.frame_stream import FrameStream
-from lycosa.system.loop_meter import LoopMeter
-from lycosa.system.memory import give_back, use_few_arenas
-from lycosa.system.plugins import loaded
-from lycosa.system.wire import FrameError
+from lycosa.state.kv.rocks import SharedCache, opener_within
+from lycosa.state.shard.live_view import viewable
 from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.coordinator_link import CoordinatorLink
-from lycosa.worker.fetch_log import FetchLog
-from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
-from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real_ports
-from lycosa.worker.request_sender import AttemptListener
+from lycosa.worker.visit.fetch_log import FetchLog
+from lycosa.worker.visit.request_sender import AttemptListener
+from lycosa.worker.worker_progress import ProgressReport
 
 _PROGRESS_S = 0.5
 # Reports to a supervisor that is suspended: the rest of what the kernel keeps (some 200 kB) is for
@@ -107,7 +107,7 @@ class WorkerProcess:
             place: WorkerPlace = FolderPlace(job, real_ports(job, opener_within(cache)))
         else:
             # an optional extra
-            from lycosa.processes.cluster_place import open_place
+            from lycosa.processes.cluster.cluster_place import open_place
 
             found = await open_place(job, opener_within(cache), self._stream, self._note_line)
             if found is None:  # it was stopped before the shard was open
@@ -168,7 +168,7 @@ class WorkerProcess:
             listeners.append(FetchLog(log).note_attempt)
         if share := traced_share(os.environ):
             # an optional extra
-            from lycosa.worker.traces import FetchTraces
+            from lycosa.worker.visit.traces import FetchTraces
 
             traces = FetchTraces(share, log)
             self._at_end.callback(traces.close)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from lycosa.folder.names import suffix_list
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.shard.live_view import LiveView
-from lycosa.shard.opening import Shard
-from lycosa.shard.view import CrawlOrigin
-from lycosa.store import SegmentFiles, SegmentReader
-from lycosa.system.clock import SystemClock
-from lycosa.urls.identity import Canonicalizer, Sites
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.urls.identity import Canonicalizer, Sites
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.folder.names import suffix_list
+from lycosa.state.shard.live_view import LiveView
+from lycosa.state.shard.opened_shard import Shard
+from lycosa.state.shard.view import CrawlOrigin
+from lycosa.state.store import SegmentFiles, SegmentReader
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.job import WorkerJob
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lycosa.frontier.due import NEVER_DUE
-from lycosa.model.completed import UrlState
+from lycosa.base.model.completed import UrlState
 from lycosa.simulate.jump_clock import SIMULATION_EPOCH
 from lycosa.simulate.resources import HOSTS, POLITENESS, WORKBENCH
 from lycosa.simulate.sample import Sample
-from lycosa.simulate.table import SimulatedTable
+from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.visits import Visits
+from lycosa.stages.frontier.due import NEVER_DUE
 
 _COMMIT_VISITS = (
     50  # fewer than a worker's, because all open requests are searched whenever something is due

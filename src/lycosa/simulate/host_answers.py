@@ -7,18 +7,18 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.frontier.lease import Lease
-from lycosa.frontier.visit_state import VisitState
-from lycosa.model.fetched import Fetched
-from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, after_fetch
-from lycosa.reasons import Reason
-from lycosa.schedule.steps import Purpose
-from lycosa.simulate.copies import Copies
+from lycosa.base.config.sections import Config
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
 from lycosa.simulate.jump_clock import SIMULATION_EPOCH
+from lycosa.simulate.page_copies import Copies
 from lycosa.simulate.resources import Meters
 from lycosa.simulate.sample import Host, Sample
-from lycosa.simulate.web import Web
+from lycosa.simulate.web_model import Web
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.robots_cache import RobotsAnswer, RobotsRecord, after_fetch
+from lycosa.stages.schedule.steps import Purpose
 
 _SMALL_BYTES = 300  # of an answer without a page
 _SPREAD = 0.2  # of a host's time to answer, up and down

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lycosa.config.sources import SettingsError
-from lycosa.reasons import Reason
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.reasons import Reason
 from lycosa.simulate.sample import HostRow
 
 HOSTS_FILE_COLUMNS = (

@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lycosa.config.fields import Field, Kind, fields_of
-from lycosa.config.sources import SettingsError
+from lycosa.base.config.fields import Field, Kind, fields_of
+from lycosa.base.config.sources import SettingsError
 from lycosa.simulate.cluster_means import ClusterMeans
 from lycosa.simulate.resources import Prices, Resources
-from lycosa.simulate.web import Web
+from lycosa.simulate.web_model import Web
 
 _SECTIONS: dict[str, type] = {
     "web": Web,

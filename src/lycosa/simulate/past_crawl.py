@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config.sources import SettingsError
-from lycosa.folder.run_cost import RunCost, read_costs
+from lycosa.base.config.sources import SettingsError
 from lycosa.simulate.resources import Resources
+from lycosa.state.folder.run_cost import RunCost, read_costs
 
 _REQUEST = Resources().request_ms / Resources().page_ms
 _LEAST_PAGES = 500  # with fewer pages, most of a run's time is its start and end

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from lycosa.simulate.report import ReportRow, SimulationReport
 from lycosa.simulate.resources import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH
+from lycosa.simulate.simulation_report import ReportRow, SimulationReport
 
 _WIDTH, _HEIGHT = 960, 760
 _LEFT, _TOP, _GAP = 70, 96, 70

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.simulate.web import Web, host_sizes
+from lycosa.simulate.web_model import Web, host_sizes
 
 _LEAST_LATENCY = 0.1  # of the mean
 _DRAWINGS = 32

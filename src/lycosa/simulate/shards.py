@@ -2,10 +2,10 @@
 
 The hosts of a sample belong to shards by the hash of their site. Each shard is a worker with its
 own part of the processors and of the network: its frontier, visits and meters are those of
-``lycosa simulate``. Commits, parcels, topics and brokers are those of ``simulate.post``. All shards
-advance together in steps of half a second. What a shard sends for its processors' work on records
-and rows is taken from the processors that fetch its pages. A commit that the brokers have not
-acknowledged when the next one is due stops its shard until then.
+``lycosa simulate``. Commits, parcels, topics and brokers are those of ``simulate.simulated_post``.
+All shards advance together in steps of half a second. What a shard sends for its processors' work
+on records and rows is taken from the processors that fetch its pages. A commit that the brokers
+have not acknowledged when the next one is due stops its shard until then.
 
 A page of the sample stands for ``1 / share`` pages. It sends the rows of so many, because rows for
 one destination are what decides when a parcel leaves. Costs of the exchange count with ``share``.
@@ -24,17 +24,17 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.exchange import Lateness
-from lycosa.frontier.lease import Lease
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.urls.identity import hash8, partition_of
 from lycosa.simulate.drive import Drive, Point
-from lycosa.simulate.post import STEP_S, PostTally, SimulatedPost
 from lycosa.simulate.resources import BROKERS, Meters, UsageMeter
-from lycosa.simulate.run import Model
 from lycosa.simulate.sample import Host, Sample, draw
-from lycosa.simulate.table import SimulatedTable
+from lycosa.simulate.simulated_post import STEP_S, PostTally, SimulatedPost
+from lycosa.simulate.simulated_table import SimulatedTable
+from lycosa.simulate.simulation_run import Model
 from lycosa.simulate.visits import Visits
-from lycosa.urls.identity import hash8, partition_of
+from lycosa.stages.frontier.lease import Lease
+from lycosa.state.exchange import Lateness
 
 _HOSTS_OF_SHARD = 200
 _WARM_UP = 1 / 3

@@ -1,23 +1,23 @@
-"""Performs the visits of hosts as ``worker.pipeline`` does, without bytes.
+"""Performs the visits of hosts as ``visit.pipeline`` does, without bytes.
 
-The decisions are the crawler's own code, ``schedule.visit``. The steps are performed by
-``simulate.stages``.
+The decisions are the crawler's own code, ``schedule.visit_decisions``. The steps are performed by
+``simulate.simulated_stages``.
 """
 
 from __future__ import annotations
 
 import heapq
 
-from lycosa.config.sections import Config
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import VisitState
-from lycosa.schedule import steps
-from lycosa.schedule.visit import decide
+from lycosa.base.config.sections import Config
 from lycosa.simulate.host_answers import Underway, Witness
 from lycosa.simulate.resources import Meters
 from lycosa.simulate.sample import Sample
-from lycosa.simulate.stages import SimulatedStages
-from lycosa.simulate.web import Web
+from lycosa.simulate.simulated_stages import SimulatedStages
+from lycosa.simulate.web_model import Web
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.schedule import steps
+from lycosa.stages.schedule.visit_decisions import decide
 
 
 class Visits:

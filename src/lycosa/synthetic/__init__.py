@@ -3,7 +3,19 @@
 It also provides virtual time and faults.
 """
 
-from lycosa.synthetic.clock import (
+from lycosa.synthetic.faults import FaultRates, Faults, FaultyFetcher, FaultyOffload
+from lycosa.synthetic.fetcher import SyntheticFetcher
+from lycosa.synthetic.misbehaviours import ExpectedOutcome, Misbehaviour
+from lycosa.synthetic.oracle import Obstacle, OracleRules, Truth
+from lycosa.synthetic.plan import WebPlan
+from lycosa.synthetic.request_log import LoggedRequest, RequestLog, read_log
+from lycosa.synthetic.resolver import SyntheticResolver
+from lycosa.synthetic.sent_response import Response
+from lycosa.synthetic.synthetic_hosts import Hosts, host_name
+from lycosa.synthetic.synthetic_robots import RobotsVariant
+from lycosa.synthetic.synthetic_server import SyntheticServer
+from lycosa.synthetic.synthetic_web import Responder, SyntheticWeb
+from lycosa.synthetic.virtual_clock import (
     VIRTUAL_EPOCH,
     Crash,
     Deadlock,
@@ -12,18 +24,6 @@ from lycosa.synthetic.clock import (
     VirtualOffload,
     run_virtual,
 )
-from lycosa.synthetic.faults import FaultRates, Faults, FaultyFetcher, FaultyOffload
-from lycosa.synthetic.fetcher import SyntheticFetcher
-from lycosa.synthetic.hosts import Hosts, host_name
-from lycosa.synthetic.misbehaviours import ExpectedOutcome, Misbehaviour
-from lycosa.synthetic.oracle import Obstacle, OracleRules, Truth
-from lycosa.synthetic.plan import WebPlan
-from lycosa.synthetic.request_log import LoggedRequest, RequestLog, read_log
-from lycosa.synthetic.resolver import SyntheticResolver
-from lycosa.synthetic.robots import RobotsVariant
-from lycosa.synthetic.server import SyntheticServer
-from lycosa.synthetic.web import Responder, SyntheticWeb
-from lycosa.synthetic.wire import Response
 
 __all__ = [
     "VIRTUAL_EPOCH",

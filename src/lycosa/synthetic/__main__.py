@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from lycosa.synthetic.hosts import host_name
 from lycosa.synthetic.misbehaviours import Misbehaviour
 from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.request_log import RequestLog
-from lycosa.synthetic.robots import RobotsVariant
-from lycosa.synthetic.server import SyntheticServer
-from lycosa.synthetic.web import SyntheticWeb
+from lycosa.synthetic.synthetic_hosts import host_name
+from lycosa.synthetic.synthetic_robots import RobotsVariant
+from lycosa.synthetic.synthetic_server import SyntheticServer
+from lycosa.synthetic.synthetic_web import SyntheticWeb
 
 _EPILOG = """Examples:
 

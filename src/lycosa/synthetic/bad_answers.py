@@ -17,9 +17,9 @@ from functools import lru_cache, partial
 import brotli
 import msgspec
 
-from lycosa.model.discovered import LinkKind
-from lycosa.synthetic.pages import Anchor
-from lycosa.synthetic.wire import Response
+from lycosa.base.model.discovered import LinkKind
+from lycosa.synthetic.sent_response import Response
+from lycosa.synthetic.synthetic_pages import Anchor
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from lycosa.synthetic.wire import (
+from lycosa.synthetic.sent_response import (
     Response,
     WireEnd,
     WireStep,

@@ -17,10 +17,10 @@ from typing import TypeVar
 
 import msgspec
 
-from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.ports import Clock, Fetcher, Offload
-from lycosa.reasons import Reason
-from lycosa.synthetic.clock import Crash
+from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.ports import Clock, Fetcher, Offload
+from lycosa.base.reasons import Reason
+from lycosa.synthetic.virtual_clock import Crash
 
 _T = TypeVar("_T")
 

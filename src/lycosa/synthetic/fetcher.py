@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.ports import Clock
-from lycosa.reasons import Reason
+from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.ports import Clock
+from lycosa.base.reasons import Reason
 from lycosa.synthetic.bad_wire import steps
-from lycosa.synthetic.reader import ReplyReader
 from lycosa.synthetic.request_log import RequestLog
-from lycosa.synthetic.web import Responder
-from lycosa.synthetic.wire import Response, WireEnd
+from lycosa.synthetic.response_reader import ReplyReader
+from lycosa.synthetic.sent_response import Response, WireEnd
+from lycosa.synthetic.synthetic_web import Responder
 
 _FOLD = re.compile(rb"\r?\n[ \t]+")  # libcurl joins folded lines
 

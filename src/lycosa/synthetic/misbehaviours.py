@@ -10,11 +10,11 @@ from __future__ import annotations
 from enum import Enum
 from urllib.parse import urljoin
 
-from lycosa.reasons import Reason
+from lycosa.base.reasons import Reason
 from lycosa.synthetic.bad_answers import HANDLERS, HTML, LINKS, MisbehaviourRequest, document
 from lycosa.synthetic.bad_wire import BEHAVIOURS
-from lycosa.synthetic.pages import Sketch
-from lycosa.synthetic.wire import Response
+from lycosa.synthetic.sent_response import Response
+from lycosa.synthetic.synthetic_pages import Sketch
 
 
 class ExpectedOutcome(Enum):

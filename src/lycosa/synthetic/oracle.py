@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from lycosa.synthetic.pages import Sketch
+from lycosa.synthetic.synthetic_pages import Sketch
 
 
 class Obstacle(Enum):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 
-from lycosa.ports import Clock, ResolveError
-from lycosa.reasons import Reason
-from lycosa.synthetic.hosts import Hosts, number
+from lycosa.base.ports import Clock, ResolveError
+from lycosa.base.reasons import Reason
+from lycosa.synthetic.synthetic_hosts import Hosts, number
 
 _FIRST = int(ipaddress.IPv4Address("198.18.0.1"))
 _MOST = 131_000

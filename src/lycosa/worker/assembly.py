@@ -13,11 +13,7 @@ from functools import partial
 
 import msgspec
 
-from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps, year_of
-from lycosa.attempts import StoringMark
-from lycosa.attempts.shipping import AttemptShipper
-from lycosa.calls import (
+from lycosa.base.calls import (
     DeadLetterDecision,
     GiveResults,
     GiveUrls,
@@ -25,61 +21,65 @@ from lycosa.calls import (
     LeaseUrls,
     ReparseDecision,
 )
-from lycosa.commit import ShardLease, folder_lease
-from lycosa.config.sections import FetchSection
-from lycosa.exchange import ExchangeEnds
-from lycosa.fetch.silence import LEAST_ADDRESSES, Silence
-from lycosa.folder.names import addresses_path, attempts_folder
-from lycosa.frontier.alike_pages import find_alike
-from lycosa.frontier.crawl_clock import CrawlClock
-from lycosa.kv.port import Opener
-from lycosa.kv.records import prefix_end
-from lycosa.model.end import End
-from lycosa.model.fetched import Limits
-from lycosa.objects.port import ObjectStore
-from lycosa.politeness.addresses import AddressTable
-from lycosa.politeness.machine_addresses import MachineAddresses
-from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
-from lycosa.seen.duplicates import Duplicates
-from lycosa.seen.near_judge import NearJudge
-from lycosa.seen.recent import RecentHashes
-from lycosa.shard.opening import Shard
-from lycosa.store.records import CrawlInfo
-from lycosa.store.segments import SegmentStore
-from lycosa.system.memory_plan import MemoryPlan
-from lycosa.system.meter import Meter
-from lycosa.urls.identity import Canonicalizer, surt
-from lycosa.worker.admission import Admission
-from lycosa.worker.call_desk import CallDesk, CallHandler
-from lycosa.worker.capture_builder import CaptureBuilder
-from lycosa.worker.committer import WorkerFiles
-from lycosa.worker.delivery import Delivery
-from lycosa.worker.errands import ErrandRoutes, Errands
+from lycosa.base.config.sections import FetchSection
+from lycosa.base.model.end import End
+from lycosa.base.model.fetched import Limits
+from lycosa.base.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
+from lycosa.base.system.memory_plan import MemoryPlan
+from lycosa.base.system.meter import Meter
+from lycosa.base.urls.identity import Canonicalizer, surt
+from lycosa.stages.admit.scope import Scope
+from lycosa.stages.admit.traps import Traps, year_of
+from lycosa.stages.fetch.silence import LEAST_ADDRESSES, Silence
+from lycosa.stages.frontier.alike_pages import find_alike
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.politeness.address_table import AddressTable
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
+from lycosa.state.attempts import StoringMark
+from lycosa.state.attempts.shipping import AttemptShipper
+from lycosa.state.commit import ShardLease, folder_lease
+from lycosa.state.exchange import ExchangeEnds
+from lycosa.state.folder.names import addresses_path, attempts_folder
+from lycosa.state.kv.kv_port import Opener
+from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.seen.duplicates import Duplicates
+from lycosa.state.seen.near_judge import NearJudge
+from lycosa.state.seen.recent import RecentHashes
+from lycosa.state.shard.opened_shard import Shard
+from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.warc_records import CrawlInfo
+from lycosa.worker.calls.call_handlers import CallDesk, CallHandler
+from lycosa.worker.calls.dead_letter_decisions import LetterDesk
+from lycosa.worker.calls.host_decisions import OperatorDesk
+from lycosa.worker.calls.url_submission import UrlSubmission
+from lycosa.worker.commit.committer import WorkerFiles
+from lycosa.worker.commit.folder_shard import open_folder_shard
+from lycosa.worker.commit.owned_shard import Owned, open_owned
+from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.fault_point import FaultPoint
-from lycosa.worker.folder_shard import open_folder_shard
-from lycosa.worker.incoming_parcels import IncomingParcels, ParcelReceivers
-from lycosa.worker.intake import Intake
+from lycosa.worker.intake.admission import Admission
+from lycosa.worker.intake.delivery import Delivery
+from lycosa.worker.intake.incoming_parcels import IncomingParcels, ParcelReceivers
+from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.near_duplicates import NearDuplicates
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.intake.owners import Addressing
 from lycosa.worker.job import Extensions, WorkerJob
-from lycosa.worker.leasing import Leasing
-from lycosa.worker.letter_desk import LetterDesk
-from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.measures import measured_worker
-from lycosa.worker.near_duplicates import NearDuplicates
-from lycosa.worker.operator_desk import OperatorDesk
-from lycosa.worker.outgoing_parcels import OutgoingParcels
-from lycosa.worker.owned import Owned, open_owned
-from lycosa.worker.owners import Addressing
-from lycosa.worker.pacing import Pacing
-from lycosa.worker.permits import GrantedPermits, LocalPermits
-from lycosa.worker.pipeline import Pipeline
-from lycosa.worker.reparser import Reparser
-from lycosa.worker.request_sender import RequestSender
-from lycosa.worker.robots import Robots
-from lycosa.worker.robots_reader import RobotsReader
-from lycosa.worker.slicing import Slices
-from lycosa.worker.stages import Stages
-from lycosa.worker.url_submission import UrlSubmission
+from lycosa.worker.setting_updates import AppliedSettings
+from lycosa.worker.visit.capture_builder import CaptureBuilder
+from lycosa.worker.visit.errands import ErrandRoutes, Errands
+from lycosa.worker.visit.host_robots import Robots
+from lycosa.worker.visit.leasing import Leasing
+from lycosa.worker.visit.pacing import Pacing
+from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
+from lycosa.worker.visit.pipeline import Pipeline
+from lycosa.worker.visit.request_sender import RequestSender
+from lycosa.worker.visit.robots_reader import RobotsReader
+from lycosa.worker.visit.slicing import Slices
+from lycosa.worker.visit.worker_stages import Stages
 from lycosa.worker.worker import Worker
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from lycosa.cluster.worker_messages import (
+from lycosa.base.messages.worker_messages import (
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -24,7 +24,7 @@ from lycosa.cluster.worker_messages import (
     WorkerStatus,
 )
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.permits import GrantedPermits
+from lycosa.worker.visit.permits import GrantedPermits
 
 _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
 _ANSWERS = 1000  # kept, so that a repeated request gets the same answer

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.folder.manifest import Manifest
-from lycosa.model.compatibility import FIRST_FORMATS
-from lycosa.model.end import PreviousEnd
-from lycosa.system.memory_plan import MemoryPlan
-from lycosa.system.plugins import Plugins
+from lycosa.base.config.sections import Config
+from lycosa.base.model.compatibility import FIRST_FORMATS
+from lycosa.base.model.end import PreviousEnd
+from lycosa.base.system.memory_plan import MemoryPlan
+from lycosa.base.system.plugins import Plugins
+from lycosa.state.folder.manifest import Manifest
 
 if TYPE_CHECKING:  # the types of what only a worker holds
-    from lycosa.worker.admission import UserRule
-    from lycosa.worker.capture_builder import PageSink
+    from lycosa.worker.intake.admission import UserRule
+    from lycosa.worker.visit.capture_builder import PageSink
 
 
 class ClusterJob(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config.sections import PolitenessSection
-from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.stages.politeness.address_table import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 
 MACHINE_TABLE_VARIABLE = "LYCOSA_RUNTIME_DIR"
 MACHINE_TABLE_NAME = "addresses-3"

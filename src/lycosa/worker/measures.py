@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lycosa.fetch import CachingResolver, CurlFetcher
-from lycosa.frontier.counters import Counters
-from lycosa.frontier.frontier import Frontier
-from lycosa.model.completed import UrlState
-from lycosa.ports import Clock
-from lycosa.reasons import Reason
-from lycosa.system.meter import Meter
-from lycosa.worker.outgoing_parcels import OutgoingParcels
-from lycosa.worker.pipeline import Pipeline
-from lycosa.worker.request_sender import RequestSender
-from lycosa.worker.stages import Stages
+from lycosa.base.model.completed import UrlState
+from lycosa.base.ports import Clock
+from lycosa.base.reasons import Reason
+from lycosa.base.system.meter import Meter
+from lycosa.stages.fetch import CachingResolver, CurlFetcher
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.state.shard.counters import Counters
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.visit.pipeline import Pipeline
+from lycosa.worker.visit.request_sender import RequestSender
+from lycosa.worker.visit.worker_stages import Stages
 from lycosa.worker.worker import Worker
 
 _SHARE = 0.005  # of the loop's time, for numbers that are costly to find

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from lycosa.cluster.progress import ProcessMemory
-from lycosa.kv.rocks import SharedCache
-from lycosa.system.memory import give_back
-from lycosa.system.memory_plan import MemoryPlan
-from lycosa.system.memory_relief import MemoryGuard, ReliefStep
+from lycosa.base.messages.progress import ProcessMemory
+from lycosa.base.system.memory_plan import MemoryPlan
+from lycosa.base.system.memory_relief import MemoryGuard, ReliefStep
+from lycosa.base.system.process_memory import give_back
+from lycosa.state.kv.rocks import SharedCache
 from lycosa.worker.assembly import Assembled, Ports
-from lycosa.worker.progress import memory_of
+from lycosa.worker.worker_progress import memory_of
 
 _SMALLER = 4  # divides the capacity of the workbench
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from lycosa.commit import ShardLease, folder_lease
-from lycosa.config.sections import Cookies, FetchSection
-from lycosa.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
-from lycosa.folder.names import spool_folder, suffix_list
-from lycosa.kv.port import Opener
-from lycosa.kv.rocks import SharedCache, rocks_opener
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.system.clock import SystemClock, ThreadOffload
-from lycosa.system.memory_plan import MemoryPlan
-from lycosa.system.meter import Meter
-from lycosa.urls.identity import Sites
+from lycosa.base.config.sections import Cookies, FetchSection
+from lycosa.base.system.clock import SystemClock, ThreadOffload
+from lycosa.base.system.memory_plan import MemoryPlan
+from lycosa.base.system.meter import Meter
+from lycosa.base.urls.identity import Sites
+from lycosa.stages.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.commit import ShardLease, folder_lease
+from lycosa.state.folder.names import spool_folder, suffix_list
+from lycosa.state.kv.kv_port import Opener
+from lycosa.state.kv.rocks import SharedCache, rocks_opener
 from lycosa.worker.assembly import Ports
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.job import WorkerJob

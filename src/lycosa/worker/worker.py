@@ -12,20 +12,20 @@ import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from lycosa.attempts import Suspicion
-from lycosa.config.sections import Config
-from lycosa.frontier.crawl_clock import CrawlClock
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.visit_state import VisitState
-from lycosa.model.end import End
-from lycosa.model.parsed import ParserHealth
-from lycosa.ports import Offload
-from lycosa.schedule.fetch_outcome import is_unreached
-from lycosa.worker.committer import Committer, WorkerFiles
+from lycosa.base.config.sections import Config
+from lycosa.base.model.end import End
+from lycosa.base.model.parsed import ParserHealth
+from lycosa.base.ports import Offload
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.schedule.fetch_outcome import is_unreached
+from lycosa.state.attempts import Suspicion
+from lycosa.worker.commit.committer import Committer, WorkerFiles
+from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.fault_point import FaultPoint
-from lycosa.worker.pipeline import Pipeline
-from lycosa.worker.reparser import Reparser
-from lycosa.worker.visit import Visit
+from lycosa.worker.visit.pipeline import Pipeline
+from lycosa.worker.visit.visit_in_progress import Visit
 
 _IDLE_S = 1.0
 _CAREFUL_S = 60.0

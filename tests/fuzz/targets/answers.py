@@ -11,13 +11,13 @@ from typing import Any
 
 from fuzz.judging import MAX_BYTES, scratch, vectors
 from fuzz.targets.warc import is_stored_whole
-from lycosa.config.sections import FetchSection, RetrySection
-from lycosa.fetch import CookieJars, CurlFetcher, Guard
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.reasons import Reason
-from lycosa.schedule.fetch_outcome import judge_answer
-from lycosa.system.clock import SystemClock
-from lycosa.urls.identity import Sites
+from lycosa.base.config.sections import FetchSection, RetrySection
+from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
+from lycosa.base.urls.identity import Sites
+from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard
+from lycosa.stages.schedule.fetch_outcome import judge_answer
 from raw_server import OK
 
 _LIMITS = Limits(

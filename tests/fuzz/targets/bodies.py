@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 import brotli
 
 from fuzz.judging import MAX_BYTES, shared, vectors
-from lycosa.config.sections import RetrySection
-from lycosa.fetch.headers import HeaderBlock, protocol_of
-from lycosa.model.fetched import Fetched
-from lycosa.reasons import Reason
-from lycosa.schedule.fetch_outcome import judge_answer
-from lycosa.system.decode import RATIO_FREE_BYTES, decode_content
+from lycosa.base.config.sections import RetrySection
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.reasons import Reason
+from lycosa.base.system.decode import RATIO_FREE_BYTES, decode_content
+from lycosa.stages.fetch.headers import HeaderBlock, protocol_of
+from lycosa.stages.schedule.fetch_outcome import judge_answer
 
 if sys.version_info >= (3, 14):
     from compression import zstd

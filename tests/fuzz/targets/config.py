@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import msgspec
 
 from fuzz.judging import scratch
-from lycosa.config.fields import Kind, fields, value_of
-from lycosa.config.sections import Config
-from lycosa.config.sources import PREFIX, Settings, SettingsError, from_dict, load_settings
-from lycosa.config.sources import check_config as check_tree
-from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
+from lycosa.base.config.fields import Kind, fields, value_of
+from lycosa.base.config.sections import Config
+from lycosa.base.config.sources import PREFIX, Settings, SettingsError, from_dict, load_settings
+from lycosa.base.config.sources import check_config as check_tree
+from lycosa.base.config.units import read_bytes, read_seconds, show_bytes, show_seconds
 
 _FILE = scratch() / "crawl.toml"
 _DEFAULT = Config()

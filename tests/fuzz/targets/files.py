@@ -11,18 +11,18 @@ import msgspec
 
 from fuzz.judging import scratch
 from fuzz.targets.logs import with_damage
-from lycosa.attempts import CrashCounts, Suspicion, left_storing
-from lycosa.config.sections import Config
-from lycosa.folder import manifest
-from lycosa.folder.lock import CrawlLock
-from lycosa.folder.manifest import Identity, Manifest, ManifestError
-from lycosa.folder.saved_config import saved_settings
+from lycosa.base.config.sections import Config
+from lycosa.base.model.capture import Location
 from lycosa.inspect.running import lock_holder
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.model.capture import Location
-from lycosa.store import RecordError, layout, read_record
-from lycosa.store.records import Draft
+from lycosa.state.attempts import CrashCounts, Suspicion, left_storing
+from lycosa.state.folder import manifest
+from lycosa.state.folder.lock import CrawlLock
+from lycosa.state.folder.manifest import Identity, Manifest, ManifestError
+from lycosa.state.folder.saved_config import saved_settings
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.store import RecordError, layout, read_record
+from lycosa.state.store.warc_records import Draft
 from store_samples import capture
 
 _FOLDER = scratch()

@@ -10,11 +10,11 @@ import msgspec
 
 from fuzz.judging import MAX_BYTES, vectors
 from hostile_documents import DOCUMENTS
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.document import DocumentParser
-from lycosa.reasons import Reason
-from lycosa.urls.identity import Canonicalizer, hash8, host_of
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Canonicalizer, hash8, host_of
+from lycosa.stages.parse.document import DocumentParser
 
 _SECTION = ParseSection(max_links=300, max_text=20_000, language=False)
 _CANONICALIZER = Canonicalizer(CanonicalSection())

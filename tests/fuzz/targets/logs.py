@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from fuzz.judging import scratch
-from lycosa.attempts import AttemptLog, Since, crashed_attempts, last_contacts, read_attempts
-from lycosa.commit import Commit, CommitLog, LogDamaged, PartitionBatch, read_logs
-from lycosa.model.fetched import FetchKind
-from lycosa.reasons import Reason
-from lycosa.store import JournalError, JournalRow, journal, read_header, read_rows
-from lycosa.store.rows import SegmentHeader
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.state.attempts import AttemptLog, Since, crashed_attempts, last_contacts, read_attempts
+from lycosa.state.commit import Commit, CommitLog, LogDamaged, PartitionBatch, read_logs
+from lycosa.state.store import JournalError, JournalRow, journal, read_header, read_rows
+from lycosa.state.store.journal_rows import SegmentHeader
 
 _FOLDER = scratch()
 _COMMITS = "commit-w000-000000000001.log"

@@ -9,22 +9,28 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lycosa.cluster.worker_messages import Probe, Seeds, Stop, decode_from_worker, decode_to_worker
-from lycosa.commit import Commit, PartitionBatch
-from lycosa.exchange.connection import DECODER as EXCHANGED
-from lycosa.exchange.connection import Acknowledgements, Hello, Parcels, Questions, Replies
-from lycosa.exchange.port import Parcel
-from lycosa.frontier.counters import Counters
-from lycosa.frontier.visit_state import VisitRecord
-from lycosa.kv.records import UrlRecord, decode_url, due_urls, encode_url, row_urls
-from lycosa.model.capture import Original
-from lycosa.model.completed import History, UrlState
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.model.parsed import Document, Link, Parsed
-from lycosa.model.usage import Usage
-from lycosa.politeness.robots_rules import RobotsRules
-from lycosa.system.wire import UNREADABLE, FrameError, FrameReader, frame_pieces
-from lycosa.worker.robots import RobotsRecord
+from lycosa.base.messages.worker_messages import (
+    Probe,
+    Seeds,
+    Stop,
+    decode_from_worker,
+    decode_to_worker,
+)
+from lycosa.base.model.capture import Original
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.parsed import Document, Link, Parsed
+from lycosa.base.model.usage import Usage
+from lycosa.base.system.frames import UNREADABLE, FrameError, FrameReader, frame_pieces
+from lycosa.stages.frontier.visit_state import VisitRecord
+from lycosa.stages.politeness.robots_rules import RobotsRules
+from lycosa.state.commit import Commit, PartitionBatch
+from lycosa.state.exchange.connection import DECODER as EXCHANGED
+from lycosa.state.exchange.connection import Acknowledgements, Hello, Parcels, Questions, Replies
+from lycosa.state.exchange.exchange_port import Parcel
+from lycosa.state.kv.table_records import UrlRecord, decode_url, due_urls, encode_url, row_urls
+from lycosa.state.shard.counters import Counters
+from lycosa.worker.visit.host_robots import RobotsRecord
 
 WORDS = ("urn:uuid:", "http://a/", "Seeds", "Stop", "\u0000\u0000\u0000\u0001")
 _MAX_FRAME = 1000

@@ -10,8 +10,8 @@ from itertools import islice
 
 import google_robots
 from fuzz.judging import MAX_BYTES, shared, vectors
-from lycosa.politeness.robots_file import parse_robots
-from lycosa.politeness.robots_rules import (
+from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_rules import (
     Matcher,
     RobotsRule,
     RobotsVerdict,

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from fuzz.judging import MAX_BYTES, vectors
 from fuzz.targets.html import parts, within_limits
 from hostile_documents import SITEMAPS
-from lycosa.config.sections import CanonicalSection, ParseSection
-from lycosa.model.parsed import Document
-from lycosa.parse.document import DocumentParser
-from lycosa.parse.feed import read_feed
-from lycosa.parse.sitemap import (
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.model.parsed import Document
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Canonicalizer
+from lycosa.stages.parse.document import DocumentParser
+from lycosa.stages.parse.sitemap import (
     MAX_URLS,
     Sitemap,
     looks_like_text_sitemap,
     read_sitemap,
     read_text_sitemap,
 )
-from lycosa.reasons import Reason
-from lycosa.urls.identity import Canonicalizer
+from lycosa.stages.parse.syndication_feed import read_feed
 
 _SECTION = ParseSection(max_links=1000, language=False)
 _CANONICALIZER = Canonicalizer(CanonicalSection())

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from random import Random
 
 from fuzz.judging import vectors
-from lycosa.config.sections import CanonicalSection
-from lycosa.urls.canonical import MAX_LENGTH
-from lycosa.urls.identity import (
+from lycosa.base.config.sections import CanonicalSection
+from lycosa.base.urls.canonical import MAX_LENGTH
+from lycosa.base.urls.identity import (
     Canonicalizer,
     InvalidUrl,
     Sites,

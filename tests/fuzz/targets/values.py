@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fuzz.judging import vectors
-from lycosa.fetch.headers import build_user_agent, conditional_lines, email_of
-from lycosa.fetch.headers import request_target as origin_form
-from lycosa.model.fetched import FetchRequest
-from lycosa.parse.charset import charset_name, decode_text
-from lycosa.parse.directives import read_directives
-from lycosa.parse.feed import parse_feed_date
-from lycosa.parse.language import primary_subtag
-from lycosa.parse.link_header import parse_link_header
-from lycosa.parse.media_type import media_type_of, parse_media_type, root_name, sniff
-from lycosa.parse.refresh import parse_refresh
-from lycosa.parse.sitemap import parse_w3c_date
-from lycosa.parse.srcset import srcset_urls
-from lycosa.politeness.delay import LONGEST_RETRY_AFTER_S, parse_retry_after
+from lycosa.base.model.fetched import FetchRequest
+from lycosa.stages.fetch.headers import build_user_agent, conditional_lines, email_of
+from lycosa.stages.fetch.headers import request_target as origin_form
+from lycosa.stages.parse.charset import charset_name, decode_text
+from lycosa.stages.parse.directives import read_directives
+from lycosa.stages.parse.language import primary_subtag
+from lycosa.stages.parse.link_header import parse_link_header
+from lycosa.stages.parse.media_type import media_type_of, parse_media_type, root_name, sniff
+from lycosa.stages.parse.refresh import parse_refresh
+from lycosa.stages.parse.sitemap import parse_w3c_date
+from lycosa.stages.parse.srcset import srcset_urls
+from lycosa.stages.parse.syndication_feed import parse_feed_date
+from lycosa.stages.politeness.delay import LONGEST_RETRY_AFTER_S, parse_retry_after
 
 _NOW = 1_790_000_000.0
 _LAST_YEAR = 253_402_300_800 + 86_400  # the first second of the year 10000, and the widest zone

@@ -15,11 +15,11 @@ from warcio.archiveiterator import ArchiveIterator
 
 from fuzz.judging import scratch, vectors
 from fuzz.targets.bodies import assembled
-from lycosa.model.capture import Location, Original
-from lycosa.model.fetched import Fetched
-from lycosa.store import layout, warc
-from lycosa.store.reading import read_record
-from lycosa.store.records import Draft
+from lycosa.base.model.capture import Location, Original
+from lycosa.base.model.fetched import Fetched
+from lycosa.state.store import layout, warc
+from lycosa.state.store.stored_data import read_record
+from lycosa.state.store.warc_records import Draft
 from store_samples import capture, fetched, misshapen
 
 _IDS = tuple(f"urn:uuid:00000000-0000-4000-8000-00000000000{number}" for number in range(1, 5))

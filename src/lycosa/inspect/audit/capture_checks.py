@@ -9,20 +9,20 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from lycosa.inspect.audit.captures import CaptureIndex, once_check
-from lycosa.inspect.audit.derived import DerivedChecks
-from lycosa.inspect.audit.links import LinkCheck
-from lycosa.inspect.audit.records import RecordChecks
-from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
-from lycosa.inspect.audit.robots import RobotsAudit
-from lycosa.inspect.audit.segments import Segment
-from lycosa.inspect.audit.unparsed import UnparsedCheck
-from lycosa.inspect.reader import CrawlReader, TableView
+from lycosa.base.model.fetched import FetchKind
+from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
+from lycosa.inspect.audit.audited_segments import Segment
+from lycosa.inspect.audit.capture_index import CaptureIndex, once_check
+from lycosa.inspect.audit.derived_check import DerivedChecks
+from lycosa.inspect.audit.link_check import LinkCheck
+from lycosa.inspect.audit.record_check import RecordChecks
+from lycosa.inspect.audit.robots_check import RobotsAudit
+from lycosa.inspect.audit.unparsed_check import UnparsedCheck
+from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.saved_settings import SavedSettings
-from lycosa.model.fetched import FetchKind
-from lycosa.store.journal import JournalError
-from lycosa.store.layout import warc_name
-from lycosa.store.rows import JournalRow
+from lycosa.state.store.journal import JournalError
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.layout import warc_name
 
 _STEP = 500
 

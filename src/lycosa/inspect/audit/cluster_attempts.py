@@ -18,21 +18,21 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.attempts import Attempt
-from lycosa.attempts.coverage import (
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.inspect.audit.audit_report import OnAuditProgress
+from lycosa.inspect.audit.politeness_check import PolitenessChecks
+from lycosa.stages.politeness.address_pool import divided
+from lycosa.state.attempts import Attempt
+from lycosa.state.attempts.coverage import (
     LoggedFile,
     UnprovenTime,
     read_logged_file,
     unproven_times,
 )
-from lycosa.attempts.read import read_attempt_files
-from lycosa.attempts.shipping import parse_shipped_key
-from lycosa.cluster.rules import ClusterRules
-from lycosa.config.sections import PolitenessSection
-from lycosa.folder.manifest import EarlierOwners
-from lycosa.inspect.audit.politeness import PolitenessChecks
-from lycosa.inspect.audit.report import OnAuditProgress
-from lycosa.politeness.address_pool import divided
+from lycosa.state.attempts.read import read_attempt_files
+from lycosa.state.attempts.shipping import parse_shipped_key
+from lycosa.state.folder.manifest import EarlierOwners
 
 NODE_CLOCKS_S = 2 * ClusterRules().clock_off_s
 """By how much the clocks of two nodes may differ."""

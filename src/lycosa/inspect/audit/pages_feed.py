@@ -11,13 +11,13 @@ from array import array
 import msgspec
 import numpy as np
 
-from lycosa.inspect.audit.captures import place_key
-from lycosa.inspect.audit.report import Check, OnAuditProgress
-from lycosa.shard.cluster_view import ClusterView
-from lycosa.shard.opened_cluster import OpenedCluster
-from lycosa.store import layout
-from lycosa.store.journal import JournalError
-from lycosa.system.wire import UNREADABLE
+from lycosa.base.system.frames import UNREADABLE
+from lycosa.cluster.shards.cluster_view import ClusterView
+from lycosa.cluster.shards.opened_cluster import OpenedCluster
+from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
+from lycosa.inspect.audit.capture_index import place_key
+from lycosa.state.store import layout
+from lycosa.state.store.journal import JournalError
 
 _STEP = 5000
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from lycosa.inspect.audit.captures import CaptureIndex, find_repeated, once_check
-from lycosa.inspect.audit.report import AuditReport, Check, OnAuditProgress
-from lycosa.inspect.audit.state import StateChecks
-from lycosa.inspect.audit.unparsed import UnparsedCheck
-from lycosa.inspect.reader import CrawlReader
-from lycosa.model.fetched import FetchKind
-from lycosa.shard.view import CrawlView
-from lycosa.store.journal import JournalError
-from lycosa.store.layout import warc_name
-from lycosa.store.rows import JournalRow
+from lycosa.base.model.fetched import FetchKind
+from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
+from lycosa.inspect.audit.capture_index import CaptureIndex, find_repeated, once_check
+from lycosa.inspect.audit.state_check import StateChecks
+from lycosa.inspect.audit.unparsed_check import UnparsedCheck
+from lycosa.inspect.committed_state import CrawlReader
+from lycosa.state.shard.view import CrawlView
+from lycosa.state.store.journal import JournalError
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.layout import warc_name
 
 _LEFT_OUT = {
     "politeness": "attempt logs are on the machines that sent the requests",

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.reader import TableView
-from lycosa.kv.records import robots_key
-from lycosa.model.capture import RobotsDecision
-from lycosa.politeness.delay import Delay, delay_s
-from lycosa.politeness.robots_cache import RobotsRecord, decision
-from lycosa.politeness.robots_rules import Matcher
-from lycosa.reasons import Reason
-from lycosa.system.durations import long_duration
-from lycosa.urls.identity import scheme_of, target_of
+from lycosa.base.config.sections import Config
+from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.reasons import Reason
+from lycosa.base.system.durations import long_duration
+from lycosa.base.urls.identity import scheme_of, target_of
+from lycosa.inspect.committed_state import TableView
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.stages.politeness.delay import Delay, delay_s
+from lycosa.stages.politeness.robots_cache import RobotsRecord, decision
+from lycosa.stages.politeness.robots_rules import Matcher
+from lycosa.state.kv.table_records import robots_key
 
 _NO_CHANCE = random.Random(0)  # multiplied by a jitter of 0; making one costs as much as the rest
 _ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)

@@ -6,9 +6,11 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from lycosa.admit.budgets import over_discovery
-from lycosa.frontier.dead_letters import decisions_of
-from lycosa.frontier.visit_state import HostState, VisitRecord
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.dead_letter import LetterAction
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of, join_url, scheme_of
+from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -21,22 +23,14 @@ from lycosa.inspect.explain.facts import (
     when,
     why_host,
 )
-from lycosa.inspect.explain.lookup import (
-    Stored,
-    Tried,
-    place_in_queue,
-    stored_capture,
-    tries_of,
-)
+from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.explain.steering_facts import steering_facts
-from lycosa.inspect.reader import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
-from lycosa.model.completed import History, UrlState
-from lycosa.model.dead_letter import LetterAction
-from lycosa.reasons import Reason
-from lycosa.urls.identity import host_of, join_url, scheme_of
+from lycosa.stages.admit.budgets import over_discovery
+from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 
 _CHAIN = 10
 _DECIDED = {

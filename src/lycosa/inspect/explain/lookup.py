@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.attempts.files import ATTEMPT_LOG_DAMAGE, open_file
-from lycosa.inspect.reader import CrawlReader, TableView
-from lycosa.kv.records import PARKED_BAND, row_urls
-from lycosa.model.discovered import LinkKind
-from lycosa.reasons import Reason
-from lycosa.shard.view import CrawlView
-from lycosa.store import layout
-from lycosa.store.derived import LINKS
-from lycosa.store.journal import JournalError
-from lycosa.store.port import StoredSegment
-from lycosa.store.reading import RecordError, StoredRecord
-from lycosa.store.rows import JournalRow
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.state.attempts.attempt_files import ATTEMPT_LOG_DAMAGE, open_file
+from lycosa.state.kv.table_records import PARKED_BAND, row_urls
+from lycosa.state.shard.view import CrawlView
+from lycosa.state.store import layout
+from lycosa.state.store.derived_files import LINKS
+from lycosa.state.store.journal import JournalError
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.stored_data import RecordError, StoredRecord
 
 _SHOWN = 10
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lycosa.base.system.durations import long_duration
+from lycosa.cluster.shards.cluster_view import ClusterView
 from lycosa.inspect.explain.facts import Explanation, when
-from lycosa.shard.cluster_view import ClusterView
-from lycosa.system.durations import long_duration
 
 
 def add_shard(answer: Explanation, view: ClusterView, shard: int, now: float) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lycosa.frontier.decision_log import ACTIONS, decode_action
-from lycosa.frontier.outside_leases import decode_lease
-from lycosa.frontier.visit_state import VisitRecord
+from lycosa.base.model.completed import UrlState
+from lycosa.inspect.committed_state import TableView, UrlEntry
 from lycosa.inspect.explain.facts import Explanation, when
-from lycosa.inspect.reader import TableView, UrlEntry
-from lycosa.kv.records import outside_key, prefix_end
-from lycosa.model.completed import UrlState
+from lycosa.stages.frontier.decision_log import ACTIONS, decode_action
+from lycosa.stages.frontier.outside_leases import decode_lease
+from lycosa.stages.frontier.visit_state import VisitRecord
+from lycosa.state.kv.table_records import outside_key, prefix_end
 
 
 def steering_facts(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.admit.refusal import Refusal
-from lycosa.admit.sitemap_scope import may_list, may_name
-from lycosa.frontier.visit_state import HostState
+from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of, join_url, scheme_of, target_of
+from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -19,15 +21,13 @@ from lycosa.inspect.explain.facts import (
     why_host,
 )
 from lycosa.inspect.explain.lookup import FoundOn, LinkSearch, Search
-from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.inspect.site_budget import site_budget, site_facts
 from lycosa.inspect.wall_time import visit_in_wall_time
-from lycosa.kv.records import sitemap_key
-from lycosa.model.capture import RobotsDecision
-from lycosa.model.discovered import LinkKind
-from lycosa.reasons import Reason
-from lycosa.urls.identity import hash8, host_of, join_url, scheme_of, target_of
+from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.admit.sitemap_scope import may_list, may_name
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.kv.table_records import sitemap_key
 
 _CRAWLED = "; if it were found, it would be crawled"
 _IF_ALLOWED = ", if its host's robots.txt allows it"

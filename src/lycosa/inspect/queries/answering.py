@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.calls import (
+from lycosa.base.calls import (
     ActionsQuery,
     CallRefusal,
     CallReply,
@@ -30,27 +30,22 @@ from lycosa.calls import (
     UrlQuery,
     UrlStatesQuery,
 )
-from lycosa.frontier.counters import Counters
-from lycosa.frontier.visit_state import HostState
-from lycosa.inspect.queries.captures import capture_at, captures_of, content_of
-from lycosa.inspect.queries.decisions import decisions_about, decisions_behind
+from lycosa.base.model.completed import UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
+from lycosa.inspect.queries.capture_queries import capture_at, captures_of, content_of
+from lycosa.inspect.queries.dead_letter_queries import LetterLister
+from lycosa.inspect.queries.decision_queries import decisions_about, decisions_behind
 from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders
+from lycosa.inspect.queries.host_queries import HostLister
 from lycosa.inspect.queries.host_rows import last_fetches, state_named, whole_host
-from lycosa.inspect.queries.hosts import HostLister
-from lycosa.inspect.queries.letters import LetterLister
-from lycosa.inspect.queries.time_budget import (
-    DEFAULT_BUDGET_S,
-    BudgetedView,
-    OutOfTime,
-    TimeBudget,
-)
-from lycosa.inspect.queries.urls import UrlFinder, explained_url, url_row, urls_of_host
-from lycosa.inspect.reader import CrawlReader, HostEntry, TableView
+from lycosa.inspect.queries.time_budget import DEFAULT_BUDGET_S, BudgetedView, OutOfTime, TimeBudget
+from lycosa.inspect.queries.url_queries import UrlFinder, explained_url, url_row, urls_of_host
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
-from lycosa.model.completed import UrlState
-from lycosa.reasons import Reason
-from lycosa.shard.view import CrawlView
-from lycosa.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.shard.counters import Counters
+from lycosa.state.shard.view import CrawlView
 
 MOST_ROWS = 1000
 """Most rows of one piece of a list."""

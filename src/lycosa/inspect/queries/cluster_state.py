@@ -11,16 +11,16 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from lycosa.config.cluster_file import ClusterFile
-from lycosa.inspect.reader import CrawlReader
+from lycosa.base.config.cluster_file import ClusterFile
+from lycosa.base.system.clock import SystemClock
+from lycosa.cluster.shards.cluster_view import ClusterView, ReadingProgress
+from lycosa.cluster.shards.opened_cluster import OpenedCluster
+from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
-from lycosa.kv.port import SavedTable
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.shard.cluster_view import ClusterView, ReadingProgress
-from lycosa.shard.opened_cluster import OpenedCluster
-from lycosa.store import JournalRow, StoredRecord, StoredSegment
-from lycosa.system.clock import SystemClock
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.kv.kv_port import SavedTable
+from lycosa.state.store import JournalRow, StoredRecord, StoredSegment
 
 
 class ClusterState:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from lycosa.folder.saved_config import settings_of
-from lycosa.inspect.reader import CrawlReader
+from lycosa.base.system.clock import SystemClock
+from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
-from lycosa.parse.parent import ChildParser
-from lycosa.parse.parser_config import ParserConfig
-from lycosa.shard.folder_view import FolderView
-from lycosa.system.clock import SystemClock
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.state.folder.saved_config import settings_of
+from lycosa.state.shard.folder_view import FolderView
 
 _USED_S = 3.0
 

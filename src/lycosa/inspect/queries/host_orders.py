@@ -17,10 +17,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from lycosa.frontier.visit_state import HostPause, HostState, shown_state
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
-from lycosa.kv.port import SavedTable
-from lycosa.kv.records import host_key, prefix_end
+from lycosa.stages.frontier.visit_state import HostPause, HostState, shown_state
+from lycosa.state.kv.kv_port import SavedTable
+from lycosa.state.kv.table_records import host_key, prefix_end
 
 KEPT = 500
 """Hosts of each order and state that are kept of a partition."""

@@ -6,18 +6,18 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.model.completed import UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import join_url
+from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.explain.facts import owed, why_host
-from lycosa.inspect.reader import CrawlReader, HostEntry, TableView
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.top_lists import host_line
 from lycosa.inspect.wall_time import visit_in_wall_time, wall_of
-from lycosa.kv.records import robots_key
-from lycosa.model.completed import UrlState
-from lycosa.politeness.delay import asked_delays
-from lycosa.politeness.robots_cache import RobotsRecord
-from lycosa.reasons import Reason
-from lycosa.urls.identity import join_url
+from lycosa.stages.politeness.delay import asked_delays
+from lycosa.stages.politeness.robots_cache import RobotsRecord
+from lycosa.state.kv.table_records import robots_key
 
 _ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)
 _MOST_RULES = 1000  # of a robots.txt that are listed

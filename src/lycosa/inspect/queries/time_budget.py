@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from lycosa.kv.port import SavedTable
-from lycosa.shard.view import CrawlView, ViewSummary
-from lycosa.store import JournalRow, StoredRecord, StoredSegment
+from lycosa.state.kv.kv_port import SavedTable
+from lycosa.state.shard.view import CrawlView, ViewSummary
+from lycosa.state.store import JournalRow, StoredRecord, StoredSegment
 
 DEFAULT_BUDGET_S = 0.1
 _STEPS = 16  # rows between two looks at the clock, which cost 0.1 us each

@@ -1,0 +1,191 @@
+"""Checks of settings whose form is more than a type: patterns, address ranges, pins, header values.
+
+They accept what the stages accept that use the settings (a test compares the two), and they run
+before anything is written, so a crawl folder never keeps a setting that its crawl cannot start
+with. Each raises ``ValueError`` with one line that says what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from typing import Any
+from urllib.parse import urlsplit
+
+from lycosa.base.config.fixed_intervals import check_intervals
+from lycosa.base.config.near_names import near_name
+from lycosa.base.config.patterns import compile_pattern
+
+STORE_SCHEMES = ("s3", "gs", "az", "file")
+STORE_OPTIONS = (
+    "account_name",
+    "allow_http",
+    "authority_host",
+    "base_url",
+    "checksum_algorithm",
+    "conditional_put",
+    "connect_timeout",
+    "disable_tagging",
+    "endpoint",
+    "imdsv1_fallback",
+    "metadata_endpoint",
+    "proxy_url",
+    "region",
+    "request_payer",
+    "role_arn",
+    "role_session_name",
+    "s3_express",
+    "server_side_encryption",
+    "skip_signature",
+    "sse_bucket_key_enabled",
+    "sse_kms_key_id",
+    "sts_endpoint",
+    "timeout",
+    "unsigned_payload",
+    "use_emulator",
+    "use_fabric_endpoint",
+    "virtual_hosted_style_request",
+)
+"""Options of ``obstore`` that are no secrets."""
+UPLOAD_KINDS = ("warc", "cdxj", "pages", "links", "text", "journal", "attempts")
+_VISIBLE = re.compile(r"[\x20-\x7e]*")
+_CONTACT = re.compile(r"(?:https?://[^\s/.]+\.[^\s]+|(?:mailto:)?[^@\s]+@[^@\s]+)", re.IGNORECASE)
+
+
+def check_expressions(patterns: Sequence[str]) -> None:
+    for pattern in patterns:
+        compile_pattern(pattern)
+
+
+def check_ranges(ranges: Sequence[str]) -> None:
+    for entry in ranges:
+        try:
+            ip_network(entry.strip())
+        except ValueError:
+            raise ValueError(
+                f"{entry!r} is not an address range; write {_range_meant(entry)}"
+            ) from None
+
+
+def _range_meant(entry: str) -> str:
+    """The probable meaning of a range with host bits: a network or a single address."""
+    try:
+        network = ip_network(entry.strip(), strict=False)
+    except ValueError:
+        return "10.0.0.0/8, 192.0.2.7 or fd00::/8"
+    return f"{network} for the whole range or {entry.partition('/')[0].strip()} for one address"
+
+
+def check_pins(pins: Sequence[str]) -> None:
+    for pin in pins:
+        name, _, addresses = pin.partition("=")
+        if not name.strip(" .") or not all(map(_is_address, addresses.split(","))):
+            raise ValueError(
+                f"{pin!r} is not NAME=ADDRESS; write example.org=192.0.2.7 or"
+                " *.example.org=192.0.2.7"
+            )
+
+
+def check_servers(servers: Sequence[str]) -> None:
+    for server in servers:
+        host, _, port = server.strip().rpartition(":")
+        if not _is_address(server) and not (
+            _is_address(host) and port.isdecimal() and 0 < int(port) < 65536
+        ):
+            raise ValueError(
+                f"{server!r} is not a name server; write its address, 192.0.2.53 or 192.0.2.53:5353"
+            )
+
+
+def check_contact(contact: str) -> None:
+    """The contact is part of a comment in User-Agent (RFC 9110 section 5.6.5)."""
+    contact = contact.strip()
+    if not _VISIBLE.fullmatch(contact) or set(contact) & set("()\\"):
+        raise ValueError(
+            f"{contact!r} must be visible ASCII without brackets and backslashes, as"
+            " https://example.org/bot or you@example.org"
+        )
+
+
+def is_contact(contact: str) -> bool:
+    """Whether the contact can be used: a URL or an e-mail address."""
+    return _CONTACT.fullmatch(contact.strip()) is not None
+
+
+def check_header(value: str) -> None:
+    if not _VISIBLE.fullmatch(value):
+        raise ValueError(f"{value!r} is not valid in a header: write only visible ASCII")
+
+
+def check_store_url(url: str) -> None:
+    """A message does not repeat a URL that may hold a secret."""
+    if not url:
+        return
+    try:
+        parts = urlsplit(url)
+        has_secret = "@" in parts.netloc or bool(parts.query)
+    except ValueError:
+        raise ValueError("that is not a URL; write s3://BUCKET/PREFIX") from None
+    if has_secret:
+        raise ValueError(
+            "credentials do not belong into the URL; set them in the environment, as"
+            " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    if parts.scheme not in STORE_SCHEMES:
+        raise ValueError(
+            f"{url!r} is not the URL of a store; write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX,"
+            " az://CONTAINER/PREFIX or file:///FOLDER"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise ValueError(f"{url!r} has no absolute path; write file:///FOLDER, with three slashes")
+    if parts.scheme != "file" and not parts.netloc:
+        raise ValueError(f"{url!r} names no bucket; write {parts.scheme}://BUCKET/PREFIX")
+    if parts.fragment:
+        raise ValueError(f"{url!r} has a fragment; a prefix cannot contain #")
+
+
+def check_store_options(options: Sequence[str]) -> None:
+    for option in options:
+        name, is_given, value = option.partition("=")
+        if name not in STORE_OPTIONS:
+            near = near_name(name, STORE_OPTIONS)
+            what = f"did you mean {near}?" if near else f"there are {', '.join(STORE_OPTIONS)}"
+            raise ValueError(
+                f"{name!r} is no option of a store; {what} Credentials are set in the environment"
+            )
+        if not is_given or not value:
+            raise ValueError(f"{name!r} has no value; write {name}=VALUE")
+        if "@" in value and "://" in value:
+            raise ValueError(f"{name}: credentials do not belong into settings; leave out NAME@")
+
+
+def check_upload_kinds(kinds: Sequence[str]) -> None:
+    for kind in kinds:
+        if kind not in UPLOAD_KINDS:
+            raise ValueError(f"{kind!r} is not uploaded; there are {', '.join(UPLOAD_KINDS)}")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text.strip().removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+CHECKS: Mapping[str, Callable[[Any], None]] = {
+    "agent.contact": check_contact,
+    "dns.pins": check_pins,
+    "dns.servers": check_servers,
+    "fetch.accept": check_header,
+    "fetch.accept_language": check_header,
+    "fetch.allow_addresses": check_ranges,
+    "refetch.intervals": check_intervals,
+    "scope.exclude": check_expressions,
+    "scope.include": check_expressions,
+    "upload.kinds": check_upload_kinds,
+    "upload.options": check_store_options,
+    "upload.url": check_store_url,
+}
+"""The checks by setting."""

@@ -1,0 +1,160 @@
+"""Settings of a crawl's scope: who crawls, which URLs are the same, which are wanted."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from lycosa.base.config.setting import setting
+
+
+class ScopeRule(Enum):
+    """Which URLs belong to a crawl, relative to its seeds."""
+
+    HOST = "host"
+    SITE = "site"
+    PREFIX = "prefix"
+    ANY = "any"
+
+
+class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the crawler identifies itself."""
+
+    product: Annotated[
+        str,
+        Meta(
+            description=(
+                "Product token: part of User-Agent, and the name that selects the group "
+                "in robots.txt."
+            ),
+            pattern="^[A-Za-z_-]+$",
+        ),
+    ] = "lycosa"
+    contact: Annotated[
+        str,
+        setting(
+            "URL or e-mail address for site owners; sent in User-Agent and, if an address, in From."
+        ),
+    ] = ""
+
+
+class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Canonical form beyond RFC 3986 and WHATWG. These settings change the identity of URLs, so
+    they are frozen with the crawl.
+    """
+
+    sort_query: Annotated[bool, setting("Sort query parameters by name.")] = False
+    drop_index_files: Annotated[
+        bool, setting("Drop index.html, index.htm, index.php, default.asp at the end of a path.")
+    ] = False
+    drop_trailing_slash: Annotated[bool, setting("Drop slashes at the end of a path.")] = False
+    drop_session_ids: Annotated[
+        bool, setting("Drop session ids (PHPSESSID, jsessionid, sid, ...) from query and path.")
+    ] = True
+    drop_tracking: Annotated[
+        bool, setting("Drop tracking parameters (utm_*, gclid, fbclid, ...).")
+    ] = True
+    drop_www: Annotated[bool, setting("Treat www.example.org as example.org.")] = False
+    drop_empty_query: Annotated[bool, setting("Drop a question mark that nothing follows.")] = True
+
+
+class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which URLs belong to the crawl."""
+
+    rule: Annotated[
+        ScopeRule, setting("host, site (registrable domain), prefix (the seed's folder) or any.")
+    ] = ScopeRule.HOST
+    include: Annotated[
+        tuple[str, ...],
+        setting("Regular expressions (RE2); if there are any, a URL must match one of them."),
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        setting("Regular expressions (RE2); a URL that matches one of them is refused."),
+    ] = ()
+    max_depth: Annotated[
+        int, setting("Maximum number of links from a seed; -1 is no limit.", ge=-1)
+    ] = -1
+    requisites: Annotated[bool, setting("Also fetch images, scripts and style sheets.")] = False
+    follow_nofollow: Annotated[
+        bool, setting("Follow links marked rel=nofollow, ugc or sponsored.")
+    ] = True
+    max_hops: Annotated[int, setting("Maximum number of redirects in a row.", ge=0, le=20)] = 5
+
+
+class TrapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Defences against endless URL spaces."""
+
+    max_url_length: Annotated[
+        int, setting("Maximum number of characters of a URL.", ge=100, le=65536)
+    ] = 2000
+    max_path_depth: Annotated[int, setting("Maximum number of segments of a path.", ge=1)] = 15
+    max_repeats: Annotated[
+        int, setting("How often a path segment, or a sequence of them, may repeat.", ge=1)
+    ] = 3
+    max_parameters: Annotated[int, setting("Maximum number of query parameters.", ge=0)] = 40
+    calendar_years: Annotated[
+        int, setting("Years from today that a date in a URL may be away.", ge=0)
+    ] = 10
+    refuse_session_ids: Annotated[
+        bool, setting("Refuse URLs that still carry a session id after canonicalisation.")
+    ] = True
+
+
+class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Maximum that one host or site may take. 0 is no limit. A URL over a budget is parked, not
+    dropped."""
+
+    host_pages: Annotated[int, setting("Maximum number of captures of one host.", ge=0)] = 0
+    site_pages: Annotated[int, setting("Maximum number of captures of one site.", ge=0)] = 0
+    host_bytes: Annotated[int, setting("Maximum number of body bytes of one host.", ge=0)] = 0
+    site_bytes: Annotated[int, setting("Maximum number of body bytes of one site.", ge=0)] = 0
+    host_time_s: Annotated[float, setting("Maximum time spent fetching from one host.", ge=0)] = 0.0
+    discovery_per_page: Annotated[
+        int,
+        setting(
+            "New URLs of a host for each of its captures, in addition to the "
+            "first 10,000; the others are parked.",
+            ge=0,
+        ),
+    ] = 1000
+    park_s: Annotated[
+        float, setting("First wait of a parked host; it doubles each time.", ge=1)
+    ] = 600.0
+    pages_per_linking_site: Annotated[
+        int,
+        setting(
+            "Captures of a site in addition to site_pages, for each distinct other "
+            "site that links to it; 0 adds none.",
+            ge=0,
+        ),
+    ] = 0
+    site_pages_max: Annotated[
+        int,
+        setting("Maximum of the captures of one site, with those that linking sites add.", ge=0),
+    ] = 0
+    site_hosts: Annotated[
+        int, setting("Maximum number of hosts (subdomains) of one site that are visited.", ge=0)
+    ] = 0
+
+
+class SitemapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which sitemaps are read, and how much of them."""
+
+    follow: Annotated[
+        bool, setting("Fetch the sitemaps that robots.txt names, and what they list.")
+    ] = True
+    guess: Annotated[
+        bool, setting("Also ask for /sitemap.xml where robots.txt names no sitemap.")
+    ] = False
+    max_nesting: Annotated[
+        int,
+        setting("Levels of sitemaps below the one in robots.txt; the protocol allows one.", ge=0),
+    ] = 2
+    max_files: Annotated[int, setting("Maximum number of sitemaps of one host.", ge=1)] = 10_000
+    max_urls: Annotated[
+        int, setting("Maximum number of URLs that the sitemaps of one host list together.", ge=1)
+    ] = 10_000_000

@@ -1,0 +1,321 @@
+"""The settings: one frozen section per stage, with type, default, bound and meaning of each.
+
+Units are in the names: ``_s`` seconds, ``_bytes`` bytes; in files, options and the environment
+these also accept ``2h``, ``10GB``. Obedience to robots.txt is not a setting. Unknown keys and bad
+values stop the start (``config.sources``).
+
+``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests; here
+are the other sections and the whole tree.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import msgspec
+
+from lycosa.base.config.request_sections import (
+    AddressTables,
+    Cookies,
+    DnsSection,
+    FetchSection,
+    PolitenessSection,
+    RetrySection,
+    RobotsSection,
+)
+from lycosa.base.config.scope_sections import (
+    AgentSection,
+    BudgetSection,
+    CanonicalSection,
+    ScopeRule,
+    ScopeSection,
+    SitemapSection,
+    TrapSection,
+)
+from lycosa.base.config.setting import setting
+
+__all__ = [
+    "AddressTables",
+    "AgentSection",
+    "BudgetSection",
+    "CanonicalSection",
+    "Config",
+    "Cookies",
+    "DnsSection",
+    "FetchSection",
+    "FrontierSection",
+    "LimitSection",
+    "ParseSection",
+    "PolitenessSection",
+    "PrioritySection",
+    "RefetchRule",
+    "RefetchSection",
+    "RetrySection",
+    "RobotsSection",
+    "ScopeRule",
+    "ScopeSection",
+    "SeenSection",
+    "SeenUrlsKind",
+    "SitemapSection",
+    "StoreSection",
+    "TrapSection",
+]
+
+
+class RefetchRule(Enum):
+    """When a fetched page is due again."""
+
+    OFF = "off"
+    ADAPTIVE = "adaptive"
+
+
+class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Limits on parsing, which happens in a child process."""
+
+    max_bytes: Annotated[
+        int, setting("Maximum number of decoded bytes that are parsed.", ge=1024)
+    ] = 10_000_000
+    max_ratio: Annotated[
+        int,
+        setting(
+            "Maximum number of decoded bytes per received byte, beyond the first megabyte.", ge=10
+        ),
+    ] = 1000
+    deadline_s: Annotated[
+        float,
+        setting(
+            "Maximum processor time of the parse child for one document; after it the child is"
+            " killed. A child that does not answer for 20 times as long is killed as well.",
+            gt=0,
+        ),
+    ] = 10.0
+    memory_bytes: Annotated[
+        int, setting("Maximum address space of a parse child; 0 is no limit.", ge=0)
+    ] = 2_000_000_000
+    recycle_documents: Annotated[
+        int, setting("Documents after which a parse child is replaced.", ge=1)
+    ] = 20_000
+    max_links: Annotated[int, setting("Maximum number of outlinks of one document.", ge=1)] = 50_000
+    max_text: Annotated[
+        int, setting("Maximum number of characters of visible text that are kept.", ge=0)
+    ] = 1_000_000
+    language: Annotated[bool, setting("Identify the language of the text.")] = True
+
+
+class SeenUrlsKind(Enum):
+    """Which URL-seen implementation."""
+
+    SORTED = "sorted"
+    BLOOM = "bloom"
+
+
+class SeenSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Detection of known URLs and content."""
+
+    urls: Annotated[SeenUrlsKind, setting("sorted (exact hash file) or bloom.")] = (
+        SeenUrlsKind.SORTED
+    )
+    bloom_urls: Annotated[
+        int, setting("Number of URLs per partition for which one Bloom filter is sized.", ge=1000)
+    ] = 1_000_000
+    bloom_error: Annotated[
+        float, setting("False-positive rate of the Bloom filter.", gt=0, lt=0.5)
+    ] = 0.001
+    bloom_confirm: Annotated[
+        bool, setting("Check the table when the Bloom filter says that a URL is known.")
+    ] = True
+    recent: Annotated[
+        int,
+        setting(
+            "Number of recent URL hashes that are kept in memory and checked before URL-seen.", ge=0
+        ),
+    ] = 200_000
+    near_duplicates: Annotated[bool, setting("Find near-duplicates by SimHash.")] = True
+    max_distance: Annotated[
+        int, setting("Maximum number of bits in which near-duplicates may differ.", ge=0, le=3)
+    ] = 3
+
+
+class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Weights of the factors of a URL's priority (docs/priority.md). Only their ratios matter; the
+    defaults add up to 1."""
+
+    importance: Annotated[
+        float,
+        setting(
+            "Importance of the link by which the URL was found, or the sitemap's "
+            "priority if that is higher.",
+            ge=0,
+        ),
+    ] = 0.30
+    authority: Annotated[
+        float,
+        setting(
+            "Importance of the host: the highest of all links found to it; 1 for a seed's host.",
+            ge=0,
+        ),
+    ] = 0.25
+    depth: Annotated[float, setting("Closeness to a seed.", ge=0)] = 0.15
+    change: Annotated[
+        float,
+        setting(
+            "How often the URL changes: from its refetch interval once it was "
+            "fetched, before that from the sitemap.",
+            ge=0,
+        ),
+    ] = 0.20
+    staleness: Annotated[
+        float,
+        setting("Time since the last fetch; a URL that was never fetched gets the maximum.", ge=0),
+    ] = 0.10
+
+
+class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When a page is fetched again."""
+
+    rule: Annotated[RefetchRule, setting("off or adaptive.")] = RefetchRule.ADAPTIVE
+    first_s: Annotated[float, setting("Interval before the first refetch.", ge=1)] = 604800.0
+    min_s: Annotated[float, setting("Minimum interval.", ge=1)] = 86400.0
+    max_s: Annotated[float, setting("Maximum interval.", ge=1)] = 7776000.0
+    intervals: Annotated[
+        tuple[str, ...],
+        setting(
+            "Fixed intervals in place of the adaptive one: DOMAIN TIME or DOMAIN PATTERN TIME, as"
+            " `news.example /live/* 10m`; the first that is for a URL counts."
+        ),
+    ] = ()
+
+
+class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Output files."""
+
+    segment_bytes: Annotated[int, setting("Size at which a segment is closed.", ge=100_000)] = (
+        1_000_000_000
+    )
+    segment_age_s: Annotated[float, setting("Age at which a segment is closed.", ge=1)] = 3600.0
+    commit_s: Annotated[float, setting("Maximum time between two commits.", ge=0.05)] = 1.0
+    commit_pages: Annotated[
+        int, setting("Number of finished URLs after which a commit starts.", ge=1)
+    ] = 400
+    gzip_level: Annotated[
+        int,
+        setting(
+            "Compression level of WARC files, 0 to 3; 0 is the fastest (levels of libisal).",
+            ge=0,
+            le=3,
+        ),
+    ] = 2
+    text: Annotated[bool, setting("Write WET text.")] = True
+    links: Annotated[bool, setting("Write the link table.")] = True
+    min_free_bytes: Annotated[
+        int, setting("Start no new request while the disk has less free space than this.", ge=0)
+    ] = 500_000_000
+
+
+class UploadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Object storage that closed segments are uploaded to."""
+
+    url: Annotated[
+        str,
+        setting(
+            "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER; "
+            "empty uploads nothing. Credentials come from the environment."
+        ),
+    ] = ""
+    options: Annotated[
+        tuple[str, ...],
+        setting("NAME=VALUE options of the store, such as endpoint=https://s3.example.org."),
+    ] = ()
+    kinds: Annotated[
+        tuple[str, ...],
+        setting(
+            "Folders whose files are uploaded: warc, cdxj, pages, links, text; also journal and "
+            "attempts (closed attempt logs)."
+        ),
+    ] = ("warc", "cdxj", "pages", "links", "text")
+    remove: Annotated[
+        bool, setting("Remove a local file after the store was seen to hold the same content.")
+    ] = False
+    finish_wait_s: Annotated[
+        float,
+        setting(
+            "How long the end of a run waits for a store that accepts nothing, before it leaves "
+            "the rest to the next run.",
+            ge=0,
+        ),
+    ] = 60.0
+
+
+class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Queues of waiting URLs and hosts."""
+
+    partitions: Annotated[
+        int, setting("Number of partitions; frozen with the crawl.", ge=1, le=65536)
+    ] = 16
+    bands: Annotated[
+        int, setting("Number of priority bands; frozen with the crawl.", ge=1, le=16)
+    ] = 8
+    head: Annotated[
+        int, setting("Maximum number of URLs of one host in memory.", ge=1, le=10000)
+    ] = 48
+    workbench: Annotated[
+        int, setting("Maximum number of hosts on the workbench of one worker.", ge=1)
+    ] = 20_000
+    finish_wait_s: Annotated[
+        float, setting("A crawl is finished when nothing is due within this time.", ge=0)
+    ] = 600.0
+
+
+class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When the crawl stops by itself; 0 is no limit. These may differ from run to run."""
+
+    max_pages: Annotated[int, setting("Maximum number of captures of the whole crawl.", ge=0)] = 0
+    max_bytes: Annotated[
+        int, setting("Maximum number of body bytes received by the whole crawl.", ge=0)
+    ] = 0
+    max_time_s: Annotated[float, setting("Maximum duration of this run.", ge=0)] = 0.0
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole tree."""
+
+    agent: AgentSection = AgentSection()
+    canonical: CanonicalSection = CanonicalSection()
+    scope: ScopeSection = ScopeSection()
+    traps: TrapSection = TrapSection()
+    budgets: BudgetSection = BudgetSection()
+    politeness: PolitenessSection = PolitenessSection()
+    robots: RobotsSection = RobotsSection()
+    sitemaps: SitemapSection = SitemapSection()
+    dns: DnsSection = DnsSection()
+    fetch: FetchSection = FetchSection()
+    retry: RetrySection = RetrySection()
+    parse: ParseSection = ParseSection()
+    seen: SeenSection = SeenSection()
+    priority: PrioritySection = PrioritySection()
+    refetch: RefetchSection = RefetchSection()
+    store: StoreSection = StoreSection()
+    upload: UploadSection = UploadSection()
+    frontier: FrontierSection = FrontierSection()
+    limits: LimitSection = LimitSection()
+    workers: Annotated[
+        int,
+        setting(
+            "Number of worker processes; auto (0) starts one per core that the crawl may use.",
+            ge=0,
+            le=1024,
+            extra={"words": {"auto": 0}},
+        ),
+    ] = 1
+    memory_bytes: Annotated[
+        int,
+        setting(
+            "Memory of the whole crawl, all processes together; auto (0) is 1.5 GB "
+            "a worker, at most half of the memory of the machine or its control "
+            "group.",
+            ge=0,
+            extra={"words": {"auto": 0}},
+        ),
+    ] = 0
+    seed: Annotated[int, setting("Seed of all random numbers.", ge=0)] = 0

@@ -1,0 +1,1 @@
+"""The messages between coordinator, nodes, workers and callers, and their times."""

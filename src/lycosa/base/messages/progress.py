@@ -1,0 +1,358 @@
+"""The progress of a worker or of a crawl: its numbers, and what it waits for.
+
+The numbers are a snapshot of the meter. Display, ``lycosa status``, API and ``/metrics`` read that
+one snapshot; the properties here name its numbers for programs. What is no number stands beside
+it: texts, the slowest hosts, the state of single processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from lycosa.base.model.parsed import ParserHealth
+from lycosa.base.model.pool_use import PoolState, PoolUse
+from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.system.meter import MeterSnapshot, Number, carried, merged_snapshot
+
+_FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
+MOST_SLOWEST = 5
+"""Number of hosts that a report names."""
+MOST_UNREAD = 10
+"""Number of unread seeds that a report names."""
+
+
+class HostNote(msgspec.Struct, frozen=True):
+    """A host that will keep the crawl waiting.
+
+    It gives the URLs in its queue, its delay, and the seconds until it may be fetched.
+    """
+
+    host: str
+    waiting: int
+    delay_s: float
+    next_in_s: float
+    reason: str = ""
+
+    @property
+    def need_s(self) -> float:
+        """The minimum time in which the host's known URLs can be fetched."""
+        return self.waiting * self.delay_s + self.next_in_s
+
+
+class UnreadSeed(msgspec.Struct, frozen=True):
+    """A seed whose body was stored but not parsed, so its links are not known; ``reason`` is a code
+    of ``lycosa.base.reasons``.
+    """
+
+    url: str
+    reason: str
+
+
+class ProcessMemory(msgspec.Struct, frozen=True):
+    """The memory of one process.
+
+    ``part`` is ``worker``, ``parser`` or ``text parser`` (for questions), with the worker's number
+    when there are several, or ``supervisor``, ``coordinator``, ``node`` or ``api``. ``cpu_s`` is
+    its processor time so far.
+    """
+
+    part: str
+    own_bytes: int
+    mapped_bytes: int
+    cpu_s: float = 0.0
+
+
+class Progress(msgspec.Struct, frozen=True, tag=True):
+    """A worker's progress, about twice a second; without it the worker counts as hanging.
+
+    ``meter`` has the numbers. ``memory`` lists the processes. ``relief``
+    describes what is done to stay below the bound, and ``undelivered`` the parcel that another
+    worker has not taken for long; both are for messages. ``waits_for`` says what the worker waits
+    for outside itself (Kafka, object storage), or how much of a snapshot it has restored; before
+    its first commit nothing else is known. ``parser`` is the parser's health; for several workers
+    it has the sums, and the first reason why one is away. ``needs`` counts hosts by the time that
+    they still need (``forecast.need_bucket``). ``pool`` says how IP addresses are shared with other
+    machines, where Redis is configured for it. ``is_paused``: an operator paused the crawl; the
+    coordinator says so in the progress of the whole crawl. ``feeds_away`` are the feeds of
+    ``lycosa crawl --feed`` whose processes do not run, with the reason. ``unread_seeds`` names the
+    first seeds that the parser could not read.
+    """
+
+    meter: MeterSnapshot = MeterSnapshot()
+    next_in_s: float = -1.0
+    slowest: list[HostNote] = []
+    needs: dict[int, int] = {}
+    memory: list[ProcessMemory] = []
+    relief: str = ""
+    is_idle: bool = False
+    lacks_room: bool = False
+    reaches_nobody: bool = False
+    parser: ParserHealth = ParserHealth()
+    undelivered: str = ""
+    waits_for: str = ""
+    uploads: UploadState | None = None
+    pool: PoolUse | None = None
+    is_paused: bool = False
+    feeds_away: tuple[str, ...] = ()
+    unread_seeds: list[UnreadSeed] = []
+
+    def with_numbers(
+        self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
+    ) -> Progress:
+        """The same progress with these numbers, by metric, in the place of those before.
+
+        ``tables`` has the numbers of metrics with a label.
+        """
+        changed = {
+            **self.meter.numbers,
+            **{name: {"": number} for name, number in numbers.items()},
+            **(tables or {}),
+        }
+        meter = MeterSnapshot(changed, self.meter.distributions)
+        return msgspec.structs.replace(self, meter=meter)
+
+    # -- numbers of the meter
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the counts are known; a worker that opens its shard knows only its memory."""
+        return _FIRST in self.meter.numbers
+
+    @property
+    def discovered(self) -> int:
+        """Distinct URLs found."""
+        return self.meter.whole("lycosa_urls_discovered_total")
+
+    @property
+    def states(self) -> dict[str, int]:
+        """URLs by state; they add up to ``discovered``."""
+        return self.meter.table("lycosa_urls")
+
+    @property
+    def captures(self) -> int:
+        """Stored fetches that are part of a commit."""
+        return self.meter.whole("lycosa_captures_total")
+
+    @property
+    def pages(self) -> int:
+        """Captures with status 200 that are HTML."""
+        return self.meter.whole("lycosa_pages_total")
+
+    @property
+    def requests(self) -> int:
+        """Requests for pages."""
+        return self.meter.whole("lycosa_requests_total")
+
+    @property
+    def body_bytes(self) -> int:
+        """Bytes of bodies as received."""
+        return self.meter.whole("lycosa_received_bytes_total")
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """URLs by failure or remark."""
+        return self.meter.table("lycosa_url_outcomes")
+
+    @property
+    def rule_refusals(self) -> dict[str, int]:
+        """Refused links by rule."""
+        return self.meter.table("lycosa_links_refused_total")
+
+    @property
+    def running(self) -> int:
+        """Visits in progress."""
+        return self.meter.whole("lycosa_fetches_in_progress")
+
+    @property
+    def hosts(self) -> int:
+        """All hosts ever met."""
+        return self.meter.whole("lycosa_hosts_known")
+
+    @property
+    def hosts_ready(self) -> int:
+        """Hosts that may be fetched now."""
+        return self.meter.whole("lycosa_hosts", "ready")
+
+    @property
+    def hosts_snoozed(self) -> int:
+        """Hosts that were made to wait."""
+        return self.meter.whole("lycosa_hosts", "snoozed")
+
+    @property
+    def hosts_front(self) -> int:
+        """Hosts that wait for a place on the workbench."""
+        return self.meter.whole("lycosa_hosts", "front")
+
+    @property
+    def hosts_parked(self) -> int:
+        """Hosts beyond their budget."""
+        return self.meter.whole("lycosa_hosts", "parked")
+
+    @property
+    def hosts_retired(self) -> int:
+        """Hosts that were given up."""
+        return self.meter.whole("lycosa_hosts", "retired")
+
+    @property
+    def hosts_paused(self) -> int:
+        """Hosts that an operator paused."""
+        return self.meter.whole("lycosa_hosts", "paused")
+
+    @property
+    def leased(self) -> int:
+        """URLs that are with outside fetchers."""
+        return self.meter.whole("lycosa_leases_outside")
+
+    @property
+    def hosts_benched(self) -> int:
+        """Hosts on the workbench."""
+        return self.meter.whole("lycosa_hosts_benched")
+
+    @property
+    def memory_bytes(self) -> int:
+        """What counts to the bound of the memory.
+
+        That is the processes' private memory and, in a supervisor's sum, the program's code once.
+        """
+        return self.meter.whole("lycosa_memory_held_bytes")
+
+    @property
+    def memory_bound(self) -> int:
+        """The bound of the memory; 0 when it is unknown."""
+        return self.meter.whole("lycosa_memory_bound_bytes")
+
+    @property
+    def commits(self) -> int:
+        """Commits over all runs."""
+        return self.meter.whole("lycosa_commits_total")
+
+    @property
+    def damaged_segments(self) -> int:
+        """Segments in object storage that were damaged when they were sealed."""
+        return self.meter.whole("lycosa_damaged_segments")
+
+    @property
+    def unparsed(self) -> int:
+        """Stored bodies that wait to be parsed again."""
+        return self.meter.whole("lycosa_unparsed_bodies")
+
+    @property
+    def reparsed(self) -> int:
+        """Stored bodies that were parsed again in this run."""
+        return self.meter.whole("lycosa_reparsed_total")
+
+    @property
+    def longest_turn_s(self) -> float:
+        """The maximum processor time of one turn of a worker's loop in this run."""
+        return float(self.meter.number("lycosa_loop_turn_seconds_max"))
+
+
+class ContinuedProgress:
+    """The progress of one worker over its processes, of which one follows another.
+
+    What a process counts begins at zero. Here it continues from its predecessor's last report.
+    Stored counters are those of the last commit, so a killed worker leaves none that fall. Between
+    two processes the last report stays.
+    """
+
+    __slots__ = ("_ended", "latest")
+
+    def __init__(self) -> None:
+        self._ended = MeterSnapshot()
+        self.latest = Progress()
+
+    def __repr__(self) -> str:
+        return f"<ContinuedProgress captures={self.latest.captures}>"
+
+    def begin_process(self) -> None:
+        """From now on another process reports."""
+        self._ended = carried(self.latest.meter)
+
+    def hear(self, progress: Progress) -> None:
+        """Take a report."""
+        meter = progress.meter
+        if not progress.has_counts:
+            # The process is opening its shard: it knows its memory, and no counts yet.
+            known = self.latest.meter
+            meter = MeterSnapshot({**known.numbers, **meter.numbers}, known.distributions)
+        elif self._ended.numbers or self._ended.distributions:
+            meter = merged_snapshot((self._ended, meter))
+        self.latest = msgspec.structs.replace(progress, meter=meter)
+
+
+def total(reports: list[Progress]) -> Progress:
+    """The sums over several workers."""
+    if len(reports) == 1:
+        return reports[0]
+    waits = [report.next_in_s for report in reports if report.next_in_s >= 0]
+    slowest = sorted(
+        (note for report in reports for note in report.slowest), key=lambda note: -note.need_s
+    )
+    return Progress(
+        meter=merged_snapshot(report.meter for report in reports),
+        next_in_s=min(waits, default=-1.0),
+        slowest=slowest[:MOST_SLOWEST],
+        needs=_added_needs([report.needs for report in reports]),
+        is_idle=all(report.is_idle for report in reports),
+        lacks_room=any(report.lacks_room for report in reports),
+        relief=next((report.relief for report in reports if report.relief), ""),
+        undelivered=next((report.undelivered for report in reports if report.undelivered), ""),
+        waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
+        parser=_health([report.parser for report in reports]),
+        pool=_pool_use([report.pool for report in reports if report.pool is not None]),
+        unread_seeds=[each for report in reports for each in report.unread_seeds][:MOST_UNREAD],
+    )
+
+
+def _pool_use(uses: list[PoolUse]) -> PoolUse | None:
+    """The use of the address pool by several workers: the worst, since the first of them has it."""
+    for state in (PoolState.AWAY, PoolState.DIVIDED, PoolState.SHARED):
+        if found := [use for use in uses if use.state is state]:
+            why = next((use.why for use in found if use.why), "")
+            of = f" ({len(found)} of {len(uses)} workers)" if len(found) < len(uses) else ""
+            return PoolUse(state, min(use.since for use in found), why + of)
+    return None
+
+
+def _added_needs(tables: list[dict[int, int]]) -> dict[int, int]:
+    needs: dict[int, int] = {}
+    for table in tables:
+        for bucket, number in table.items():
+            needs[bucket] = needs.get(bucket, 0) + number
+    return needs
+
+
+def _health(parsers: list[ParserHealth]) -> ParserHealth:
+    """The health of several workers' parsers as one."""
+    return ParserHealth(
+        waiting=sum(each.waiting for each in parsers),
+        away_s=max((each.away_s for each in parsers), default=0.0),
+        away_why=next((each.away_why for each in parsers if each.away_why), ""),
+        away_total_s=sum(each.away_total_s for each in parsers),
+        deaths=sum(each.deaths for each in parsers),
+        tried_again=sum(each.tried_again for each in parsers),
+    )
+
+
+_NAMED = (
+    "discovered",
+    "states",
+    "captures",
+    "pages",
+    "requests",
+    "body_bytes",
+    "reasons",
+    "rule_refusals",
+    "hosts",
+    "memory_bytes",
+)
+
+
+def progress_values(progress: Progress) -> dict[str, Any]:
+    """The progress as values for JSON, with its main numbers under names of their own."""
+    values: dict[str, Any] = msgspec.to_builtins(progress)
+    values.pop("type", None)
+    return {name: getattr(progress, name) for name in _NAMED} | values

@@ -1,0 +1,201 @@
+"""The messages between a worker and its node and coordinator.
+
+A node gives a worker process its ``WorkerJob`` first, as MessagePack in a frame over a socket pair,
+then passes on the coordinator's messages, and receives the worker's. Between coordinator and worker
+a message may be lost, repeated, late or overtaken, so each may be repeated and each is repaired by
+a later one: a worker sends its ``WorkerStatus`` about twice a second, and what it lacks by that is
+sent again. The caller names each request (``Request``, field ``call``); a worker answers a repeated
+one with the first answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lycosa.base.messages.control_records import CrawlAction
+from lycosa.base.messages.progress import Progress
+
+
+class Seeds(msgspec.Struct, frozen=True, tag=True):
+    """Seeds as the operator wrote them; ``SeedsTaken`` answers once they are committed.
+
+    All workers get all seeds, because each needs the scope; the owner of a seed takes it.
+    ``importance`` is in [0, 1], as that of a link. ``by`` is the operator for the log of actions,
+    empty for the seeds with which a crawl is started.
+    """
+
+    call: str
+    raw: list[str]
+    importance: float = 1.0
+    by: str = ""
+
+
+class NoMoreCalls(msgspec.Struct, frozen=True, tag=True):
+    """The crawl may end without waiting for more requests.
+
+    All seeds were given, and this worker has answered every request.
+    """
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """Finish what is in flight, commit and end.
+
+    ``end`` is the reason (see ``End``). With ``at_once`` work in flight is broken off.
+    """
+
+    end: str
+    at_once: bool = False
+
+
+class Permit(msgspec.Struct, frozen=True, tag=True):
+    """The worker may have ``captures`` captures in all.
+
+    ``serial`` numbers the permits of a shard; only a greater one is followed.
+    """
+
+    serial: int
+    captures: int
+
+
+class LiveSettings(msgspec.Struct, frozen=True, tag=True):
+    """Settings by name that change while the crawl runs (``config.live_settings``), and their
+    version.
+
+    While the crawl ``is_paused`` nothing is requested. ``actions`` are the latest ones of operators
+    on the whole crawl, oldest first.
+    """
+
+    version: int
+    values: dict[str, str]
+    is_paused: bool = False
+    actions: list[CrawlAction] = []
+
+
+class Routes(msgspec.Struct, frozen=True, tag=True):
+    """The addresses at which the owners of shards answer, by shard, and the version of this table.
+
+    Only a greater version is followed. A shard whose owner is unknown is absent.
+    """
+
+    version: int
+    addresses: dict[int, str]
+
+
+class Probe(msgspec.Struct, frozen=True, tag=True):
+    """A question whether the worker is idle. ``ProbeAnswer`` answers."""
+
+    round: int
+
+
+class Memory(msgspec.Struct, frozen=True, tag=True):
+    """The memory of all processes of the crawl, in bytes.
+
+    Sent while it is near the bound, and until no worker takes relief steps any more.
+    """
+
+    total_bytes: int
+
+
+class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
+    """The state of the worker towards its coordinator.
+
+    It is the first message of a process, and is sent about twice a second and whenever the worker
+    wants permits. ``term`` is the owner's number, ``counted`` the captures that were committed when
+    it began. The worker may have ``may`` captures in all under the permit ``serial`` (0 = none was
+    received; then ``may`` is ``counted``); ``may`` is less than the permit when the worker gave the
+    rest back. ``wants`` says that it has no permits left. ``settings`` is the version of the
+    live settings that it applies. ``address`` is where it
+    answers other workers (``HOST:PORT``, empty on one machine), ``routes`` the version of the
+    addresses of others that it uses.
+    """
+
+    term: int
+    counted: int
+    serial: int
+    may: int
+    wants: bool = False
+    expects_more: bool = True
+    settings: int = 0
+    address: str = ""
+    routes: int = 0
+
+
+class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
+    """The seeds of that request that this worker owns are committed.
+
+    ``refused`` has those that it refused, with the reasons.
+    """
+
+    call: str
+    refused: list[tuple[str, str]]
+
+
+class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
+    """Whether the worker is idle, its outboxes are empty and its inbox is read to the end.
+
+    ``reaches_nobody`` says that it would be idle except for unreachable hosts. ``activity``
+    increases with everything that it does, ``commits`` with each commit. ``captures`` counts also
+    those that are not committed yet.
+    """
+
+    round: int
+    is_idle: bool
+    activity: int
+    reaches_nobody: bool = False
+    commits: int = 0
+    captures: int = 0
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """The worker's run is over and everything is on disk."""
+
+    end: str
+    progress: Progress
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """The worker cannot continue.
+
+    ``kind`` is the error's class, ``text`` one line for messages, ``trace`` for the log, and
+    ``errno`` and ``filename`` are from a system error, if it is one. ``is_passing`` says that the
+    system had no thread or memory to give. A worker that was fenced, or has an append of unknown
+    outcome (``lycosa.state.commit``), ended as it should: that is not a crash. ``is_local`` says
+    that the reason may be of this machine only, so that a worker of another one may continue.
+    """
+
+    kind: str
+    text: str
+    trace: str
+    errno: int = 0
+    filename: str = ""
+    is_passing: bool = False
+    is_local: bool = False
+
+
+Request = Seeds
+"""A request to a shard's owner, answered when its commit is in the log.
+
+Other kinds will join this one: decisions of operators, leases.
+"""
+Taken = SeedsTaken
+
+ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Routes | Probe
+"""The messages of a coordinator to a worker."""
+ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress
+"""The messages of a worker to its coordinator."""
+ToWorker = Stop | Memory | ToldWorker
+FromWorker = ToldCoordinator | Ended | Failed
+
+encode_worker_message = msgspec.msgpack.Encoder().encode
+decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
+decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
+
+
+def is_over(answers: Sequence[Progress | ProbeAnswer], captures: int) -> bool:
+    """Whether workers with these answers have nothing left to do.
+
+    If nothing was captured, hosts that cannot be reached are not waited for.
+    """
+    return all(answer.is_idle or (not captures and answer.reaches_nobody) for answer in answers)

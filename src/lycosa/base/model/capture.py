@@ -1,0 +1,80 @@
+"""One stored fetch, from which the store writes records and the line of the row journal."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.parsed import Parsed
+
+
+class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The robots.txt that decided, and its decision.
+
+    ``version`` is the SHA-1 (base32) of the file, empty when there was none; ``fetched`` is when it
+    was read (seconds since 1970); ``status`` its HTTP status (0 = unreachable); ``group`` the
+    user-agent line that applies (empty = none); ``line`` the 1-based line number of the rule (0 =
+    no rule matched); ``rule`` the text of that line. ``bound`` is empty, or the limit because of
+    which the rules were not judged, so that the URL counts as disallowed.
+    """
+
+    allowed: bool = True
+    version: str = ""
+    fetched: float = 0.0
+    status: int = 0
+    group: str = ""
+    line: int = 0
+    rule: str = ""
+    bound: str = ""
+
+
+class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The capture that a revisit or duplicate refers to.
+
+    It has URL, WARC-Date in microseconds since 1970, and record ID.
+    """
+
+    url: str
+    date_us: int
+    record_id: str = ""
+
+
+class Capture(msgspec.Struct, frozen=True, gc=False):
+    """A fetch to be stored.
+
+    ``parsed`` is ``None`` for robots.txt and responses without a document. ``payload_digest`` is
+    ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` makes the record a
+    revisit: server-not-modified with ``not_modified``, else identical-payload-digest.
+    ``media_type`` is the detected type of the body, without parameters.
+    """
+
+    fetched: Fetched
+    kind: FetchKind
+    host: str
+    site: str
+    depth: int
+    via: str
+    link_kind: LinkKind
+    payload_digest: str
+    parsed: Parsed | None = None
+    robots: RobotsDecision = RobotsDecision()
+    original: Original | None = None
+    not_modified: bool = False
+    near_duplicate_of: Original | None = None
+    chain: tuple[str, ...] = ()
+    fetch_number: int = 1
+    media_type: str = ""
+
+
+class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The location of a record.
+
+    It has the segment file name (closed form), byte offset and length of its gzip member, and the
+    record ID.
+    """
+
+    segment: str
+    offset: int
+    length: int
+    record_id: str

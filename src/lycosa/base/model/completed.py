@@ -1,0 +1,78 @@
+"""The end of a lease, as the partition gets it, and the states of a URL."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from lycosa.base.reasons import Reason
+
+
+class UrlState(IntEnum):
+    """State of a URL; exactly one at any time. The value is written to disk.
+
+    A leased URL is ``QUEUED`` on disk. The queued URLs of a parked or retired host count as parked
+    or retired with it.
+    """
+
+    QUEUED = 1  # waits in its host's back queue, or for its retry time
+    PARKED = 2  # set aside by a budget
+    FETCHED = 3  # a 2xx or 304 capture is stored
+    REDIRECTED = 4  # the answer was a redirect, which became a discovered URL
+    FAILED = 5  # it failed, and no retry is due
+    REFUSED = 6  # refused by a rule that depends on state (robots.txt)
+    RETIRED = 7  # its host was retired
+
+    @property
+    def label(self) -> str:
+        """The name in outputs."""
+        return self.name.lower()
+
+
+class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a URL's record remembers of its fetches.
+
+    ``digest`` is the raw SHA-1 of the payload. ``interval_s`` is the current refetch interval.
+    ``date_us``, ``record_id``, ``segment`` and ``offset`` are those of the last capture.
+    ``duplicate_of`` is the URL whose body is the same or nearly the same. ``is_same`` says that it
+    is exactly the same. Then ``date_us`` and ``record_id`` are those of that URL's capture, which
+    alone has the body. ``forwards`` counts how often a sitemap moved the next fetch forward since a
+    fetch last found a change.
+    """
+
+    fetches: int = 0
+    fetched_at: int = 0
+    status: int = 0
+    digest: bytes = b""
+    simhash: int = 0
+    etag: str = ""
+    last_modified: str = ""
+    changes: int = 0
+    interval_s: int = 0
+    date_us: int = 0
+    record_id: str = ""
+    segment: str = ""
+    offset: int = 0
+    redirect_to: str = ""
+    duplicate_of: str = ""
+    is_same: bool = False
+    forwards: int = 0
+
+
+class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How a lease ended.
+
+    ``number`` is the URL's fetch number at the lease; an older one is ignored. ``due_at`` (seconds
+    since 1970, 0 = never) is the next fetch: a retry when ``state`` is ``QUEUED``, else a refetch.
+    ``history``, if given, replaces the old one.
+    """
+
+    host8: bytes
+    url8: bytes
+    number: int
+    state: UrlState
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    due_at: int = 0
+    history: History | None = None

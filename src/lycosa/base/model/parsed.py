@@ -1,0 +1,113 @@
+"""The input and the result of the parse stage."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+
+
+class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A response body to parse.
+
+    ``url`` is its canonical URL. ``headers`` are the response's, in order, names in lower case.
+    ``body`` is still content-encoded; a spooled one is read from the file ``spool``. ``is_sitemap``
+    says that it was requested as a sitemap; then it may be as large as the protocol allows,
+    whatever its type. ``is_cut`` says that the body is incomplete. With ``is_last_try``, a document
+    that does not fit in memory is parsed as far as it fits. ``tries`` counts earlier parses of the
+    stored body that failed: each doubles the wall time that the parser has for it.
+    """
+
+    url: str
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    spool: str = ""
+    is_sitemap: bool = False
+    is_cut: bool = False
+    is_last_try: bool = False
+    tries: int = 0
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An outlink.
+
+    It has the canonical URL, its two hashes, kind, anchor text (at most 200 characters), and
+    whether it has rel=nofollow or a similar relation.
+    """
+
+    url: str
+    host8: bytes
+    url8: bytes
+    kind: LinkKind
+    anchor: str = ""
+    nofollow: bool = False
+
+
+class Directives(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Meta robots and X-Robots-Tag for our product token, merged (the strictest applies)."""
+
+    noindex: bool = False
+    nofollow: bool = False
+    noarchive: bool = False
+
+
+class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was found in a document.
+
+    ``reason`` is ``NONE``, or why there is little (killed, timed out, decoding, not HTML).
+    ``media_type`` is the detected type (``text/html``). ``decoded_bytes`` is the size after content
+    decoding. ``simhash`` is the 64-bit fingerprint of the visible text (0 = too little text).
+    ``language`` is an ISO 639-1 code or empty. ``refused_links`` counts raw links that are not URLs
+    we can crawl, by reason. ``elapsed_s`` is CPU time. ``canonical`` is the page's rel=canonical
+    target in canonical form, or empty.
+
+    A sitemap or feed gives ``hints``: by canonical URL, last modification (seconds since 1970, 0 =
+    unknown) and priority in [0, 1] (-1 = none); and ``changes``: seconds between changes.
+    ``is_sitemap_index``: its links of kind ``SITEMAP_FILE`` are sitemaps. ``is_sitemap``: it lists
+    these, or its links of kind ``SITEMAP``.
+
+    ``is_cut``: only the beginning of the content was parsed, because the whole exceeds a limit
+    (``reason`` says which). ``more`` is used only on the way from the parse child
+    (``parse.answer_parts``).
+    """
+
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    media_type: str = ""
+    charset: str = ""
+    title: str = ""
+    description: str = ""
+    canonical: str = ""
+    language: str = ""
+    text: str = ""
+    simhash: int = 0
+    directives: Directives = Directives()
+    links: list[Link] = []
+    refused_links: dict[int, int] = {}
+    decoded_bytes: int = 0
+    elapsed_s: float = 0.0
+    hints: dict[str, tuple[int, float]] = {}
+    is_sitemap_index: bool = False
+    changes: dict[str, int] = {}
+    is_sitemap: bool = False
+    is_cut: bool = False
+    more: list[bytes] = []
+
+
+class ParserHealth(msgspec.Struct, frozen=True, gc=False):
+    """The state of the parser.
+
+    ``waiting`` documents have not reached it yet. ``away_s`` is how long it could not be started (0
+    = it can), ``away_why`` the system's error, ``away_total_s`` the total time since the start of
+    the worker. ``deaths`` counts children that ended at a document or were too slow with it,
+    ``tried_again`` the documents that were retried because of that.
+    """
+
+    waiting: int = 0
+    away_s: float = 0.0
+    away_why: str = ""
+    away_total_s: float = 0.0
+    deaths: int = 0
+    tried_again: int = 0

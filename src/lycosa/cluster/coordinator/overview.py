@@ -1,0 +1,200 @@
+"""What a coordinator tells callers about the crawl, and which of their requests make no sense."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.config.live_settings import changed_meanwhile, check_live
+from lycosa.base.config.sources import SettingsError
+from lycosa.base.messages.control_records import EndSaved, SettingsSaved
+from lycosa.base.messages.coordinator_messages import (
+    Ask,
+    CallerMessage,
+    ChangeSettings,
+    ClusterStatus,
+    Drain,
+    Move,
+    NodeStatus,
+    PauseCrawl,
+    ShardStatus,
+    StopCrawl,
+    UpgradeFormats,
+)
+from lycosa.base.messages.progress import Progress, total
+from lycosa.base.model.end import End
+from lycosa.cluster.coordinator.placement import Placement
+from lycosa.cluster.coordinator.shard_owners import Seats
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    """The decisions of the coordinator of that number, and the number of open requests."""
+
+    number: int
+    end: EndSaved
+    settings: SettingsSaved
+    expects_asks: bool
+    open_requests: int
+
+
+def cluster_status(
+    crawl: str, decided: Decisions, placement: Placement, seats: Seats, now: float
+) -> ClusterStatus:
+    """Everything that is known at the time ``now``."""
+    return ClusterStatus(
+        crawl=crawl,
+        coordinator=decided.number,
+        nodes=_nodes(placement, now),
+        most_nodes=placement.most_nodes,
+        shards=_shards(placement, seats),
+        progress=_progress(seats, decided.settings.is_paused and not decided.end.end),
+        end=decided.end.end,
+        at_once=decided.end.at_once,
+        is_over=placement.are_over,
+        is_quiet=placement.is_quiet(now),
+        expects_asks=decided.expects_asks,
+        open_requests=decided.open_requests,
+        settings_version=decided.settings.version,
+        settings=decided.settings.values,
+        is_paused=decided.settings.is_paused,
+        protocol=placement.rules.protocol,
+        formats=placement.rules.formats,
+        worker_deaths=placement.worker_deaths,
+        clock_alarm=placement.clock_alarm,
+        clock=placement.clock.value,
+    )
+
+
+def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
+    """Why a caller's request makes no sense; empty when it does."""
+    names = [node.name for node in status.nodes]
+    if isinstance(message, Drain | Move) and message.node not in names:
+        known = f"; there are {', '.join(names)}" if names else "; no node has reported"
+        return f"there is no node {message.node!r}{known}"
+    if isinstance(message, Drain) and not (message.is_over or message.is_forced):
+        return _drain_refusal(message.node, status)
+    if isinstance(message, Ask) and (
+        unknown := [shard for shard in message.shards if not 0 <= shard < len(status.shards)]
+    ):
+        return f"there is no shard {unknown[0]}; they are 0 to {len(status.shards) - 1}"
+    if isinstance(message, Move):
+        if not 0 <= message.shard < len(status.shards):
+            return f"there is no shard {message.shard}; they are 0 to {len(status.shards) - 1}"
+        node = next(node for node in status.nodes if node.name == message.node)
+        if node.is_lost:
+            return f"node {node.name} has not reported for {node.silent_s:.0f} s"
+        if node.refusal:
+            return f"node {node.name} gets no shards: {node.refusal}"
+    if isinstance(message, StopCrawl) and message.end not in [end.value for end in End]:
+        return f"there is no end {message.end!r}"
+    if isinstance(message, PauseCrawl) and status.end:
+        then = "resume it first" if message.is_paused else "call again"
+        return f"the crawl has ended ({status.end}); {then}"
+    if isinstance(message, UpgradeFormats):
+        return _upgrade_refusal(message.number, status)
+    if isinstance(message, ChangeSettings):
+        try:
+            check_live(message.values)
+        except SettingsError as error:
+            return "; ".join(error.problems)
+        if changed := changed_meanwhile(message.shown, status.settings):
+            return "changed by another operator meanwhile: " + ", ".join(
+                f"{key} is {value}, not {message.shown[key]}" for key, value in changed.items()
+            )
+    return ""
+
+
+def _drain_refusal(name: str, status: ClusterStatus) -> str:
+    """Why a node is not drained unless the operator insists: no other one can have its shards."""
+    others = [node for node in status.nodes if node.name != name]
+    if any(not node.is_lost and (not node.refusal or node.is_spare) for node in others):
+        return ""
+    reasons = "; ".join(
+        f"{node.name}: {'it does not report' if node.is_lost else node.refusal}" for node in others
+    )
+    return (
+        f"no other node can have the shards of {name}{f' ({reasons})' if reasons else ''}: they"
+        " stay there until one can, and a shard that stops meanwhile has no node. Start another"
+        " node first, or add --force"
+    )
+
+
+def _upgrade_refusal(number: int, status: ClusterStatus) -> str:
+    if number > status.protocol:
+        return (
+            f"the coordinator reads formats up to number {status.protocol}, not {number}: install a"
+            " newer version of lycosa and start it again"
+        )
+    behind = [
+        node
+        for node in status.nodes
+        if node.protocol < number and not node.is_lost and not node.is_leaving
+    ]
+    if behind:
+        names = ", ".join(f"{node.name} (up to {node.protocol})" for node in behind)
+        return (
+            f"these nodes cannot read formats of number {number}: {names}; install the version of"
+            " the coordinator there, and start them again one after the other"
+        )
+    return ""
+
+
+def _progress(seats: Seats, is_paused: bool) -> Progress:
+    """The sum over all shards, with the rates and the processes of all."""
+    reports = seats.progress()
+    memory = [
+        msgspec.structs.replace(each, part=f"{each.part} {shard}")
+        for shard, report in enumerate(reports)
+        for each in report.memory
+    ]
+    progress = msgspec.structs.replace(total(reports), memory=memory, is_paused=is_paused)
+    return progress.with_numbers({}, seats.rates())
+
+
+def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
+    return [
+        NodeStatus(
+            name=node.name,
+            silent_s=max(now - node.heard, 0.0),
+            is_lost=node.is_lost,
+            is_draining=node.is_draining,
+            refusal=placement.refusal(node),
+            ahead_s=node.ahead_s,
+            free_disk=node.report.free_disk,
+            free_memory=node.report.free_memory,
+            shards=[] if node.is_lost else sorted(node.shards),
+            protocol=node.report.protocol,
+            is_leaving=node.is_leaving,
+            memory=node.report.memory,
+            clock=node.clock.value,
+            trouble=node.trouble if node.is_troubled(now) else "",
+            is_spare=node.is_spare(placement.rules),
+        )
+        for node in placement.nodes.values()
+        if node.report is not None
+    ]
+
+
+def _shards(placement: Placement, seats: Seats) -> list[ShardStatus]:
+    found = []
+    for shard, place in enumerate(placement.places):
+        seat, report = seats[shard], place.report
+        found.append(
+            ShardStatus(
+                shard=shard,
+                node=place.node,
+                assignment=place.assignment,
+                term=report.term if report is not None else -1,
+                state=report.state.value if report is not None else "",
+                why=report.why if report is not None else "",
+                wanted=place.wanted,
+                is_leaving=bool(place.leaving),
+                address=seat.status.address if seat.status is not None else "",
+                captures=seat.progress.captures,
+                commits=seat.progress.commits,
+                queued=seat.progress.states.get("queued", 0),
+                is_idle=seat.progress.is_idle,
+                waits_for=seat.progress.waits_for if seats.owner(shard) is not None else "",
+                is_unable=place.is_unable,
+            )
+        )
+    return found

@@ -1,0 +1,178 @@
+"""The seats of a crawl's shards: the coordinator's knowledge of each shard's owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from lycosa.base.messages.control_records import PermitSaved
+from lycosa.base.messages.progress import ContinuedProgress, Progress, total
+from lycosa.base.messages.worker_messages import (
+    LiveSettings,
+    NoMoreCalls,
+    Permit,
+    Routes,
+    ToldWorker,
+    WorkerStatus,
+    is_over,
+)
+from lycosa.base.model.end import End
+from lycosa.base.system.meter import Number
+from lycosa.cluster.coordinator.owner_requests import Owner
+from lycosa.cluster.coordinator.placement import Placement
+from lycosa.cluster.coordinator.rates import CrawlRates
+
+
+class Seat:
+    """The state of one shard's owner.
+
+    ``told`` has the last message of each kind that was sent to it, and the time.
+    """
+
+    __slots__ = ("heard", "owner", "status", "told")
+
+    def __init__(self) -> None:
+        self.owner: Owner | None = None
+        self.status: WorkerStatus | None = None
+        self.heard = ContinuedProgress()
+        self.told: dict[type[ToldWorker], tuple[object, float]] = {}
+
+    @property
+    def progress(self) -> Progress:
+        """The owner's last report, with what earlier owners' processes counted."""
+        return self.heard.latest
+
+    def take(self, owner: Owner, status: WorkerStatus) -> None:
+        """Give the seat to another owner; messages to the earlier one no longer count."""
+        self.owner, self.status = owner, status
+        self.heard.begin_process()
+        self.told.clear()
+
+    def leave(self) -> None:
+        """Forget the owner; it takes the seat again with its next status."""
+        self.owner = self.status = None
+        self.told.clear()
+
+
+class Seats:
+    """The seats by shard. ``placement`` decides who owns a shard."""
+
+    def __init__(self, shards: int, placement: Placement) -> None:
+        self._seats = [Seat() for _ in range(shards)]
+        self._placement = placement
+        self._rates = CrawlRates()
+
+    def __getitem__(self, shard: int) -> Seat:
+        return self._seats[shard]
+
+    def __iter__(self) -> Iterator[Seat]:
+        return iter(self._seats)
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def clear(self) -> None:
+        """Forget all owners."""
+        for seat in self._seats:
+            seat.leave()
+
+    def have_finished(self) -> bool:
+        """Whether all workers, which were told that no more follows, ended as finished."""
+        return all(
+            seat.status is not None
+            and not seat.status.expects_more
+            and seat.owner is not None
+            and seat.owner[0] == place.assignment
+            and place.is_over
+            and place.report is not None
+            and place.report.end == End.FINISHED.value
+            for seat, place in zip(self._seats, self._placement.places, strict=True)
+        )
+
+    def owner(self, shard: int) -> Owner | None:
+        """The shard's current owner, if it is known."""
+        place, seat = self._placement.places[shard], self._seats[shard]
+        is_current = place.node and not place.leaving and not place.is_over
+        return (
+            seat.owner
+            if is_current and seat.owner is not None and seat.owner[0] == place.assignment
+            else None
+        )
+
+    def owners(self) -> dict[int, Owner] | None:
+        """All owners by shard, or ``None`` while a shard has none."""
+        owners = {
+            shard: owner
+            for shard in range(len(self._seats))
+            if (owner := self.owner(shard)) is not None
+        }
+        return owners if len(owners) == len(self._seats) else None
+
+    def addresses(self) -> dict[int, str]:
+        """The addresses of all current owners that have one, by shard."""
+        return {
+            shard: seat.status.address
+            for shard, seat in enumerate(self._seats)
+            if seat.status is not None and seat.status.address and self.owner(shard) is not None
+        }
+
+    def progress(self) -> list[Progress]:
+        """The last progress of each shard; one without an owner does not wait for anything."""
+        return [
+            seat.progress
+            if self.owner(shard) is not None
+            else msgspec.structs.replace(
+                seat.progress, waits_for="", undelivered="", relief=""
+            ).with_numbers({"lycosa_fetches_in_progress": 0})
+            for shard, seat in enumerate(self._seats)
+        ]
+
+    def note_rates(self, now: float) -> None:
+        """Note the counts of the crawl, about once a second."""
+        if self._rates.is_due(now):
+            known = [seat.progress for seat in self._seats if seat.progress.has_counts]
+            self._rates.note(now, total(known), len(known))
+
+    def rates(self) -> dict[str, dict[str, Number]]:
+        """The rates of the crawl by metric and window."""
+        return self._rates.tables()
+
+    def captures(self) -> int:
+        """The captures of the whole crawl, as reported by the owners."""
+        return sum(
+            max(seat.progress.captures, seat.status.counted if seat.status else 0)
+            for seat in self._seats
+        )
+
+    def committed(self) -> tuple[int, int]:
+        """The committed captures of the whole crawl, and the bytes of bodies."""
+        reports = [seat.progress for seat in self._seats]
+        return sum(each.captures for each in reports), sum(each.body_bytes for each in reports)
+
+    def are_idle(self) -> bool:
+        """Whether all owners were idle in their last report."""
+        return is_over([seat.progress for seat in self._seats], self.captures())
+
+
+def lacking(
+    status: WorkerStatus,
+    permit: PermitSaved | None,
+    settings: LiveSettings,
+    routes: Routes,
+    may_end: bool,
+) -> list[ToldWorker]:
+    """What an owner lacks by its status.
+
+    ``may_end``: no caller will ask it for anything more.
+    """
+    found: list[ToldWorker] = []
+    if permit is not None and permit.term == status.term and status.serial < permit.serial:
+        found.append(Permit(permit.serial, permit.captures))
+    if status.settings < settings.version:
+        found.append(settings)
+    if status.routes < routes.version:
+        found.append(routes)
+    if status.expects_more and may_end:
+        found.append(NoMoreCalls())
+    return found

@@ -1,0 +1,62 @@
+"""What operators steer while the crawl runs, after one more action of theirs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.calls import MOST_WORDS
+from lycosa.base.messages.control_records import CrawlAction, EndSaved, SettingsSaved
+from lycosa.base.messages.coordinator_messages import ChangeSettings, PauseCrawl, StopCrawl
+from lycosa.base.messages.worker_messages import LiveSettings
+
+MOST_TOLD = 20
+"""Latest actions that owners are told; the owner of the first partition keeps them."""
+
+SteeringMessage = ChangeSettings | PauseCrawl | StopCrawl
+"""Decisions of operators about the whole crawl."""
+
+
+def steered(
+    saved: SettingsSaved, message: SteeringMessage, crawl: str, wall: float
+) -> SettingsSaved:
+    """The next version, at a wall time; ``crawl`` makes the ids of actions unique.
+
+    A stop changes only the list of actions here; the end of the crawl is a record of its own.
+    """
+    version, values, is_paused = saved.version + 1, saved.values, saved.is_paused
+    subject = ""
+    if isinstance(message, PauseCrawl):
+        action = "pause_crawl" if message.is_paused else "resume_crawl"
+        is_paused = message.is_paused
+    elif isinstance(message, StopCrawl):
+        action, subject = "stop_crawl", "at once" if message.at_once else ""
+    else:
+        pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
+        action, subject = "set", ", ".join(pairs)
+        values = {**saved.values, **message.values}
+    done = CrawlAction(
+        f"{crawl}/{version}",
+        message.by[:MOST_WORDS],
+        int(wall * 1_000_000),
+        action,
+        subject,
+        message.why[:MOST_WORDS],
+    )
+    return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
+
+
+def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
+    """The end of the crawl after one more demand for it: the first reason stays."""
+    if saved.end and (saved.at_once or not at_once):
+        return saved
+    return EndSaved(saved.end or end, at_once)
+
+
+def told_settings(saved: SettingsSaved) -> LiveSettings:
+    """What owners are told."""
+    return LiveSettings(saved.version, saved.values, saved.is_paused, saved.actions)
+
+
+def unpaused(saved: SettingsSaved) -> SettingsSaved:
+    """The next version without a pause."""
+    return msgspec.structs.replace(saved, version=saved.version + 1, is_paused=False)

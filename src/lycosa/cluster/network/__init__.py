@@ -1,0 +1,44 @@
+"""Connections between the machines of a crawl: both sides prove themselves before anything else.
+
+``FrameServer`` accepts them and ``connect`` makes them; both give a ``FrameStream``.
+``NetworkInquiry`` asks and calls workers on other machines over them.
+"""
+
+from typing import TYPE_CHECKING
+
+from lycosa.base.system.lazy_imports import late_names
+
+if TYPE_CHECKING:
+    from lycosa.cluster.network.connecting import connect
+    from lycosa.cluster.network.credentials import Credentials, TlsFiles, credentials_of
+    from lycosa.cluster.network.endpoints import join_address, split_address
+    from lycosa.cluster.network.frame_server import FrameServer
+    from lycosa.cluster.network.handshake import MAX_HELLO_BYTES
+    from lycosa.cluster.network.inquiry import NetworkInquiry
+    from lycosa.cluster.network.network_errors import RefusedConnection
+else:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "endpoints": "join_address split_address",
+            "connecting": "connect",
+            "credentials": "Credentials TlsFiles credentials_of",
+            "network_errors": "RefusedConnection",
+            "handshake": "MAX_HELLO_BYTES",
+            "inquiry": "NetworkInquiry",
+            "frame_server": "FrameServer",
+        },
+    )
+
+__all__ = [
+    "MAX_HELLO_BYTES",
+    "Credentials",
+    "FrameServer",
+    "NetworkInquiry",
+    "RefusedConnection",
+    "TlsFiles",
+    "connect",
+    "credentials_of",
+    "join_address",
+    "split_address",
+]

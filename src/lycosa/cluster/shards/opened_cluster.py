@@ -1,0 +1,168 @@
+"""From a ``cluster.toml`` to a view of its crawl, on any machine that reaches the services.
+
+What is downloaded is kept in a cache folder of the crawl: files of snapshots, tables of sealed
+segments, attempt logs, the public suffix list. The folder may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lycosa.base.config.cluster_file import ClusterFile
+from lycosa.base.system.durable import replace_file
+from lycosa.base.urls.identity import Sites
+from lycosa.cluster.kafka import (
+    KafkaClient,
+    KafkaInboxReader,
+    KafkaLogReader,
+    KafkaSettings,
+    crawl_topics,
+    missing_topics,
+)
+from lycosa.cluster.kafka.partition_reader import PartitionReader
+from lycosa.cluster.kafka.topics import PAGES
+from lycosa.cluster.shards.cluster_view import ClusterView, CrawlStores, OnReading
+from lycosa.cluster.shards.stored_crawl import StoredCrawl, read_crawl
+from lycosa.state.attempts.shipping import shipped_files
+from lycosa.state.exchange import Parcel
+from lycosa.state.folder.manifest import EarlierOwners
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.objects.cached import CachedObjects, OnPiece
+from lycosa.state.objects.generation import PlacedObjects, placed_objects
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.store_opening import open_store
+from lycosa.state.shard.view import CrawlOrigin
+from lycosa.state.store import layout
+
+
+class NotInitialized(Exception):
+    """The services are there, but not the crawl."""
+
+
+class CacheDamaged(Exception):
+    """Downloaded files are not as they were downloaded; the message says which to delete."""
+
+
+def default_cache() -> Path:
+    """The user's folder for crawls that are read from other machines."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "lycosa" / "crawls"
+
+
+class OpenedCluster:
+    """A crawl of a cluster, opened for reading: ``view`` and the services behind it.
+
+    ``cache`` is the folder under which the crawl gets a folder of its own. ``tell`` is called with
+    what a call waits for, ``on_piece`` with the bytes of other downloads than snapshots. Raises
+    ``NotInitialized``, ``KafkaAway``, ``ObjectError``.
+    """
+
+    def __init__(
+        self,
+        given: ClusterFile,
+        cache: Path,
+        told: OnReading = lambda progress: None,
+        tell: Callable[[str], None] = lambda text: None,
+        on_piece: OnPiece = lambda number: None,
+    ) -> None:
+        self.given = given
+        if not given.objects:
+            raise NotInitialized(f"{given.path} has no [objects] url, so there is no crawl to read")
+        store = self._all_objects = open_store(given.objects)
+        self.stored: StoredCrawl = read_crawl(store, given)
+        self.objects = placed_objects(store, self.stored.manifest.generation)
+        self.crawl = self.stored.manifest.crawl
+        self.client = KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
+        self.topics = crawl_topics(given, self.stored.manifest.generation)
+        if missing := missing_topics(self.client, self.topics):
+            raise NotInitialized(
+                f"topic {missing[0]} is missing; `lycosa cluster init {given.path}` creates those"
+                " of a new crawl; if it was lost, `lycosa cluster rescue` continues the crawl"
+            )
+        self.tell = tell
+        self.cache = cache / self.crawl
+        self.reads_attempts = False
+        """Whether attempt logs are downloaded for the requests to a single URL."""
+        self._cached = CachedObjects(self.objects, self.cache / "objects", on_piece)
+        self.view = ClusterView(self._origin(), self._stores(), told)
+
+    def close(self) -> None:
+        self.view.close()
+
+    def again(self) -> ClusterView:
+        """Another view of the crawl, as it is committed now."""
+        return ClusterView(self._origin(), self._stores())
+
+    def read_inbox(self, shard: int, position: int) -> Iterator[Parcel]:
+        """The parcels in a shard's topic behind a position of its commits."""
+        reader = KafkaInboxReader(self.client, self.topics, self.crawl, shard, self.tell)
+        try:
+            yield from reader.read_after(position)
+        finally:
+            reader.close()
+
+    def read_feed(self, shard: int) -> Iterator[bytes | None]:
+        """The rows of a shard in the topic of captures, as they are stored."""
+        reader = PartitionReader(self.client, self.topics.named(PAGES), shard, self.tell)
+        try:
+            for _, value in reader.read(None, None):
+                yield value
+        finally:
+            reader.close()
+
+    def _origin(self) -> CrawlOrigin:
+        return CrawlOrigin(
+            self.given.name,
+            self.stored.manifest,
+            self._sites,
+            lambda: self.stored.config,
+            find_derived=self._find_derived,
+            find_attempts=self._find_attempts,
+            is_cluster=True,
+        )
+
+    def _stores(self) -> CrawlStores:
+        return CrawlStores(
+            self.objects,
+            lambda shard: KafkaLogReader(self.client, self.topics, self.crawl, shard, self.tell),
+            rocks_opener(64 << 20, 32 << 20),  # for all shards together
+            self.cache,
+        )
+
+    def _sites(self) -> Sites:
+        path = self.cache / "public_suffix_list.dat"
+        if not path.exists() or path.read_bytes() != self.stored.suffixes:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            replace_file(path, self.stored.suffixes)
+        return Sites(path)
+
+    def _find_derived(self, kind: str) -> Sequence[Path]:
+        """Local files of the sealed segments in the view."""
+        names = {segment.name for segment in self.view.list_segments() if segment.is_closed}
+        return sorted(
+            self._cached.local_file(each)
+            for each in self.objects.list(f"{kind}/")
+            if layout.stem_of(each.key) in names
+        )
+
+    def _find_attempts(self, partition: int) -> Mapping[int, Sequence[Path]] | None:
+        return {partition: self.attempt_files(partition)} if self.reads_attempts else None
+
+    def attempt_files(self, shard: int) -> list[Path]:
+        """The attempt logs of a shard that its workers sent, downloaded, oldest first."""
+        return [self._cached.local_file(each) for each in shipped_files(self.objects, shard)]
+
+    def objects_of(self, owners: EarlierOwners) -> ObjectStore:
+        """The store as the owners before an import saw it."""
+        return PlacedObjects(self._all_objects, owners.place)
+
+    def earlier_files(self, owners: EarlierOwners, number: int) -> list[Path]:
+        """The attempt logs that one of the owners before an import sent, downloaded."""
+        folder = self.cache / "earlier" / owners.place
+        cached = CachedObjects(self.objects_of(owners), folder)
+        return [cached.local_file(each) for each in shipped_files(self.objects_of(owners), number)]
+
+    def __repr__(self) -> str:
+        return f"OpenedCluster({self.given.name}, {self.view!r})"

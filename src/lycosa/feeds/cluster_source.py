@@ -1,0 +1,107 @@
+"""The crawl of a cluster as a source: the changelog in Kafka, snapshots and segments in the store.
+
+A shard is a partition, and its log has all its commits, so shards need no common order. Sealed
+segments are listed when one that was open is not named by the last commits any more, and now and
+then: between closing and sealing a segment is in no list.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from lycosa.cluster.kafka.changelog_reader import ChangelogReader
+from lycosa.cluster.shards.cluster_view import sealed_segments
+from lycosa.cluster.shards.opened_cluster import OpenedCluster
+from lycosa.feeds.source import UNREAD, CaptureLines, JournalPosition
+from lycosa.state.commit import Commit
+from lycosa.state.shard.view import CrawlView
+from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store.journal import lines_from
+from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.stored_parts import PieceFile
+
+_LISTED_EVERY_S = 15.0
+
+
+class ClusterSource:
+    """A crawl on many machines as a ``ProjectorSource``. ``close`` is the caller's."""
+
+    def __init__(self, opened: OpenedCluster) -> None:
+        self._opened = opened
+        self.origin = opened.view.seen.origin
+        self._follower = ChangelogReader(opened.client, opened.topics, opened.crawl, opened.tell)
+        self._lengths: dict[int, Mapping[str, int]] = {}
+        self._segments: dict[int, ObjectSegments] = {}
+        self._open: set[str] = set()
+        self._listed_at = -_LISTED_EVERY_S
+
+    def view(self) -> CrawlView:
+        """See ``ProjectorSource``. Shards are downloaded when they are read."""
+        return self._opened.again()
+
+    def commits(self) -> Iterator[Commit]:
+        """See ``ProjectorSource``. Commits of one shard are in order."""
+        for commit in self._follower.read_new():
+            self._lengths[commit.shard] = commit.lengths
+            yield commit
+
+    def rewind(self) -> None:
+        """See ``ProjectorSource``."""
+        self._follower.close()
+        self._lengths.clear()
+        self._open.clear()
+        self._listed_at = -_LISTED_EVERY_S
+
+    def captures(self, read: Mapping[str, JournalPosition]) -> Iterator[CaptureLines]:
+        """See ``ProjectorSource``. Raises ``ObjectError`` too."""
+        named = {
+            layout.stem_of(name): length
+            for lengths in self._lengths.values()
+            for name, length in lengths.items()
+            if name.startswith(f"{layout.JOURNAL}/")
+        }
+        yield from self._sealed(read, named)
+        for name, length in sorted(named.items()):
+            start = read.get(name, UNREAD)
+            if length > start.bytes and not start.is_closed:
+                segment = StoredSegment(name, False, 0, length)
+                data = b"".join(self._reader(name).read_open_journal(segment, start.bytes))
+                # fewer when the segment was sealed and its parts deleted; it is read as closed then
+                if len(data) == length - start.bytes:
+                    lines = lines_from(io.BytesIO(data), name, has_header=not start.bytes)
+                    yield CaptureLines(name, length, False, lines)
+
+    def count_waiting(self) -> int:
+        """See ``ProjectorSource``. Counts records, of which a commit has at least one."""
+        return self._follower.count_waiting()
+
+    def close(self) -> None:
+        """Disconnect from Kafka."""
+        self._follower.close()
+
+    def _sealed(
+        self, read: Mapping[str, JournalPosition], named: Mapping[str, int]
+    ) -> Iterator[CaptureLines]:
+        now = time.monotonic()
+        if not self._open - named.keys() and now - self._listed_at < _LISTED_EVERY_S:
+            return
+        self._open, self._listed_at = set(named), now
+        for name, segment in sorted(sealed_segments(self._opened.objects).items()):
+            position = read.get(name, UNREAD)
+            # one that the commits still name as open is read as such until they do not
+            if not position.is_closed and name not in named:
+                stream = io.BufferedReader(PieceFile(self._reader(name).read_journal(segment)))
+                lines = islice(lines_from(stream, name, has_header=True), position.rows, None)
+                yield CaptureLines(name, segment.journal_length or 0, True, lines)
+
+    def _reader(self, segment: str) -> ObjectSegments:
+        shard = layout.segment_worker(segment)
+        if shard not in self._segments:
+            self._segments[shard] = ObjectSegments(self._opened.objects, shard, self._opened.cache)
+        return self._segments[shard]
+
+    def __repr__(self) -> str:
+        return f"ClusterSource({self.origin.name}, {self._follower!r})"

@@ -1,0 +1,1 @@
+"""A crawl's registry: its URLs, hosts and dead letters as rows of a database."""

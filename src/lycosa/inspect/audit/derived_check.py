@@ -1,0 +1,260 @@
+"""Derived files of closed segments (CDXJ, pages, links, text) against their journal, row by row.
+
+The content of each file is computed again from the rows and compared in the order of the file; no
+value of the file is used that could make a missing row look right. A kind in the table of
+``store.derived_files`` that has no check here is built again into a temporary folder and compared
+line by line.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lycosa.inspect.audit.audit_report import Check
+from lycosa.inspect.audit.audited_segments import Segment, members
+from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
+from lycosa.state.store import layout, links_table, pages_table, wet
+from lycosa.state.store.closing import missing_files
+from lycosa.state.store.derived_files import (
+    DERIVED,
+    DERIVED_KINDS,
+    LINKS,
+    PAGES,
+    TEXT,
+    wanted_kinds,
+)
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+
+_ROWS = 500
+_PAGES_NEEDED = len(pages_table.COMMON_CRAWL_COLUMNS) + 1
+_LINKS_NEEDED = 3
+
+
+class _FileCheck(Protocol):
+    """Compares one file: ``row`` for all rows of its segment, then ``end``."""
+
+    def row(self, row: JournalRow) -> None: ...
+    def end(self) -> None: ...
+
+
+class DerivedChecks:
+    """Checks the derived files of closed segments, one segment after the other.
+
+    Call ``begin_segment``, ``check_row`` for all of its rows, then ``end_segment``.
+    """
+
+    def __init__(self) -> None:
+        self.are_sealed = False
+        """Whether derived files are stored before their journal, as in a cluster."""
+        self._checks = {each.name: Check(each.name, _what(each.name)) for each in DERIVED}
+        self._files: list[_FileCheck] = []
+        self._elsewhere = dict.fromkeys(self._checks, 0)
+
+    def all_checks(self) -> list[Check]:
+        return list(self._checks.values())
+
+    def begin_segment(self, folder: Path, segment: Segment) -> None:
+        """Start a segment; an open one has no derived files."""
+        self._files = []
+        if not segment.is_closed:
+            return
+        missing = missing_files(folder, segment.header)
+        for kind in wanted_kinds(segment.header.options):
+            check = self._checks[kind]
+            path = folder / layout.file_name(kind, segment.name)
+            if kind in missing and self.are_sealed:
+                check.add_breach(f"{kind}/{path.name} is missing")
+            elif kind in missing:
+                check.add_note(f"{kind}/{path.name} is not built yet; the next start builds it")
+            elif not path.exists():
+                self._elsewhere[kind] += 1
+            else:
+                begin = _CHECKS[kind][1] if kind in _CHECKS else _LinesCheck
+                self._files.append(begin(check, path, segment.header))
+
+    def check_row(self, row: JournalRow) -> None:
+        """Check one capture of the segment."""
+        for file in self._files:
+            file.row(row)
+
+    def end_segment(self) -> None:
+        """Check the ends of the files, after all rows: more content there is a breach."""
+        for file in self._files:
+            file.end()
+
+    def check_strangers(self, folder: Path, found: list[Segment]) -> None:
+        """Find files that belong to no segment, or to one that has no such file.
+
+        Readers of the folder would treat their rows as captures. The segments are listed after the
+        files: a file is derived when its segment has its final names, so a running crawl has no
+        derived file whose segment is missing from the list.
+        """
+        headers = {segment.name: segment.header for segment in found}
+        for kind, number in self._elsewhere.items():
+            if number:
+                self._checks[kind].add_note(
+                    f"not compared: {number} file{'s' if number != 1 else ''} that"
+                    f" {'were' if number != 1 else 'was'} removed here after the upload"
+                )
+        for kind, check in self._checks.items():
+            paths = sorted((folder / kind).glob("[!.]*"))
+            known = layout.segment_names(folder, layout.WARC, layout.JOURNAL)
+            for path in paths:
+                name = layout.stem_of(path)
+                header = headers.get(name)
+                if path != folder / layout.file_name(kind, name) or name not in known:
+                    check.add_breach(
+                        f"{kind}/{path.name} belongs to no segment of this crawl; move it elsewhere"
+                    )
+                elif header is not None and kind not in wanted_kinds(header.options):
+                    check.add_breach(
+                        f"{kind}/{path.name}: its segment was stored without {kind}/, so this crawl"
+                        " did not make it; move it elsewhere"
+                    )
+
+
+class _LinesCheck:
+    """Compares a file of lines with one that is made now from the same rows."""
+
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._check, self._path = check, path
+        self._folder = tempfile.TemporaryDirectory(prefix="lycosa-audit-")
+        self._made = Path(self._folder.name) / path.name
+        self._builder = DERIVED_KINDS[path.parent.name].begin(self._made, header)
+
+    def row(self, row: JournalRow) -> None:
+        self._builder.add_row(row)
+
+    def end(self) -> None:
+        self._builder.close()
+        with self._folder, self._made.open("rb") as wanted, self._path.open("rb") as found:
+            self._compare(wanted, found)
+
+    def _compare(self, wanted: Iterator[bytes], found: Iterator[bytes]) -> None:
+        """Report only the first difference: all lines after it would differ too."""
+        lines, first, ends_after = 0, "", -1
+        for number, (line, other) in enumerate(zip_longest(wanted, found), 1):
+            lines += line is not None
+            if line == other or first or ends_after >= 0:
+                continue
+            if other is None:
+                ends_after = number - 1
+            else:
+                should = line[:200].decode(errors="replace").rstrip() if line else "its end"
+                first = f", line {number}: should be {should}"
+        self._check.checked += lines
+        if ends_after >= 0:  # reported with the number of lines, which is known now
+            first = f" ends after {ends_after} lines of {lines}"
+        if first:
+            self._check.add_breach(self._path.name + first)
+
+
+class _PagesCheck:
+    """Compares every column of ``pages/``, a few hundred rows at a time."""
+
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._table = TableCheck(check, path, _PAGES_NEEDED)
+        self._crawl = header.crawl
+        self._values: list[tuple[Any, ...]] = []
+
+    def row(self, row: JournalRow) -> None:
+        self._values.append(pages_table.values(row, self._crawl))
+        if len(self._values) >= _ROWS:
+            self._compare()
+
+    def end(self) -> None:
+        self._compare()
+        self._table.end_file()
+
+    def _compare(self) -> None:
+        if self._values:
+            columns = [
+                pa.array(column, field.type)
+                for column, field in zip(
+                    zip(*self._values, strict=True), pages_table.PAGES_SCHEMA, strict=True
+                )
+            ]
+            self._table.compare_rows(pa.table(columns, schema=pages_table.PAGES_SCHEMA), "url")
+            self._values.clear()
+
+
+class _LinksCheck:
+    """Compares every column of ``links/``, where a page has any number of rows."""
+
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._table = TableCheck(check, path, _LINKS_NEEDED)
+        self._segment = header.segment
+        self._rows: list[JournalRow] = []
+        self._links = 0
+
+    def row(self, row: JournalRow) -> None:
+        if row.links.urls:
+            self._rows.append(row)
+            self._links += len(row.links.urls)
+            if self._links >= BATCH_ROWS:
+                self._compare()
+
+    def end(self) -> None:
+        self._compare()
+        self._table.end_file()
+
+    def _compare(self) -> None:
+        if self._rows:
+            wanted = pa.Table.from_batches([links_table.batch(self._rows, self._segment)])
+            self._table.compare_rows(wanted, "source_url")
+            self._rows, self._links = [], 0
+
+
+class _TextCheck:
+    """Compares the text of each record of ``text/`` and its URL.
+
+    Other fields of the header are not compared: an earlier version may have written them in another
+    form.
+    """
+
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._check, self._segment = check, header.segment
+        self._records = members(path)
+        self._next()  # the warcinfo record
+
+    def row(self, row: JournalRow) -> None:
+        if not wet.has_text(row):
+            return
+        found = self._next()
+        head, _, rest = found.partition(b"\r\n\r\n") if found else (b"", b"", b"")
+        is_same = (
+            f"WARC-Target-URI: {row.url}\r\n".encode() in head
+            and rest == row.text.encode("utf-8", "replace") + b"\r\n\r\n"
+        )
+        self._check.expect(is_same, f"the text record of {row.url} is missing or differs")
+
+    def end(self) -> None:
+        left = self._next()
+        self._check.expect(left is None, f"{self._segment}: text records without a row")
+
+    def _next(self) -> bytes | None:
+        try:
+            return next(self._records, None)
+        except (zlib.error, EOFError) as error:
+            self._check.add_breach(str(error))
+            return None
+
+
+_CHECKS: dict[str, tuple[str, Callable[[Check, Path, SegmentHeader], _FileCheck]]] = {
+    PAGES: ("rows of pages/ against the journal, every column", _PagesCheck),
+    LINKS: ("rows of links/ against the journal, every column", _LinksCheck),
+    TEXT: ("text records against the journal", _TextCheck),
+}
+
+
+def _what(kind: str) -> str:
+    if kind in _CHECKS:
+        return _CHECKS[kind][0]
+    return f"{kind.upper()} lines against the journal, both ways"

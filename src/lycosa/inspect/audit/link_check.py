@@ -1,0 +1,223 @@
+"""Stored HTML parsed again: every outlink that the rules admit must have a record.
+
+This is the second source of links: the frontier's counts can balance although a link never reached
+it. A link without a record is checked by the saved settings with the seeds of that time; only a
+link that would be admitted is a breach. A link that still waits in an outbox for its owner counts
+as known. The tables of a running crawl are read one after the other, so a parcel may have left the
+sender's table and not yet be in the receiver's. Links without a record are therefore looked up
+again in a second reading, after the parcel has arrived. Documents that crashed the parse child are
+not parsed here, because they could crash the audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+
+import msgspec
+
+from lycosa.base.model.capture import Original
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.parsed import Document, Link
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, partition_of
+from lycosa.inspect.audit.audit_report import Check
+from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.saved_settings import PureRules, SavedSettings
+from lycosa.stages.admit.sitemap_scope import may_list
+from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
+from lycosa.stages.parse.inline import build_parser
+from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
+from lycosa.state.exchange import urls_in_outboxes
+from lycosa.state.kv.table_records import url_key
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.stored_data import RecordError, StoredRecord
+
+_KNOWN = 300_000  # keys remembered as present: the pages of a site link to the same few pages
+_OWNERS = 100_000
+_MOST_DOUBTFUL = 100_000
+
+
+class LinkCheck:
+    """Call ``check_row`` for captures whose record was read."""
+
+    def __init__(
+        self, reader: CrawlReader, saved: SavedSettings, views: Mapping[int, TableView]
+    ) -> None:
+        self.check = Check(
+            "outlinks",
+            "outlinks and redirects of stored pages, parsed again: each that the rules admit has a"
+            " record",
+        )
+        self._reader, self._saved, self._views = reader, saved, views
+        self._rules = PureRules(reader, saved)
+        section = msgspec.structs.replace(saved.config.parse, language=False)
+        self._parser = build_parser(
+            ParserConfig(section, saved.config.canonical, saved.config.agent.product)
+        )
+        self._known: set[bytes] = set()
+        self._owners: dict[bytes, int] = {}
+        self._under_way: set[bytes] | None = None
+        self.in_topics: Set[bytes] = frozenset()
+        """Keys of URLs in parcels that their receiver has not taken, in a cluster."""
+        self._doubtful: list[
+            tuple[bytes, str, str]
+        ] = []  # links without a record: key, URL, message
+        self.pages = 0
+
+    def check_row(self, row: JournalRow, record: StoredRecord) -> None:
+        """Check the links of one capture."""
+        if row.kind is FetchKind.ROBOTS:
+            return
+        answer = Fetched(
+            row.url,
+            row.reason,
+            status=row.status,
+            truncated=row.truncated,
+            header_block=record.header_block,
+        )
+        outcome = judge_answer(
+            answer,
+            tries=self._saved.config.retry.tries,
+            conditional=True,
+            section=self._saved.config.retry,
+        )
+        if outcome.meaning is Meaning.REDIRECTED:
+            self._redirect(row, answer)
+        elif (
+            outcome.meaning is Meaning.FETCHED
+            and row.status == 200
+            and row.body_bytes
+            and row.parse_reason not in NOT_PARSED
+        ):
+            self._page(row, answer, record)
+
+    def _page(self, row: JournalRow, answer: Fetched, record: StoredRecord) -> None:
+        body = record.body if not row.revisit else self._body_of(row.original)
+        if body is None:
+            self.check.add_note(
+                "some duplicates were not parsed: a later capture replaced the one that has their"
+                " body"
+            )
+            return
+        self.pages += 1
+        parsed = self._parser.parse(
+            Document(
+                row.url,
+                row.status,
+                answer.headers(),
+                body,
+                "",
+                row.kind is FetchKind.SITEMAP,
+                bool(row.truncated),
+            )
+        )
+        if parsed.directives.nofollow:
+            return
+        for link in parsed.links:
+            # What a sitemap may list depends on who named it at that time, and on the number of
+            # URLs that its host had: only certain cases are checked.
+            if link.kind is not LinkKind.SITEMAP_FILE and (
+                link.kind is not LinkKind.SITEMAP or may_list(row.url, link.url, ())
+            ):
+                self._link(row, link, row.depth + 1)
+
+    def _redirect(self, row: JournalRow, answer: Fetched) -> None:
+        source = self._views[self._owner(hash8(row.host), row.host)].url_record(
+            hash8(row.host), hash8(row.url)
+        )
+        if source is not None and source.hops >= self._saved.config.scope.max_hops:
+            return
+        try:
+            target = self._saved.canonicalizer.canonical(answer.location, row.url)
+        except InvalidUrl:
+            return
+        self._link(
+            row, Link(target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT), row.depth
+        )
+
+    def _link(self, row: JournalRow, link: Link, depth: int) -> None:
+        self.check.checked += 1
+        key = link.host8 + link.url8
+        if key in self._known:
+            return
+        if self._is_known(link):
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known.add(key)
+            return
+        wall = row.date_us / 1_000_000
+        if self._rules.judge_url(link.url, link.kind, depth, wall, link.nofollow) is not None:
+            return
+        if (
+            self._rules.judge_url_then(link.url, link.kind, depth, wall, link.nofollow) is not None
+            or key in self._outboxes()
+        ):
+            return
+        told = (
+            f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has"
+            " no record"
+        )
+        if len(self._doubtful) < _MOST_DOUBTFUL:
+            self._doubtful.append((key, link.url, told))
+        else:
+            self.check.add_breach(told)
+
+    def finish_check(self, again: Callable[[], CrawlReader] | None) -> None:
+        """Finish after the last row. ``again`` reads the crawl once more, if it is running."""
+        if again is not None and self._doubtful:
+            reader = again()
+            waiting = _waiting(reader.partition_views())
+            self._doubtful = [
+                each
+                for each in self._doubtful
+                if each[0] not in waiting and reader.find_url(each[1]) is None
+            ]
+        for _, _, told in self._doubtful:
+            self.check.add_breach(told)
+
+    def _is_known(self, link: Link) -> bool:
+        return (
+            self._views[self._owner(link.host8, host_of(link.url))].get(
+                url_key(link.host8, link.url8)
+            )
+            is not None
+        )
+
+    def _owner(self, host8: bytes, host: str) -> int:
+        owner = self._owners.get(host8)
+        if owner is None:
+            if len(self._owners) >= _OWNERS:
+                self._owners.clear()
+            owner = self._owners[host8] = partition_of(
+                self._reader.sites.site_of(host), self._reader.partitions
+            )
+        return owner
+
+    def _outboxes(self) -> set[bytes]:
+        """URLs that are on their way to their owner."""
+        if self._under_way is None:
+            self._under_way = _waiting(self._views.values()) | self.in_topics
+        return self._under_way
+
+    def _body_of(self, original: Original | None) -> bytes | None:
+        """The body of the capture that a revisit points at, if that is the last one of its URL."""
+        if original is None:
+            return None
+        host = host_of(original.url)
+        record = self._views[self._owner(hash8(host), host)].url_record(
+            hash8(host), hash8(original.url)
+        )
+        history = record.history if record else None
+        if history is None or history.record_id != original.record_id:
+            return None
+        try:
+            stored = self._reader.source.read_record(history.segment, history.offset)
+        except (RecordError, OSError):
+            return None  # another check reports it
+        return stored.body if stored.fields.get("WARC-Type") == "response" else None
+
+
+def _waiting(views: Iterable[TableView]) -> set[bytes]:
+    """Keys of the URLs in the outboxes of all partitions."""
+    return {found.host8 + found.url8 for view in views for found in urls_in_outboxes(view.scan)}

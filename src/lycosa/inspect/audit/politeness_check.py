@@ -1,0 +1,200 @@
+"""Politeness by the attempt log: every pause of every host and every start at every address.
+
+Pauses are checked across restarts too. The log has with each attempt the delay that was required
+for its host. The end of an attempt that a crash interrupted is unknown; it counts as running until
+the next start of its worker, and from then on the host requires the plain delay of the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.reasons import Reason
+from lycosa.inspect.audit.audit_report import Check, HostPace, OnAuditProgress
+from lycosa.state.attempts import Attempt, Gap, address_use, gaps, read_attempts
+from lycosa.state.folder.names import attempts_folder
+
+_TICK_S = 2e-6  # times in the log are truncated to microseconds, both of them
+# Between taking an address's slot and writing the log line, a busy loop may lose some time, for one
+# request more than for the next.
+_ADDRESS_TOLERANCE_S = 0.005
+_NO_CONNECTION = frozenset(
+    {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
+)
+_STEP = 20_000
+
+
+class PolitenessChecks:
+    """The checks of the attempt log; ``run`` reads it once.
+
+    Memory is 16 bytes an attempt, and one attempt a host. For a running crawl, ``until`` limits the
+    checks to requests that began before that wall time (seconds). The logs of its workers are read
+    one after the other, so a request that is open in one may have ended before the last request of
+    another began. ``shared`` are the limits for slots that the address pool gave.
+    """
+
+    def __init__(
+        self,
+        section: PolitenessSection,
+        want_hosts: bool,
+        progress: OnAuditProgress,
+        until: float | None = None,
+    ) -> None:
+        self.hosts = Check(
+            "host pauses",
+            "pauses between two requests to one host, against the required delay",
+        )
+        self.addresses = Check(
+            "addresses",
+            "addresses: time between two starts and simultaneous requests, against the settings",
+        )
+        self.paces: dict[str, HostPace] = {}
+        self._section = self.shared = section
+        self._want_hosts = want_hosts
+        self._progress, self._until = progress, until
+        self._read = self._pooled = 0
+        self._second_addresses = 0
+        self._damaged: dict[str, int] = {}
+        self._last: dict[str, Attempt] = {}
+        self.clock_tolerance_s = 0.0
+        """By how much the clocks of two machines may differ."""
+
+    def all_checks(self) -> list[Check]:
+        return [self.hosts, self.addresses]
+
+    def run(self, folder: Path) -> None:
+        """Read all attempt logs of a crawl folder."""
+        attempts: Iterable[Attempt] = read_attempts(attempts_folder(folder), self.note_damage)
+        if self._until is not None:
+            attempts = (attempt for attempt in attempts if attempt.started_wall < self._until)
+        self.check_attempts(attempts)
+        self.finish_checks()
+
+    def check_attempts(
+        self, attempts: Iterable[Attempt], section: PolitenessSection | None = None
+    ) -> None:
+        """Check all attempts, those of each host in the order of their ends.
+
+        A further call continues with later attempts. ``section`` applies to addresses, if other
+        settings did than those of the constructor.
+        """
+        own = section or self._section
+        for use in address_use(self._each(attempts)):
+            place = f" from {use.place}" if use.place else ""
+            if use.server:
+                place = f" from all machines, by Redis {use.server}"
+                self._pooled += use.requests
+            told = f"{use.address}, {use.requests} requests{place}"
+            section = self.shared if use.is_shared else own
+            delay, slots = section.address_delay_s, section.address_slots
+            self.addresses.expect(
+                use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
+                f"{told}: two starts {use.least_gap_s:.6f} s apart; the setting is {delay:g} s",
+            )
+            self.addresses.expect(
+                use.most_at_once <= slots,
+                f"{told}: {use.most_at_once} at once; the setting is {slots}",
+            )
+
+    def finish_checks(self) -> None:
+        """Add notes about what could not be judged, after the last call of ``check_attempts``."""
+        if self._pooled:
+            self.addresses.add_note(
+                f"{self._pooled} requests got their slots from Redis, and are compared over all"
+                " machines by its clock"
+            )
+        if self._second_addresses:
+            self.hosts.add_note(
+                f"{self._second_addresses} requests went to a second address of a host without a"
+                " pause, because the first gave no connection"
+            )
+        for name, lines in self._damaged.items():
+            self.hosts.add_note(
+                f"{name}: {lines} lines cannot be read (a kill may tear the last one)"
+            )
+            if lines > 1:
+                self.hosts.add_breach(
+                    f"{name}: {lines} lines cannot be read, so pauses there are not proven"
+                )
+
+    def _each(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+        """Yield the attempts, and check the pauses between them."""
+        passed: list[Attempt] = []
+
+        def tapped() -> Iterator[Attempt]:
+            for attempt in attempts:
+                self._read += 1
+                if self._read % _STEP == 0:
+                    self._progress("attempts", self._read, 0)
+                passed.append(attempt)
+                yield attempt
+
+        for gap in gaps(tapped(), self._last):
+            self._judge(gap)
+            yield from passed
+            passed.clear()
+        yield from passed
+
+    def _judge(self, gap: Gap) -> None:
+        previous, following = gap.previous, gap.following
+        if _is_second_address(previous, following):
+            self._second_addresses += 1
+            return
+        due_s = self._due_s(previous)
+        is_one_clock = previous.boot == following.boot and previous.boot != ""
+        tolerance_s = _TICK_S if is_one_clock else max(self.clock_tolerance_s, _TICK_S)
+        self.hosts.expect(gap.gap_s >= due_s - tolerance_s, _told(gap, due_s))
+        if self._want_hosts:
+            self._pace(gap, due_s)
+
+    def _due_s(self, previous: Attempt) -> float:
+        if previous.is_finished and not _is_cancelled(previous):
+            return previous.delay_s
+        # The delay of the settings, unless the line has a shorter one, as an operator may decide.
+        return min(self._section.delay_s, previous.delay_s or self._section.delay_s)
+
+    def _pace(self, gap: Gap, due_s: float) -> None:
+        known, margin = self.paces.get(gap.host), gap.gap_s - due_s
+        if known is None:
+            self.paces[gap.host] = HostPace(gap.host, 2, gap.gap_s, due_s, margin)
+        elif margin < known.margin_s:
+            self.paces[gap.host] = HostPace(gap.host, known.requests + 1, gap.gap_s, due_s, margin)
+        else:
+            self.paces[gap.host] = HostPace(
+                gap.host, known.requests + 1, known.shortest_s, known.due_s, known.margin_s
+            )
+
+    def note_damage(self, path: Path, line: int) -> None:
+        """Count a line that cannot be read."""
+        self._damaged[path.name] = self._damaged.get(path.name, 0) + 1
+
+
+def _is_second_address(previous: Attempt, following: Attempt) -> bool:
+    """Whether the same URL was tried at another address after no connection, so without load."""
+    return (
+        previous.outcome in _NO_CONNECTION
+        and previous.url == following.url
+        and previous.address != following.address
+    )
+
+
+def _is_cancelled(attempt: Attempt) -> bool:
+    """Whether the crawler cancelled the request. In older logs its line has no delay."""
+    return attempt.outcome is Reason.INTERNAL and not attempt.status
+
+
+def _told(gap: Gap, due_s: float) -> str:
+    what = (
+        f"{gap.host}: {gap.following.url} began {gap.gap_s:.6f} s after the end of"
+        f" {gap.previous.url}"
+    )
+    if gap.gap_s < 0:
+        what = (
+            f"{gap.host}: {gap.following.url} began {-gap.gap_s:.6f} s before the end of"
+            f" {gap.previous.url}"
+        )
+    return (
+        f"{what}; {due_s:.6f} s were due (worker {gap.following.worker}, run {gap.following.run})"
+    )

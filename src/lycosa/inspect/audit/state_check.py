@@ -1,0 +1,395 @@
+"""The state recounted: records, queues, visit states, counters and URL-seen compared.
+
+Keys of one host are adjacent under every prefix, so records, queue and visit state of a host are
+read together, host by host, in one pass over the table. Memory is eight bytes for each URL that
+waits at one host.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from lycosa.base.model.completed import UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, join_url
+from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
+from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
+from lycosa.inspect.audit.host_name_check import check_host_names
+from lycosa.inspect.audit.lease_check import check_leases
+from lycosa.inspect.committed_state import TableView
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
+from lycosa.state.kv.table_records import (
+    PARKED_BAND,
+    UrlRecord,
+    decode_url,
+    due_key,
+    due_urls,
+    parked_key,
+    place_of,
+    prefix_end,
+    row_urls,
+    waiting_key,
+)
+
+Pairs = Iterator[tuple[bytes, bytes]]
+
+_STEP = 20_000
+_SETTLED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
+_NO_NAME = "(no visit state)"
+
+
+class StateChecks:
+    """The checks of the state, over all partitions."""
+
+    def __init__(
+        self, captures: CaptureIndex, committed: dict[str, int] | None, progress: OnAuditProgress
+    ) -> None:
+        self.counters = Check(
+            "counters", "URLs and hosts recounted by state, against each partition's counters"
+        )
+        self.queues = Check(
+            "queues",
+            "waiting URLs: each is in its host's back queue or has a due time, and queues have"
+            " no others",
+        )
+        self.due = Check(
+            "due",
+            "entries of retry, refetch and parked schedules against the records they stand for,"
+            " both ways",
+        )
+        self.hosts = Check(
+            "hosts",
+            "visit states against the records and queues they count, and against front queues",
+        )
+        self.records = Check(
+            "captures",
+            "fetched URLs: the capture that the record names is in a journal at that place",
+        )
+        self.names = Check("host names", "the index of host names against the hosts, both ways")
+        self._captures = captures
+        # lengths of files, for a running crawl: records may be ahead of what was read of the
+        # journals
+        self._committed = committed
+        self._progress = progress
+        self._asked: list[tuple[int, str]] = []
+        self.fetches = 0
+        self.seen = 0
+
+    def all_checks(self) -> list[Check]:
+        return [self.counters, self.queues, self.due, self.hosts, self.names, self.records]
+
+    def check_partition(self, view: TableView, total: int) -> None:
+        """Check one partition."""
+        states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
+        hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
+        asking = 0
+        for host in _hosts(view):
+            _HostCheck(self, view, host, states).run()
+            if host.visit is not None:
+                hosts[host.visit.shown_state] += 1
+                asking += sum(not question.is_late for question in host.visit.questions)
+        self._ask()  # captures that records name, less than one batch
+        # From here on the counters, which the crawl updates with each change, are compared with the
+        # sums of the records that were read.
+        counters = view.counters()
+        recounted = sum(states.values())
+        where = f"partition {view.number}"
+        self.counters.expect(
+            recounted == counters.discovered,
+            f"{where}: {counters.discovered} discovered, {recounted} records",
+        )
+        for state, number in states.items():
+            counted = counters.count_in(state)
+            self.counters.expect(
+                number == counted,
+                f"{where}: {counted} {state.label} by the counters, {number} by the records",
+            )
+        told = (
+            f"{where}: {counters.asking} questions to other hosts are open by the counters,"
+            f" {asking} by the visit states"
+        )
+        self.counters.expect(asking == counters.asking, told)
+        self._hosts(view, hosts)
+        self.counters.expect(
+            counters.is_balanced,
+            f"{where}: the counters' own states do not add up to {counters.discovered}",
+        )
+        self._schedules(view)
+        check_host_names(self.names, view)
+
+    def _hosts(self, view: TableView, hosts: dict[HostState, int]) -> None:
+        """Compare the numbers of hosts by state with the counters."""
+        counters = view.counters()
+        told = (
+            counters.hosts,
+            counters.hosts_parked,
+            counters.hosts_retired,
+            counters.hosts_paused,
+        )
+        found = (
+            sum(hosts.values()),
+            hosts[HostState.PARKED],
+            hosts[HostState.RETIRED],
+            hosts[HostState.PAUSED],
+        )
+        self.counters.expect(
+            told == found,
+            f"partition {view.number}: hosts, parked, retired, paused are {told} by the counters"
+            f" and {found} by the visit states",
+        )
+
+    def note_record(self, total: int) -> None:
+        """Count a record."""
+        self.seen += 1
+        if self.seen % _STEP == 0:
+            self._progress("records", self.seen, total)
+
+    def note_fetched(self, url: str, record: UrlRecord) -> None:
+        """Check a record that has a history or should have one."""
+        history = record.history
+        if history is None or not history.fetches:
+            if record.state in _SETTLED:
+                self.records.expect(
+                    False, f"{url} is {record.state.label} and its record names no capture"
+                )
+            return
+        self.fetches += history.fetches
+        if self._is_ahead(history.segment, history.offset):
+            return
+        key = place_key(url, history.fetches, history.segment, history.offset)
+        self._asked.append((key, f"{url}: {history.segment}, byte {history.offset}"))
+        if len(self._asked) >= _STEP:
+            self._ask()
+
+    def _is_ahead(self, segment: str, offset: int) -> bool:
+        return self._committed is not None and offset >= self._committed.get(segment, 0)
+
+    def _ask(self) -> None:
+        self.records.checked += len(self._asked)
+        for at in self._captures.lacking_places([key for key, _ in self._asked]):
+            self.records.add_breach(f"no such capture: {self._asked[at][1]}")
+        self._asked.clear()
+
+    def _schedules(self, view: TableView) -> None:
+        for key, row in view.scan(b"D", prefix_end(b"D")):
+            due_at = int.from_bytes(key[1:5], "big")
+            for url in due_urls(key, row):
+                record = view.url_record(url[:8], url[8:])
+                told = record.due_at if record is not None else "nothing"
+                self.due.expect(
+                    told == due_at,
+                    f"URL {url[8:].hex()} is due at {due_at}, but its record has {told}",
+                )
+        check_leases(view, self.due, self.counters)
+        for key, _ in view.scan(b"P", prefix_end(b"P")):
+            self.due.expect(
+                view.host_record(key[5:]) is not None,
+                f"host {key[5:].hex()} is scheduled as parked or sleeping but has no visit state",
+            )
+        for prefix in (b"F", b"W"):
+            for key, host8 in view.scan(prefix, prefix_end(prefix)):
+                self._place(view.host_record(host8), host8, *place_of(key))
+
+    def _place(
+        self, host: VisitRecord | None, host8: bytes, address: str, band: int, seq: int
+    ) -> None:
+        """Check a host's place in a front queue or in the line of an address."""
+        queue = f"the line of {address}" if address else "front queue"
+        self.hosts.expect(
+            host is not None and (host.line, host.front) == (address, (band, seq)),
+            f"host {host.host if host else host8.hex()} is in {queue} {(band, seq)}, but its"
+            f" visit state has {host and host.front}",
+        )
+
+
+class _Host:
+    """One host's part of a table.
+
+    Its visit state, then its records and queue entries, each to be read once in this order.
+    """
+
+    def __init__(self, host8: bytes, host: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
+        self.host8, self.visit, self.urls, self.queue = host8, host, urls, queue
+
+
+class _HostCheck:
+    """Compares one host's records, queue and visit state."""
+
+    def __init__(
+        self, checks: StateChecks, view: TableView, host: _Host, states: dict[UrlState, int]
+    ) -> None:
+        self._checks, self._view, self._host, self._states = checks, view, host, states
+        self._visit = host.visit
+        self._name = host.visit.host if host.visit else _NO_NAME
+        self._waiting, self._parked = array("Q"), array("Q")
+        self._retrying = 0
+
+    def run(self) -> None:
+        total = self._view.counters().discovered
+        for key, value in self._host.urls:
+            self._record(key[9:], decode_url(value))
+            self._checks.note_record(total)
+        queued, parked = self._queue()
+        self._compare(self._waiting, queued, "its back queue")
+        self._compare(self._parked, parked, "its parked band")
+        if self._visit is None:
+            self._checks.hosts.expect(
+                False, f"host {self._host.host8.hex()} has URLs but no visit state"
+            )
+        else:
+            self._counts(self._visit, len(queued), len(parked))
+
+    def _record(self, url8: bytes, record: UrlRecord) -> None:
+        state = record.state
+        if state is UrlState.QUEUED and self._visit is not None:
+            state = {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(
+                self._visit.state, state
+            )
+        self._states[state] += 1
+        url = join_url("https" if record.secure else "http", self._name, record.target)
+        self._checks.note_fetched(url, record)
+        self._checks.due.expect(
+            not record.due_at or self._is_scheduled(record.due_at, self._host.host8 + url8),
+            f"{url} is due at {record.due_at} but is not in the schedule",
+        )
+        if self._visit is not None:
+            self._checks.queues.expect(
+                hash8(url) == url8,
+                f"the record of URL {url8.hex()} has {url}, which has another hash",
+            )
+        if record.state is UrlState.PARKED:
+            self._parked.append(int.from_bytes(url8, "big"))
+        elif record.state is UrlState.QUEUED and record.due_at:
+            self._retrying += 1
+        elif record.state is UrlState.QUEUED:
+            self._waiting.append(int.from_bytes(url8, "big"))
+
+    def _is_scheduled(self, due_at: int, url: bytes) -> bool:
+        """Whether a row of the schedule has it, its own or one shared with others of a second."""
+        start = due_key(due_at)
+        if self._view.get(start + url) is not None:
+            return True
+        return any(
+            url in due_urls(key, row) for key, row in self._view.scan(start, start + b"\xff" * 17)
+        )
+
+    def _queue(self) -> tuple[array[int], array[int]]:
+        queued, parked = array("Q"), array("Q")
+        lanes = self._visit.lanes if self._visit else {}
+        for key, row in self._host.queue:
+            band, seq = key[9], int.from_bytes(key[10:], "big")
+            (parked if band == PARKED_BAND else queued).extend(
+                int.from_bytes(url8, "big") for url8 in row_urls(row)
+            )
+            lane = lanes.get(band)
+            self._checks.queues.expect(
+                lane is not None and lane.cursor <= seq < lane.next,
+                f"{self._name}: row {band}/{seq} is outside its lane"
+                f" {lane and (lane.cursor, lane.next)}, so it would never be leased",
+            )
+        return queued, parked
+
+    def _compare(self, records: array[int], entries: array[int], where: str) -> None:
+        check = self._checks.queues
+        check.checked += len(records)
+        wanted, found = _sorted(records), _sorted(entries)
+        if len(wanted) == len(found) and (wanted == found).all():
+            return
+        for lost in np.setdiff1d(wanted, found).tolist():
+            check.add_breach(f"{self._name}: URL {lost:016x} waits but is not in {where}")
+        for odd in np.setdiff1d(found, wanted).tolist():
+            check.add_breach(f"{self._name}: {where} has URL {odd:016x}, which does not wait there")
+        for twice in np.unique(found[1:][found[1:] == found[:-1]]).tolist():
+            check.add_breach(f"{self._name}: {where} has URL {twice:016x} twice")
+
+    def _counts(self, host: VisitRecord, queued: int, parked: int) -> None:
+        check, name = self._checks.hosts, self._name
+        check.expect(
+            host.waiting == queued,
+            f"{name}: {host.waiting} waiting by the visit state, {queued} in the queue",
+        )
+        check.expect(
+            host.parked == parked,
+            f"{name}: {host.parked} parked by the visit state, {parked} in the parked band",
+        )
+        told = (
+            f"{name}: {host.retrying} wait for a retry by the visit state, {self._retrying} by the"
+            " records"
+        )
+        check.expect(host.retrying == self._retrying, told)
+        # A host with work must be where the frontier will find it again: in a front queue or in the
+        # schedule of sleeping hosts. A parked or retired host need not be there, nor one that an
+        # operator paused.
+        may_wait = host.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
+        is_barred = host.pause is not None or host.reason is Reason.RETIRED_BY_OPERATOR
+        if ((queued and may_wait) or host.errands) and not is_barred:
+            is_asleep = (
+                host.asleep_until > 0
+                and self._view.get(parked_key(host.asleep_until, self._host.host8)) is not None
+            )
+            in_front = (
+                host.front is not None
+                and self._view.get(waiting_key(host.line, *host.front)) == self._host.host8
+            )
+            check.expect(
+                in_front or is_asleep,
+                f"{name}: {queued} URLs and {len(host.errands)} errands wait, but the host is in no"
+                " front queue and does not sleep, so they would never be fetched",
+            )
+        if host.state is HostState.PARKED:
+            check.expect(
+                self._view.get(parked_key(host.parked_until, self._host.host8)) is not None,
+                f"{name} is parked until {host.parked_until} but is not in the schedule, so it"
+                " would stay parked",
+            )
+
+
+class _Stream:
+    """A scan that is read host by host."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._next = next(pairs, None)
+
+    @property
+    def host8(self) -> bytes | None:
+        """The host of the next pair."""
+        return self._next[0][1:9] if self._next else None
+
+    def take_host(self, host8: bytes) -> Pairs:
+        """Read the pairs of a host."""
+        while self._next is not None and self._next[0][1:9] == host8:
+            pair, self._next = self._next, next(self._pairs, None)
+            yield pair
+
+
+def _hosts(view: TableView) -> Iterator[_Host]:
+    """Every host under any of the three prefixes."""
+    visits, urls, queue = (
+        _Stream(view.scan(prefix, prefix_end(prefix))) for prefix in (b"H", b"U", b"Q")
+    )
+    while True:
+        heads = [stream.host8 for stream in (visits, urls, queue) if stream.host8 is not None]
+        if not heads:
+            return
+        host8 = min(heads)
+        value = next((value for _, value in visits.take_host(host8)), None)
+        host = _Host(
+            host8,
+            decode_visit(value) if value is not None else None,
+            urls.take_host(host8),
+            queue.take_host(host8),
+        )
+        yield host
+        for left in (visits.take_host(host8), host.urls, host.queue):
+            for _ in left:
+                pass
+
+
+def _sorted(values: array[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return (
+        np.sort(np.frombuffer(values, dtype=np.uint64)) if values else np.empty(0, dtype=np.uint64)
+    )

@@ -1,0 +1,354 @@
+"""Progress of a crawl: counts from its committed state, and the status that a running crawl writes.
+
+The estimates are lower bounds and are named so: the URLs that wait at a host today, one request
+after another at the host's pace, without any URLs that will still be found there.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.base.config.sections import Config
+from lycosa.base.model.completed import UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.system.durations import long_duration
+from lycosa.cluster.shards.cluster_view import ClusterView, ShardPosition
+from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.running import is_running, lock_holder
+from lycosa.inspect.saved_settings import SavedSettings
+from lycosa.inspect.top_lists import (
+    HostLine,
+    Order,
+    SiteLine,
+    SiteLines,
+    Top,
+    failures_of,
+    host_line,
+)
+from lycosa.inspect.wall_time import visit_in_wall_time
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.folder.lock import LockHolder
+from lycosa.state.folder.names import status_path
+from lycosa.state.folder.seed_sources import SeedSource, load_sources
+from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.shard.counters import Counters, count
+from lycosa.state.shard.view import CrawlView
+from lycosa.state.store import layout
+from lycosa.state.store.closing import LackingFile, lacking_files
+from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.removed_files import removed_files
+from lycosa.state.store.segments_port import StoredSegment
+
+DEFAULT_HOSTS = 10
+_FRESH_S = 15.0  # an older status file is not used
+_STARTING_S = 60.0  # a start takes seconds; on a busy machine, or after a crash, longer
+_LONG_S = 600.0  # a host that needs longer than this is named
+
+
+class ReasonLine(msgspec.Struct, frozen=True):
+    """The number of URLs with a reason, and its meaning."""
+
+    reason: str
+    count: int
+    cause: str
+    meaning: str
+
+
+class Output(msgspec.Struct, frozen=True):
+    """The files of one kind: their number, open ones among them, and bytes."""
+
+    kind: str
+    files: int
+    open: int
+    bytes: int
+
+
+class CrawlStatus(msgspec.Struct, kw_only=True):
+    """The whole status.
+
+    ``folder`` is the name of the crawl where it has no folder. Only folders have seeds, derived
+    files and the status of a running crawl. ``live`` is what the running crawl wrote within the
+    last seconds, or empty. ``clock_set_back_s`` is how far the wall clock is behind the clock by
+    which the crawl waits. ``removed`` are files that were removed here after their upload
+    to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
+    unknown and false. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
+    fetchers.
+    """
+
+    folder: str
+    crawl: str
+    created: str
+    started: str
+    runs: int
+    is_running: bool
+    holder: LockHolder | None = None
+    live: dict[str, Any] = {}
+    last_commit: float = 0.0
+    discovered: int = 0
+    states: dict[str, int] = {}
+    is_balanced: bool = True
+    captures: int = 0
+    pages: int = 0
+    requests: int = 0
+    body_bytes: int = 0
+    remarks: list[ReasonLine] = []
+    refusals: list[ReasonLine] = []
+    hosts_by_state: dict[str, int] = {}
+    hosts_paused: int = 0
+    leased: int = 0
+    hosts: list[HostLine] = []
+    sites: list[SiteLine] = []
+    longest: HostLine | None = None
+    next_due_s: float = -1.0
+    clock_set_back_s: float = 0.0
+    seeds: list[SeedSource] = []
+    outputs: list[Output] = []
+    lacking: list[LackingFile] = []
+    waits_for: str = ""
+    upload_url: str = ""
+    removed: list[Output] = []
+    shards: list[ShardPosition] = []
+
+
+def crawl_status(
+    reader: CrawlReader,
+    saved: SavedSettings,
+    now: float,
+    hosts: int = DEFAULT_HOSTS,
+    by: Order = Order.QUEUE,
+    sites: int = 0,
+) -> CrawlStatus:
+    """Read counters and hosts of all partitions; about ten microseconds a host.
+
+    ``now`` is wall time in seconds. ``hosts`` and ``sites`` are the numbers to list, ``by`` is
+    their order. Listing sites holds in memory the sites of one partition that have work left.
+    """
+    manifest, folder = reader.manifest, reader.origin.folder
+    status = CrawlStatus(
+        folder=reader.name,
+        crawl=manifest.crawl,
+        created=manifest.created,
+        started=manifest.started,
+        runs=manifest.term,
+        is_running=is_running(folder) if folder else reader.source.seen.is_live,
+        holder=lock_holder(folder) if folder else None,
+        last_commit=reader.last_commit,
+        states={state.label: 0 for state in UrlState},
+        clock_set_back_s=reader.ahead_s(now),
+        seeds=load_sources(folder) if folder else [],
+    )
+    status.live = live_status(folder, now) if folder and status.is_running else {}
+    remarks, refusals = dict[int, int](), dict[int, int]()
+    top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
+    # One pass over all hosts; the lists are kept in heaps, so memory is only theirs.
+    for view in reader.partition_views():
+        _add_counters(status, view.counters(), remarks, refusals)
+        found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
+        for entry in view.hosts():
+            host = visit_in_wall_time(entry.record, status.clock_set_back_s)
+            _add_host(status, host, top, found, saved.config, now)
+        for line in found.lines() if found else ():
+            top_sites.add_line(line, line.site)
+        due += _next_due(view)
+    status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
+    status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
+    status.hosts, status.sites = top.lines(), top_sites.lines()
+    status.upload_url = saved.config.upload.url
+    _add_files(status, folder, reader.source)
+    status.shards = _shards(reader.source)
+    status.waits_for = _waits_for(status, folder, now)
+    return status
+
+
+def _add_files(status: CrawlStatus, folder: Path | None, source: CrawlView) -> None:
+    if folder is None:
+        status.outputs = _stored(source.list_segments())
+    else:
+        status.outputs, status.removed = _outputs(folder), _removed(folder)
+        status.lacking = _lacking(folder, status.is_running)
+
+
+def _shards(source: CrawlView) -> list[ShardPosition]:
+    shards = source.shards.values() if isinstance(source, ClusterView) else ()
+    return sorted(shards, key=lambda shard: shard.shard)
+
+
+def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:
+    """Missing derived files, except those of the segment that a running crawl has just closed."""
+    return [each for each in lacking_files(folder) if each.reason or not is_running]
+
+
+def _next_due(view: TableView) -> Iterator[int]:
+    """The earliest due times of a partition: of its URLs and of its parked hosts."""
+    for prefix in (b"D", b"P"):
+        for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1):
+            yield int.from_bytes(key[1:5], "big")
+
+
+def estimate(status: CrawlStatus) -> str:
+    """One sentence on the minimum time that remains, or empty."""
+    line = status.longest
+    if (
+        line is None
+        or line.needs_s < _LONG_S
+        or line.state in (HostState.RETIRED.label, HostState.PARKED.label)
+    ):
+        return ""
+    what = (
+        f"for the {line.waiting:,} URLs that wait there now"
+        if line.waiting != 1
+        else "for the one URL that waits there now"
+    )
+    needed = long_duration(line.needs_s)
+    return f"host {line.host} alone needs {needed} at {line.delay_s:g} s a request, {what}"
+
+
+def _add_counters(
+    status: CrawlStatus, counters: Counters, remarks: dict[int, int], refusals: dict[int, int]
+) -> None:
+    status.discovered += counters.discovered
+    for state in UrlState:
+        status.states[state.label] += counters.count_in(state)
+    status.is_balanced = status.is_balanced and counters.is_balanced
+    status.captures += counters.captures
+    status.pages += counters.pages
+    status.requests += counters.requests
+    status.body_bytes += counters.body_bytes
+    status.hosts_paused += counters.hosts_paused
+    status.leased += counters.leased
+    for reason, number in counters.reasons.items():
+        if reason != Reason.NONE:
+            count(remarks, reason, number)
+    for reason, number in counters.rule_refusals.items():
+        count(refusals, reason, number)
+
+
+def _add_host(
+    status: CrawlStatus,
+    record: VisitRecord,
+    top: Top[HostLine],
+    sites: SiteLines | None,
+    config: Config,
+    now: float,
+) -> None:
+    state = record.shown_state
+    status.hosts_by_state[state.label] = status.hosts_by_state.get(state.label, 0) + 1
+    if not record.waiting + record.retrying + record.parked and not (
+        top.by is Order.ERRORS and failures_of(record)
+    ):
+        return
+    line = host_line(record, config, now)
+    top.add_line(line, record.host)
+    if sites is not None:
+        sites.add_host(line)
+    is_active = state in (HostState.READY, HostState.SNOOZED)
+    if is_active and (status.longest is None or line.needs_s > status.longest.needs_s):
+        status.longest = line
+
+
+def _reasons(table: dict[int, int]) -> list[ReasonLine]:
+    found = [(Reason(number), times) for number, times in table.items()]
+    lines = [
+        ReasonLine(reason.label, times, reason.cause.value, reason.meaning)
+        for reason, times in found
+    ]
+    return sorted(lines, key=lambda line: (-line.count, line.reason))
+
+
+def _outputs(folder: Path) -> list[Output]:
+    found = []
+    for kind in (layout.WARC, layout.JOURNAL, *DERIVED_KINDS):
+        sizes = [
+            (path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")
+        ]
+        found.append(
+            Output(
+                kind,
+                len(sizes),
+                sum(is_open for is_open, _ in sizes),
+                sum(size for _, size in sizes),
+            )
+        )
+    for kind, names in (("state", "state"), ("log", "log")):
+        sizes = [(False, _size(path)) for path in (folder / names).rglob("*") if path.is_file()]
+        found.append(Output(kind, len(sizes), 0, sum(size for _, size in sizes)))
+    return found
+
+
+def _removed(folder: Path) -> list[Output]:
+    """Removed files by kind."""
+    sizes: dict[str, list[int]] = {}
+    for name, each in removed_files(folder).items():
+        if not (folder / name).exists():
+            sizes.setdefault(name.partition("/")[0], []).append(each.bytes)
+    return [Output(kind, len(each), 0, sum(each)) for kind, each in sizes.items()]
+
+
+def _stored(segments: list[StoredSegment]) -> list[Output]:
+    """The same for a view without files."""
+    opened = sum(not segment.is_closed for segment in segments)
+    sizes = {
+        layout.WARC: sum(each.length for each in segments),
+        layout.JOURNAL: sum(each.journal_length or 0 for each in segments),
+    }
+    return [Output(kind, len(segments), opened, size) for kind, size in sizes.items()]
+
+
+def _size(path: Path) -> int:
+    """The size of a file; 0 when it was deleted meanwhile."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def live_status(folder: Path, now: float) -> dict[str, Any]:
+    """The status that the running supervisor wrote, unless it is old."""
+    try:
+        live = json.loads(status_path(folder).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    updated = live.get("updated") if isinstance(live, dict) else None
+    return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
+
+
+def is_starting(holder: LockHolder | None, now: float) -> bool:
+    """Whether a running crawl may not have had the time to write its first status.
+
+    A new holder takes the lock before it writes its name: until then that of the last run is there.
+    """
+    return holder is None or holder.released or now - holder.started < _STARTING_S
+
+
+def _waits_for(status: CrawlStatus, folder: Path | None, now: float) -> str:
+    if status.live:
+        return str(status.live.get("waiting_for", ""))
+    if status.is_running and folder is not None:
+        if is_starting(status.holder, now):
+            return "its start: it has not written its status yet"
+        return "unknown: it has not written its status for a while; it may hang"
+    waiting = status.states[UrlState.QUEUED.label]
+    if waiting:
+        due = (
+            f", the next is due in {long_duration(status.next_due_s)}"
+            if status.next_due_s > 0 and not _is_ready(status)
+            else ""
+        )
+        urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
+        if folder is None:
+            return f"its workers, for {urls}{due}"
+        return f"`lycosa crawl --dir {shlex.quote(str(folder))}` to resume {urls}{due}"
+    if status.next_due_s >= 0:
+        return f"nothing now; the next refetch is due in {long_duration(status.next_due_s)}"
+    return "nothing"
+
+
+def _is_ready(status: CrawlStatus) -> bool:
+    return bool(status.hosts_by_state.get(HostState.READY.label, 0))

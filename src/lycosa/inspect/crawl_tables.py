@@ -1,0 +1,184 @@
+"""A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``ccindex``, ``urls``, ``hosts``.
+
+``fetches`` has a row for each stored fetch, ``pages`` only those of pages, because a count of pages
+should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
+columns, where ``subset`` distinguishes them.
+
+Closed segments are read from their Parquet files, where these can be had. Later captures
+(open segments up to the last commit, and closed ones without Parquet) come from the row journals
+through temporary Parquet files. So nothing is missing while the crawl runs, and each capture is
+there once: the files are listed first, and only that list decides whether a segment is read from
+its files or its journal.
+
+Memory is bounded: DuckDB gets a limit and spills to disk, everything else streams.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import duckdb
+import msgspec
+
+from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.state_rows import write_state
+from lycosa.state.store import layout
+from lycosa.state.store.derived_files import DERIVED_KINDS, LINKS, PAGES
+from lycosa.state.store.journal_rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
+from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
+
+MEMORY_MB = 512
+CAPTURES = (PAGES, LINKS)
+FETCHES = "fetches"
+STATE = ("urls", "hosts")
+TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")
+# What the builders of a temporary table need from a header is set for each segment.
+_HEADER = SegmentHeader(
+    format=JOURNAL_FORMAT,
+    segment="",
+    crawl="",
+    created_us=0,
+    warcinfo_id="",
+    warcinfo_length=0,
+    info="",
+    options={},
+)
+_OF_FETCHES = {PAGES, FETCHES, "ccindex"}
+
+
+class CrawlTables:
+    """DuckDB over a crawl; a context manager.
+
+    ``wanted`` names the tables that are filled; the others have only columns. Raises what
+    ``CrawlReader`` raises, ``JournalError`` and ``OSError``.
+    """
+
+    def __init__(
+        self, reader: CrawlReader, wanted: Sequence[str] = TABLES, memory_mb: int = MEMORY_MB
+    ) -> None:
+        self._reader = reader
+        self._files: list[Path] = []
+        self._stack = ExitStack()
+        try:
+            self._folder = Path(
+                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-tables-"))
+            )
+            self.connection = self._connect(memory_mb)
+            self._stack.callback(self.connection.close)
+            filled = {*wanted, PAGES} if _OF_FETCHES & set(wanted) else set(wanted)
+            self._add_captures([kind for kind in CAPTURES if kind in filled])
+            names = ", ".join(column[0] for column in COMMON_CRAWL_COLUMNS)
+            self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {FETCHES}")
+            self.connection.execute(
+                f"CREATE VIEW {PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'"
+            )
+            for kind in STATE:
+                path = self._folder / f"{kind}.parquet"
+                write_state(reader, kind, path, is_empty=kind not in filled)
+                self._view(kind, [path])
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def lock(self, *files: Path) -> None:
+        """Restrict the connection to the files of its tables and ``files``, by their exact names.
+
+        Files that it spills to disk stay possible. After this no other file can be created and no
+        setting changed.
+
+        DuckDB has no read-only permission, so this does not keep a statement from overwriting a
+        table's file: only statements that ``sql_gate`` accepts may follow.
+        """
+        listed = ", ".join(_quoted(path) for path in [*self._files, *files])
+        self.connection.execute(f"SET allowed_paths = [{listed}]")
+        self.connection.execute("SET enable_external_access = false")
+        self.connection.execute("SET lock_configuration = true")
+
+    def columns(self) -> dict[str, list[str]]:
+        """The columns of each table."""
+        found: dict[str, list[str]] = {}
+        query = (
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY"
+            " table_name, column_index"
+        )
+        for table, column in self.connection.execute(query).fetchall():
+            found.setdefault(table, []).append(column)
+        return found
+
+    def __enter__(self) -> CrawlTables:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def __repr__(self) -> str:
+        return f"CrawlTables({self._reader.name!r})"
+
+    def _connect(self, memory_mb: int) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(
+            ":memory:",
+            config={
+                "memory_limit": f"{memory_mb}MB",
+                "temp_directory": str(self._folder / "spill"),
+                # a query never loads code from the network
+                "autoinstall_known_extensions": "false",
+                "python_enable_replacements": "false",  # and sees no variables of this program
+            },
+        )
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
+
+    def _add_captures(self, kinds: Sequence[str]) -> None:
+        source, origin = self._reader.source, self._reader.origin
+        files = {
+            kind: list(origin.find_derived(kind)) if kind in kinds else [] for kind in CAPTURES
+        }
+        ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
+        for kind in CAPTURES:
+            # An empty file, so that a table has its columns before the first capture.
+            files[kind].append(self._build(kind, "", ()))
+        for segment in source.list_segments():
+            if segment.journal_length is None:
+                continue
+            for kind in [kind for kind in kinds if segment.name not in ready[kind]]:
+                files[kind].append(self._build(kind, segment.name, source.read_rows(segment)))
+        for kind, paths in files.items():
+            self._view(FETCHES if kind == PAGES else kind, paths)
+
+    def _build(self, kind: str, segment: str, rows: Iterable[JournalRow]) -> Path:
+        """A temporary Parquet file of one segment's rows."""
+        folder = self._folder / kind
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{segment}.parquet"
+        header = msgspec.structs.replace(
+            _HEADER, segment=segment, crawl=self._reader.manifest.crawl[:8]
+        )  # as in the files of closed segments
+        builder = DERIVED_KINDS[kind].begin(path, header)
+        try:
+            for row in rows:
+                builder.add_row(row)
+        finally:
+            builder.close()
+        return path
+
+    def _view(self, name: str, paths: Sequence[Path]) -> None:
+        self._files += paths
+        files = ", ".join(map(_quoted, paths))
+        # By name: files of an earlier version may lack the newest columns.
+        self.connection.execute(
+            f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], union_by_name = true)"
+        )
+
+
+def _quoted(path: Path) -> str:
+    """The text as an SQL string."""
+    return "'" + str(path).replace("'", "''") + "'"

@@ -1,0 +1,231 @@
+"""The captures of one URL, and the stored body of one of them.
+
+The newest capture is in the URL's record. Earlier ones are found in the CDXJ indexes of closed
+segments by binary search, where these are files of a crawl folder. On a cluster the indexes are in
+object storage, and a search takes some requests for each of thousands of segments: longer than a
+question may take. There the capture of the record says how many others there are.
+"""
+
+from __future__ import annotations
+
+import base64
+import mmap
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.base.system.decode import decode_content
+from lycosa.base.urls.identity import surt
+from lycosa.inspect.committed_state import CrawlReader, UrlEntry
+from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
+from lycosa.state.shard.view import CrawlView
+from lycosa.state.store.cdxj import CdxjEntry, timestamp
+from lycosa.state.store.derived_files import CDXJ
+from lycosa.state.store.stored_data import RecordError, StoredRecord
+
+MOST_BYTES = 16 << 20
+"""Largest body that is decoded; of a longer one the beginning is given."""
+
+_MOST_RATIO = 1000  # of decoded to stored bytes
+_LATEST = 10**14  # of the 14 digits of a time
+_MOST_HOPS = 3  # from a revisit to the capture that it refers to
+_SEARCH_S = 1.0  # for one of them
+_decode_entry = msgspec.json.Decoder(CdxjEntry).decode
+
+
+class ListedCapture(msgspec.Struct, frozen=True):
+    """A capture: when its request began (14 digits, as in CDXJ), and where its record is.
+
+    Media type and length are known once the segment is closed. ``others`` is the number of captures
+    of the same URL that are not listed.
+    """
+
+    time: str
+    segment: str
+    offset: int
+    status: int = 0
+    media_type: str = ""
+    digest: str = ""
+    length: int = 0
+    is_revisit: bool = False
+    redirect: str = ""
+    others: int = 0
+
+    @property
+    def mark(self) -> str:
+        """The cursor behind it, in a list from the newest on."""
+        return f"{_LATEST - int(self.time):015d}"
+
+    def to_row(self, entry: UrlEntry) -> dict[str, Any]:
+        """The row of a list."""
+        return {
+            "url": entry.url,
+            "id": (entry.host8 + entry.url8).hex(),
+            "date": _seconds(self.time),
+            "status": self.status,
+            "media_type": self.media_type,
+            "digest": f"sha1:{self.digest}" if self.digest else "",
+            "length": self.length,
+            "revisit": self.is_revisit,
+            "redirect_to": self.redirect,
+            "warc": f"warc/{self.segment}",
+            "offset": self.offset,
+            "others": self.others,
+            "order": self.mark,
+            "cursor": self.mark,
+        }
+
+
+def captures_of(
+    reader: CrawlReader, entry: UrlEntry, budget: TimeBudget
+) -> tuple[list[ListedCapture], bool]:
+    """The captures of a URL, newest first, each once; and whether the time was enough for all.
+
+    The newest is there in any case.
+    """
+    folder = reader.origin.folder
+    found = {each.time: each for each in _newest(entry, has_index=folder is not None)}
+    is_complete = True
+    try:
+        for each in _indexed(folder, entry.url, budget):
+            found[each.time] = each  # it tells more than the record of the URL
+    except OutOfTime:
+        is_complete = False
+    return sorted(found.values(), key=lambda each: each.time, reverse=True), is_complete
+
+
+def capture_at(captures: list[ListedCapture], at: float) -> ListedCapture | None:
+    """The last capture up to a wall time, or the newest when the time is 0."""
+    latest = timestamp(int(at * 1_000_000)) if at else ""
+    return next((each for each in captures if not latest or each.time <= latest), None)
+
+
+class StoredContent(msgspec.Struct, frozen=True):
+    """A stored body, decoded; ``reason`` says why it is not complete, ``headers`` is the block."""
+
+    body: bytes
+    media_type: str
+    headers: bytes
+    record_id: str
+    reason: str = ""
+
+
+def content_of(reader: CrawlReader, capture: ListedCapture) -> StoredContent | None:
+    """The body of a capture, or of the one that a revisit refers to; ``None`` without a record."""
+    try:
+        record = reader.source.read_record(capture.segment, capture.offset)
+        record = _referred(reader.source, reader.origin.folder, record)
+    except (RecordError, OSError):
+        return None
+    headers = record.header_block
+    encodings = _headers(headers, b"content-encoding")
+    decoded = decode_content(record.body, encodings, MOST_BYTES, _MOST_RATIO)
+    kinds = _headers(headers, b"content-type")
+    reason = decoded.reason.meaning if decoded.reason else ""
+    if not record.body and record.fields.get("WARC-Type") == "revisit":
+        reason = "the body is that of an earlier capture, whose record cannot be read here"
+    return StoredContent(
+        decoded.body[:MOST_BYTES],
+        kinds[0] if kinds else "",
+        headers,
+        record.fields.get("WARC-Record-ID", "").strip("<>"),
+        reason,
+    )
+
+
+def _newest(entry: UrlEntry, has_index: bool) -> Iterator[ListedCapture]:
+    history = entry.record.history
+    if history is None or not history.segment:
+        return
+    # The date of a duplicate is that of the other capture, so the time of the fetch is used.
+    date_us = history.fetched_at * 1_000_000 if history.duplicate_of else history.date_us
+    yield ListedCapture(
+        timestamp(date_us or history.fetched_at * 1_000_000),
+        history.segment,
+        history.offset,
+        history.status,
+        digest=base64.b32encode(history.digest).decode(),
+        is_revisit=bool(history.duplicate_of),
+        redirect=history.redirect_to,
+        others=0 if has_index else max(history.fetches - 1, 0),
+    )
+
+
+def _indexed(folder: Path | None, url: str, budget: TimeBudget) -> Iterator[ListedCapture]:
+    if folder is None:
+        return
+    key = f"{surt(url)} ".encode()
+    for path in sorted((folder / CDXJ).glob("[!.]*.cdxj")):
+        budget.spend()
+        for line in _lines_with(path, key):
+            budget.spend()
+            time, _, data = line[len(key) :].partition(b" ")
+            entry = _decode_entry(data)
+            if entry.url == url:
+                yield ListedCapture(
+                    time.decode(),
+                    entry.filename.removeprefix("warc/"),
+                    int(entry.offset),
+                    int(entry.status or 0),
+                    entry.mime,
+                    entry.digest,
+                    int(entry.length or 0),
+                    entry.mime == "warc/revisit",
+                    entry.redirect,
+                )
+
+
+def _lines_with(path: Path, key: bytes) -> Iterator[bytes]:
+    """The lines of a sorted file that begin with a key."""
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            low, high = 0, len(data)
+            while low < high:  # the first line that is not less than the key begins in [low, high]
+                middle = data.rfind(b"\n", 0, (low + high) // 2) + 1
+                end = data.find(b"\n", middle) + 1 or len(data)
+                if data[middle:end] < key:
+                    low = end
+                else:
+                    high = middle
+            while low < len(data) and data[low : low + len(key)] == key:
+                end = data.find(b"\n", low) + 1 or len(data)
+                yield data[low:end]
+                low = end
+
+
+def _referred(source: CrawlView, folder: Path | None, record: StoredRecord) -> StoredRecord:
+    """The record with the body: another one than a revisit that has none."""
+    for _ in range(_MOST_HOPS):
+        fields = record.fields
+        if fields.get("WARC-Type") != "revisit" or record.body:
+            return record
+        url = fields.get("WARC-Refers-To-Target-URI", "")
+        date = fields.get("WARC-Refers-To-Date", "")
+        wanted = "".join(each for each in date if each.isdigit())[:14]
+        budget = TimeBudget(_SEARCH_S)
+        try:
+            found = next((c for c in _indexed(folder, url, budget) if c.time == wanted), None)
+            if found is None:
+                return record
+            record = source.read_record(found.segment, found.offset)
+        except (OutOfTime, RecordError, OSError):
+            return record  # ``content_of`` says that the body is missing
+    return record
+
+
+def _headers(block: bytes, name: bytes) -> list[str]:
+    found = []
+    for line in block.split(b"\n")[1:]:
+        key, _, value = line.partition(b":")
+        if key.strip().lower() == name:
+            found.append(value.strip().decode("latin-1"))
+    return found
+
+
+def _seconds(time: str) -> float:
+    return datetime.strptime(time, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,210 @@
+"""A crawl's tables as files for other programs: JSON lines, CSV or Parquet, streaming.
+
+Pages and links come from Parquet, and from the row journals where it is not built yet. URLs and
+hosts come from the committed state. A file appears complete or not at all: it is written under a
+temporary name and renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import duckdb
+
+from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.crawl_tables import STATE, CrawlTables
+from lycosa.inspect.printable import clean, json_text, neutral
+from lycosa.inspect.sql_query import explained, fetched, refuse_writes
+from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows, write_state
+
+_QUOTE = '"'
+_NEEDS_QUOTES = re.compile(r'[",\r\n]').search
+
+Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
+"""Columns, and rows as an iterator."""
+
+
+@contextmanager
+def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
+    """The rows of one table, or of ``fetches``, that meet ``where``, a condition in SQL.
+
+    Raises ``SqlError`` when the condition is wrong.
+    """
+    if kind in STATE and not where:
+        yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)
+        return
+    with CrawlTables(reader, [kind]) as tables:
+        tables.lock()
+        cursor = _select(tables, kind, where)
+        yield (
+            [column[0] for column in cursor.description or ()],
+            fetched(tables, cursor, f"{kind} {where}"),
+        )
+
+
+class CsvStyle(NamedTuple):
+    """How cells are written.
+
+    ``is_raw`` leaves cells that look like formulas unchanged; ``is_shown`` is for a terminal.
+    """
+
+    is_raw: bool = False
+    is_shown: bool = False
+
+
+def write_text(form: str, rows: Rows, out: TextIO, style: CsvStyle = CsvStyle()) -> int:  # noqa: B008 (immutable)
+    """Write JSON lines or CSV; returns the number of rows."""
+    names, values = rows
+    return (
+        _write_csv(names, values, out, style) if form == "csv" else _write_jsonl(names, values, out)
+    )
+
+
+def write_file(
+    reader: CrawlReader, kind: str, form: str, where: str, path: Path, is_raw: bool = False
+) -> int:
+    """Write one file; returns the number of rows.
+
+    Raises ``SqlError`` and ``OSError``; no partial file remains.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.touch()
+        if form == "parquet":
+            count = _write_parquet(reader, kind, where, temporary)
+        else:
+            with (
+                temporary.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out,
+                rows_of(reader, kind, where) as rows,
+            ):
+                count = write_text(form, rows, out, CsvStyle(is_raw))
+        temporary.replace(path)
+    except OSError as error:
+        if error.filename == str(temporary):
+            # the name that was given, since the user does not know the temporary one
+            error.filename = str(path)
+            error.filename2 = None
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def json_cell(value: object) -> Any:
+    """A value of a table in JSON: times in ISO 8601 and UTC, bytes in hexadecimal."""
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(UTC).replace(tzinfo=None)
+        return value.isoformat(timespec="microseconds" if value.microsecond else "seconds") + "Z"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list | tuple):
+        return [json_cell(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): json_cell(each) for key, each in value.items()}
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def csv_cell(value: object) -> str:
+    """A value as a CSV field: empty when unknown, lists separated by blanks (URLs have none)."""
+    value = json_cell(value)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return " ".join(map(csv_cell, value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+
+
+def _csv_cell(value: object, style: CsvStyle) -> str:
+    """A cell without a formula. Numbers and times are the crawler's; only text is from the web."""
+    text = csv_cell(value)
+    if not style.is_raw and isinstance(value, str | list | tuple | dict):
+        text = neutral(text)
+    return clean(text) if style.is_shown else text
+
+
+def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnection:
+    """Rows by a condition.
+
+    The parentheses keep it one condition, and a second statement in it is refused.
+    """
+    statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
+    try:
+        refuse_writes(statement)
+        return tables.connection.execute(statement)
+    except duckdb.Error as error:
+        raise explained(tables, error, statement) from error
+
+
+def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> int:
+    """Write a Parquet file. DuckDB streams it; the state needs DuckDB only for a condition."""
+    if kind in STATE and not where:
+        write_state(reader, kind, path)
+        counted = (
+            duckdb.connect(":memory:")
+            .execute("SELECT count(*) FROM read_parquet(?)", [str(path)])
+            .fetchone()
+        )
+        return int(counted[0]) if counted else 0
+    with CrawlTables(reader, [kind]) as tables:
+        tables.lock(path)
+        # reports a wrong condition as it was given, not as part of COPY
+        _select(tables, kind, f"({where}\n) AND false" if where else "false")
+        target = str(path).replace("'", "''")
+        select = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
+        copied = tables.connection.execute(
+            f"COPY ({select}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
+        ).fetchone()
+        return int(copied[0]) if copied else 0
+
+
+def _write_jsonl(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO) -> int:
+    count = 0
+    for row in rows:
+        out.write(
+            json_text({name: json_cell(value) for name, value in zip(names, row, strict=True)})
+            + "\n"
+        )
+        count += 1
+    return count
+
+
+def _write_csv(
+    names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO, style: CsvStyle
+) -> int:
+    out.write(_csv_line(names))
+    count = 0
+    for row in rows:
+        out.write(_csv_line([_csv_cell(value, style) for value in row]))
+        count += 1
+    return count
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    """A line by RFC 4180, but with Unix line ends.
+
+    Python's writer would leave a carriage return unquoted then.
+    """
+    if len(cells) == 1 and not cells[0]:
+        return '""\n'  # an empty line would not count as a row
+    quoted = (
+        f'"{each.replace(_QUOTE, _QUOTE * 2)}"' if _NEEDS_QUOTES(each) else each for each in cells
+    )
+    return ",".join(quoted) + "\n"

@@ -1,0 +1,129 @@
+"""What the row of a stored capture says, as the values that its fetch had.
+
+The state of a URL follows from these values as it did from the answer. Only the importance of the
+link by which the URL was found is in no row.
+"""
+
+from __future__ import annotations
+
+from base64 import b32decode
+
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
+from lycosa.state.store import layout
+from lycosa.state.store.journal_rows import JournalRow
+
+NO_HISTORY = History()
+"""That of a URL without captures."""
+
+
+def history_of(
+    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str
+) -> History:
+    """What the record of a URL remembers of a capture, apart from the interval of refetches."""
+    old, original = before or NO_HISTORY, row.original
+    is_old, changed = outcome.meaning is Meaning.NOT_MODIFIED, has_changed(row, old, outcome)
+    alike = original or row.near_duplicate_of
+    other = alike.url if alike is not None and alike.url != row.url else ""
+    return History(
+        fetches=row.fetch_number,
+        fetched_at=int(ended_at(row)),
+        status=old.status if is_old else row.status,
+        digest=digest_in(row),
+        simhash=old.simhash if is_old else row.simhash,
+        etag=row.etag or (old.etag if is_old else ""),
+        last_modified=row.last_modified or (old.last_modified if is_old else ""),
+        changes=old.changes + (changed and old.fetches > 0),
+        date_us=original.date_us if original else row.date_us,
+        record_id=original.record_id if original else row.record_id,
+        segment=layout.warc_name(row.segment),
+        offset=row.offset,
+        redirect_to=target,
+        duplicate_of=old.duplicate_of if is_old else other,
+        is_same=original is not None and original.url != row.url,
+        forwards=0 if changed else old.forwards,
+    )
+
+
+def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reason]:
+    """The state of the URL after the capture, with its reason."""
+    if outcome.meaning is Meaning.FAILED:
+        return UrlState.FAILED, outcome.reason
+    if outcome.meaning is Meaning.REDIRECTED:
+        return UrlState.REDIRECTED, Reason.REDIRECTED
+    if outcome.reason is Reason.NONE and row.parse_reason is not Reason.NONE:
+        return UrlState.FETCHED, row.parse_reason
+    if outcome.reason is Reason.NONE and row.original is not None and row.original.url != row.url:
+        return UrlState.FETCHED, Reason.DUPLICATE
+    if outcome.reason is Reason.NONE and row.near_duplicate_of is not None:
+        return UrlState.FETCHED, Reason.NEAR_DUPLICATE
+    return UrlState.FETCHED, outcome.reason
+
+
+def has_changed(row: JournalRow, old: History, outcome: FetchOutcome) -> bool:
+    """Whether the content differs from that of the capture before."""
+    return outcome.meaning is not Meaning.NOT_MODIFIED and digest_in(row) != old.digest
+
+
+def found_in(row: JournalRow) -> Discovered:
+    """How the URL of a capture was found. The importance of the link is in no row."""
+    is_redirect = row.link_kind is LinkKind.REDIRECT
+    return Discovered(
+        row.url,
+        hash8(host_of(row.url)),
+        hash8(row.url),
+        row.link_kind,
+        row.depth,
+        row.via,
+        len(row.chain) if is_redirect else 0,
+        chain=row.chain[:-1] if is_redirect else (),
+    )
+
+
+def answer_in(row: JournalRow) -> Fetched:
+    """The answer as far as its meaning depends on it."""
+    head = f"HTTP/1.1 {row.status}\r\n"
+    head += f"location: {row.location}\r\n" if row.location else ""
+    return Fetched(
+        row.url,
+        row.reason,
+        row.detail,
+        row.status,
+        header_block=f"{head}\r\n".encode("latin-1", "replace"),
+        body_bytes=row.body_bytes,
+        truncated=row.truncated,
+        started=row.date_us / 1e6,
+        duration_s=row.duration_s,
+    )
+
+
+def parsed_in(row: JournalRow) -> Parsed:
+    """What the row has of what the parser found: all that the intake of links needs."""
+    links, nofollow = row.links, set(row.links.nofollow)
+    return Parsed(
+        media_type=row.media_type_detected,
+        simhash=row.simhash,
+        directives=Directives(row.noindex, row.nofollow, row.noarchive),
+        links=[
+            Link(url, hash8(host_of(url)), hash8(url), LinkKind(kind), anchor, at in nofollow)
+            for at, (url, kind, anchor) in enumerate(
+                zip(links.urls, links.kinds, links.anchors, strict=True)
+            )
+        ],
+        refused_links=row.refused_links,
+    )
+
+
+def digest_in(row: JournalRow) -> bytes:
+    """The SHA-1 of the payload; empty when the row has none."""
+    return b32decode(row.digest.removeprefix("sha1:")) if row.digest else b""
+
+
+def ended_at(row: JournalRow) -> float:
+    """Wall time at which the request ended."""
+    return row.date_us / 1e6 + row.duration_s

@@ -1,0 +1,289 @@
+"""The division of a crawl's rows into new shards: where the rows under each prefix go.
+
+=========================  ======================================================================
+``U Q R N B X Y E z``      to the shard of the host; ``z`` with the new numbers of dead letters
+``H F W w``, ``Mfront``    to the shard of the host, in new places (``host_rows``)
+``D P``                    to the shard of each URL or host; the URLs of a second in shared rows
+``V``                      to the shard of the host in its value
+``A L``                    to the shard of the site
+``T``                      to the shard of the sitemap's URL
+``C S s``                  to the shard that their own key gives (``content_rows``)
+``J``                      to all shards
+``Z``                      to the shard of the host, numbered again from 1
+``K``                      to the shard of the host that was decided about, numbered again; those
+                           about no host stay with the number of their partition
+``h``                      made again, complete
+``O I``                    nowhere: all parcels must have been taken
+``M``                      counters are counted again (``counting``); ``allowed`` and ``unparsed``
+                           go to all shards; the others are made by the first commit
+=========================  ======================================================================
+
+A prefix that is not in this table stops the import: nothing may be left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import gcd
+from operator import itemgetter
+
+import msgspec
+
+from lycosa.base.urls.identity import hash8
+from lycosa.moves.reshard.content_rows import ContentRows
+from lycosa.moves.reshard.counting import OnRows
+from lycosa.moves.reshard.divided_hosts import HostRows
+from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
+from lycosa.moves.reshard.row_sink import RowSink
+from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, number_of
+from lycosa.stages.frontier.decision_log import ACTIONS, MOST_ACTIONS, decode_action
+from lycosa.stages.frontier.front_queues import FRONT_KEY
+from lycosa.state.commit import MARK_KEY
+from lycosa.state.kv.table_records import (
+    action_key,
+    decision_key,
+    due_key,
+    due_urls,
+    encode_record,
+    letter_key,
+    meta_key,
+    prefix_end,
+)
+from lycosa.state.shard.counters import COUNTERS_KEY, Counters
+
+_BY_HOST = b"UQRNBXYE"
+_DUE_ROW = 64  # URLs of one second that share a row
+_TOLD_EVERY = 20_000
+_MOST_VOUCHING = 100
+_CRASHES, _LETTERS = meta_key("crashes"), meta_key("dead_letters")
+_UNPARSED, _ALLOWED = meta_key("unparsed"), meta_key("allowed")
+_NAMES, _ACTIONS, _TOLD = map(meta_key, ("host_names", "actions", "told_actions"))
+_MADE_ANEW = frozenset(
+    {COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS, _NAMES, _ACTIONS, _TOLD}
+)
+_TO_ALL = frozenset({_UNPARSED, _ALLOWED})
+_LAST_KEY = b"\xff" * 32
+_OUTBOX_COUNT = 5  # bytes of a key that has the number of the last parcel
+_HOSTS = msgspec.msgpack.Decoder(list[str])
+
+
+class OldState(msgspec.Struct, frozen=True):
+    """What is divided: the old partitions, and what concerns all of them.
+
+    ``bands`` is frozen with the crawl. ``was_on_machine``: its content tables are those of one
+    machine. ``held`` as in ``HostRows``.
+    """
+
+    owners: HostOwners
+    bands: int
+    was_on_machine: bool
+    held: Mapping[bytes, float] = {}
+
+
+class Division:
+    """Writes the rows of some new shards, those of ``sink``; ``counters`` are those of all shards.
+
+    Raises ``StateDamaged`` when rows contradict each other, or are of a kind that is not known.
+    """
+
+    def __init__(self, state: OldState, sink: RowSink, counters: Sequence[Counters]) -> None:
+        self._owners, self._sink, self._counters = state.owners, sink, counters
+        self._tables = state.owners.tables
+        count = len(self._tables)
+        self._hosts = HostRows(state.owners, sink, state.bands, state.held)
+        before = 0 if state.was_on_machine else count
+        self._contents = ContentRows(sink, state.owners.shards, before)
+        self._letters: dict[int, int] = dict.fromkeys(sink.shards, 0)
+        self._renumbered: dict[tuple[int, int], int] = {}
+        self._due: dict[int, tuple[int, list[bytes]]] = {}
+        self._sitemaps: dict[bytes, set[int]] = {}
+
+    def write(self, told: OnRows = lambda number: None) -> None:
+        """Write all rows; ``told`` is called with the number of rows read. Blocks."""
+        for partition, table in self._tables.items():
+            self._hosts.line_up(partition)
+            self._number_letters(partition)
+            self._sitemaps = {key[1:]: set() for key, _ in table.scan(b"T", prefix_end(b"T"))}
+            read = 0
+            for key, value in table.scan(b"", _LAST_KEY):
+                self._move(partition, key, value)
+                read += 1
+                if read % _TOLD_EVERY == 0:
+                    told(_TOLD_EVERY)
+            self._finish_due()
+            told(read % _TOLD_EVERY)
+        self._hosts.finish()
+        for shard in self._sink.shards:
+            self._sink.put(shard, COUNTERS_KEY, encode_record(self._counters[shard]))
+            self._sink.put(shard, _LETTERS, encode_record(self._letters[shard]))
+            self._sink.put(shard, _CRASHES, encode_record({}))
+            self._sink.put(shard, _NAMES, encode_record(b""))
+        self._put_actions()
+        self._put_agreed()
+        self._sink.flush()
+
+    def _move(self, partition: int, key: bytes, value: bytes) -> None:
+        prefix = key[:1]
+        if prefix in _BY_HOST:
+            shard = self._owners.shard_of(partition, key[1:9])
+            if prefix == b"U" and self._sitemaps and key[9:] in self._sitemaps:
+                self._sitemaps[key[9:]].add(shard)
+            self._sink.put(shard, key, value)
+        elif (mover := _MOVERS.get(prefix)) is not None:
+            mover(self, partition, key, value)
+        else:
+            raise StateDamaged(
+                f"partition {partition} has rows under {prefix!r}, which this program does not"
+                " know: they may be from a newer version; import with that version"
+            )
+
+    def _host(self, partition: int, key: bytes, value: bytes) -> None:
+        self._hosts.put(partition, key[1:], value)
+
+    def _nothing(self, partition: int, key: bytes, value: bytes) -> None:
+        """Rows that are made again."""
+
+    def _known(self, partition: int, key: bytes, value: bytes) -> None:
+        self._sink.put(self._owners.shard_of(partition, value), key, value)
+
+    def _site(self, partition: int, key: bytes, value: bytes) -> None:
+        self._sink.put(self._owners.shard_of_site(key[1:].decode()), key, value)
+
+    def _place(self, partition: int, key: bytes, value: bytes) -> None:
+        for shard in self._sink.shards:
+            self._sink.put(shard, key, value)
+
+    def _digest(self, partition: int, key: bytes, value: bytes) -> None:
+        self._contents.put_digest(key, value)
+
+    def _bucket(self, partition: int, key: bytes, value: bytes) -> None:
+        self._contents.put_bucket(key, value)
+
+    def _capture(self, partition: int, key: bytes, value: bytes) -> None:
+        self._contents.put_capture(partition, key, value)
+
+    def _waiting_host(self, partition: int, key: bytes, value: bytes) -> None:
+        self._sink.put(self._owners.shard_of(partition, key[5:]), key, value)
+
+    def _due_urls(self, partition: int, key: bytes, value: bytes) -> None:
+        """Gather the URLs of one second by shard, so that they share rows again."""
+        due_at = int.from_bytes(key[1:5], "big")
+        for url in due_urls(key, value):
+            shard = self._owners.shard_of(partition, url[:8])
+            second, urls = self._due.get(shard, (due_at, []))
+            if second != due_at or len(urls) == _DUE_ROW:
+                self._put_due(shard, second, urls)
+                urls = []
+            self._due[shard] = due_at, [*urls, url]
+
+    def _finish_due(self) -> None:
+        for shard, (second, urls) in self._due.items():
+            self._put_due(shard, second, urls)
+        self._due.clear()
+
+    def _put_due(self, shard: int, second: int, urls: Sequence[bytes]) -> None:
+        self._sink.put(shard, due_key(second) + urls[0], b"".join(urls[1:]))
+
+    def _sitemap(self, partition: int, key: bytes, value: bytes) -> None:
+        """Write who vouches for a sitemap.
+
+        One without a record was left out, as its host had too many. Any shard that gets hosts of
+        this partition may own it.
+        """
+        shards: Iterable[int] = self._sitemaps[key[1:]]
+        if not shards:
+            step = gcd(len(self._tables), self._owners.shards)
+            shards = range(partition % step, self._owners.shards, step)
+        for shard in shards:
+            self._sink.merge(shard, key, value, _both_vouching)
+
+    def _number_letters(self, partition: int) -> None:
+        """Write the dead letters, and note the new numbers of those that were decided."""
+        table = self._tables[partition]
+        for key, value in table.scan(b"Z", prefix_end(b"Z")):
+            url = decode_letter(value).url
+            shard = self._owners.shard_of(partition, url[:8])
+            if shard in self._letters:
+                self._letters[shard] += 1
+                self._sink.put(shard, letter_key(self._letters[shard]), value)
+                if table.get(decision_key(url[:8], url[8:])) is not None:
+                    self._renumbered[partition, number_of(key)] = self._letters[shard]
+
+    def _decisions(self, partition: int, key: bytes, value: bytes) -> None:
+        url = key[1:]
+        kept = [
+            msgspec.structs.replace(each, number=self._renumbered.get((partition, each.number), 0))
+            for each in decisions_of(lambda _: value, url)
+        ]
+        self._sink.put(self._owners.shard_of(partition, url[:8]), key, encode_record(kept))
+
+    def _parcels(self, partition: int, key: bytes, value: bytes) -> None:
+        if key[:1] == b"O" and len(key) > _OUTBOX_COUNT:
+            raise StateDamaged(
+                f"partition {partition} has parcels that were not taken; give the same command"
+                " again"
+            )
+
+    def _metadata(self, partition: int, key: bytes, value: bytes) -> None:
+        if key not in _MADE_ANEW and key not in _TO_ALL:
+            raise StateDamaged(
+                f"partition {partition} has the row {key!r}, which this program does not know: it"
+                " may be from a newer version; import with that version"
+            )
+
+    def _put_actions(self) -> None:
+        """Write the newest decisions of operators, by their dates."""
+        found: dict[int, list[tuple[int, bytes]]] = {shard: [] for shard in self._sink.shards}
+        for partition, table in self._tables.items():
+            for _, value in table.scan(ACTIONS, prefix_end(ACTIONS)):
+                row = decode_action(value)
+                shard = self._owners.find_shard(partition, hash8(row.subject))
+                shard = partition % self._owners.shards if shard is None else shard
+                if shard in found:
+                    found[shard].append((row.date_us, value))
+        for shard, rows in found.items():
+            rows.sort(key=itemgetter(0))
+            for number, (_, value) in enumerate(rows[-MOST_ACTIONS:], 1):
+                self._sink.put(shard, action_key(number), value)
+            self._sink.put(shard, _ACTIONS, encode_record(len(rows[-MOST_ACTIONS:])))
+
+    def _put_agreed(self) -> None:
+        """Write rows that all partitions have with one value; each may be made again."""
+        for key in _TO_ALL:
+            values = {table.get(key) for table in self._tables.values()}
+            if len(values) == 1 and (value := values.pop()) is not None:
+                for shard in self._sink.shards:
+                    self._sink.put(shard, key, value)
+
+    def __repr__(self) -> str:
+        return f"<Division {self._owners!r} {self._sink!r}>"
+
+
+_MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
+    b"A": Division._site,
+    b"C": Division._digest,
+    b"D": Division._due_urls,
+    b"F": Division._nothing,
+    b"H": Division._host,
+    b"I": Division._parcels,
+    b"J": Division._place,
+    b"K": Division._nothing,
+    b"L": Division._site,
+    b"M": Division._metadata,
+    b"O": Division._parcels,
+    b"P": Division._waiting_host,
+    b"S": Division._bucket,
+    b"T": Division._sitemap,
+    b"V": Division._known,
+    b"W": Division._nothing,
+    b"Z": Division._nothing,
+    b"h": Division._nothing,
+    b"s": Division._capture,
+    b"w": Division._nothing,
+    b"z": Division._decisions,
+}
+
+
+def _both_vouching(before: bytes, value: bytes) -> bytes:
+    hosts = dict.fromkeys([*_HOSTS.decode(before), *_HOSTS.decode(value)])
+    return encode_record(list(hosts)[:_MOST_VOUCHING])

@@ -1,0 +1,348 @@
+"""Enters captures that are stored but not in the state, from the rows of their journal.
+
+A shard whose log was lost begins with an older snapshot. The captures behind it are in segments.
+Each is entered as its first fetch was: its URL is leased, the lease ends with what the row says,
+its content is filed, and its links are handed in. So the URL is not requested again, and what it
+led to is found again. A page whose row has no links, because links are not stored or it is a
+sitemap, is read from its record and parsed again. A robots.txt is read from its record, and counts
+from the time at which it was fetched.
+
+What is in no row stays unknown: requests without a capture, and what a host asked for in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from lycosa.base.config.sections import Config
+from lycosa.base.model.capture import Original
+from lycosa.base.model.completed import Completed, History, UrlState
+from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.parsed import Parsed
+from lycosa.base.ports import Offload
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
+from lycosa.moves.captured_rows import (
+    NO_HISTORY,
+    answer_in,
+    digest_in,
+    ended_at,
+    found_in,
+    has_changed,
+    history_of,
+    parsed_in,
+    state_of_row,
+)
+from lycosa.stages.frontier.back_queue import QueueEntry
+from lycosa.stages.frontier.chosen_leases import lease_chosen, queue_as_new
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED, UnparsedBody, is_seed_record
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.delay import longest_delay
+from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
+from lycosa.stages.schedule.refetch import next_interval
+from lycosa.state.store import layout
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.worker.commit.reparser import Reparser
+from lycosa.worker.visit.host_robots import Learned
+from lycosa.worker.visit.robots_reader import RobotsReader
+from lycosa.worker.visit.worker_stages import Stages
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_WITH_HINTS = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
+
+
+class EnteredCaptures(msgspec.Struct):
+    """What was entered.
+
+    ``captures`` of pages, ``links`` that were handed in, also of captures that were known;
+    ``parsed`` pages whose links were read from their record, ``unparsed`` ones whose record could
+    not be read or parsed; ``robots`` files.
+    """
+
+    captures: int = 0
+    links: int = 0
+    parsed: int = 0
+    unparsed: int = 0
+    robots: int = 0
+
+
+class StoredCaptures:
+    """Enters captures of one shard, which has one partition. ``entered`` counts them.
+
+    ``stored`` reads their records. ``spread`` takes a seed whose place all other shards must know.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        partition: Partition,
+        config: Config,
+        stored: Reparser,
+        offload: Offload,
+        spread: Callable[[str], None],
+    ) -> None:
+        self._stages, self._partition, self._config = stages, partition, config
+        self._stored, self._spread = stored, spread
+        self._robots = RobotsReader(config.robots, config.agent.product, offload)
+        self._wait_s = longest_delay(config.politeness)
+        self.entered = EnteredCaptures()
+        self.newest = 0.0
+        """The wall time at which the last capture ended."""
+
+    def __repr__(self) -> str:
+        return f"<StoredCaptures {self.entered}>"
+
+    def owns(self, row: JournalRow) -> bool:
+        """Whether the shard owns the host. Before an import the crawl had other shards."""
+        return self._stages.intake.partition_of_host(host_of(row.url)) == self._partition.number
+
+    def is_known(self, row: JournalRow) -> bool:
+        """Whether the state has the capture of a page, or a later one of its URL."""
+        record = self._partition.find_record(hash8(host_of(row.url)), hash8(row.url))
+        history = record.history if record is not None else None
+        return history is not None and history.fetches >= row.fetch_number
+
+    def forget_urls(self, urls: Iterable[tuple[bytes, bytes]]) -> None:
+        """Queue URLs (``host8`` and ``url8``) again whose captures are lost."""
+        for host8, url8 in urls:
+            host = self._partition.visits.find_host(host8)
+            if host is not None:
+                queue_as_new(self._partition, host, url8)
+
+    async def enter_rows(self, rows: Sequence[JournalRow]) -> None:
+        """Enter captures that are not in the state, at most one of each page.
+
+        They are in the order in which they were committed.
+        """
+        leases = self._leases([row for row in rows if row.kind is not FetchKind.ROBOTS])
+        for row in rows:
+            if row.kind is FetchKind.ROBOTS:
+                await self._enter_robots(row)
+            elif (lease := leases.get(hash8(row.url))) is not None:
+                await self._enter_page(row, lease)
+
+    async def hand_in_again(self, row: JournalRow) -> None:
+        """Hand in the links and the content of a page that is in the state.
+
+        Other shards may have lost the parcels that were made of them.
+        """
+        partition, key = self._partition, hash8(host_of(row.url))
+        record, host = partition.find_record(key, hash8(row.url)), partition.visits.find_host(key)
+        if record is None or host is None:
+            return
+        lease = Lease(host, QueueEntry(0, 0, hash8(row.url), 0), record)
+        counters, refused = partition.counters.rule_refusals, host.record.refused
+        partition.counters.rule_refusals = dict(counters)
+        outcome, target = self._judged(row, lease, record.history or NO_HISTORY)
+        self._file_content(row)
+        await self._hand_in(row, lease, outcome, target)
+        partition.counters.rule_refusals, host.record.refused = counters, refused
+
+    # -- pages
+
+    def _leases(self, rows: Sequence[JournalRow]) -> dict[bytes, Lease]:
+        """A lease for each page, by ``url8``; a URL that is not known becomes known."""
+        partition, leases = self._partition, dict[bytes, Lease]()
+        found = [found_in(row) for row in rows]
+        unknown = [each for each in found if self._record(each) is None]
+        for each in unknown:
+            if each.kind is LinkKind.SEED:
+                self._stages.intake.take_seed(each.url)
+                self._spread(each.url)
+        self._stages.intake.receive_urls(partition, unknown)
+        # over the limit of sitemaps; it was fetched all the same
+        left_out = [each for each in unknown if self._record(each) is None]
+        partition.discover_urls(left_out, self.newest)
+        by_host: dict[bytes, list[bytes]] = {}
+        for each in found:
+            by_host.setdefault(each.host8, []).append(each.url8)
+        for host8, chosen in by_host.items():
+            host = partition.visits.find_host(host8)
+            if host is not None:
+                leases |= lease_chosen(partition, host, chosen)
+        return leases
+
+    def _record(self, found: Discovered) -> object:
+        return self._partition.find_record(found.host8, found.url8)
+
+    async def _enter_page(self, row: JournalRow, lease: Lease) -> None:
+        partition, host, intake = self._partition, lease.host, self._stages.intake
+        old = lease.record.history or NO_HISTORY
+        outcome, target = self._judged(row, lease, old)
+        is_page = row.status == 200 and row.media_type_detected in _HTML
+        partition.note_capture(
+            host,
+            body_bytes=row.body_bytes,
+            duration_s=row.duration_s,
+            is_page=is_page,
+            is_capture=True,
+        )
+        intake.note_usage(partition, host.name, answer_in(row), is_capture=True)
+        done = self._completed(row, lease, outcome, target)
+        if done.state is UrlState.FAILED:
+            tries, wall = lease.record.tries + 1, ended_at(row)
+            letter = DeadLetter(lease.url, done.reason, done.detail, tries, wall)
+            partition.dead_letters.add(done.host8 + done.url8, letter)
+        partition.complete_lease(lease, done)
+        self._file_content(row)
+        await self._hand_in(row, lease, outcome, target)
+        self._let_rest(host, row)
+        self.entered.captures += 1
+
+    def _judged(self, row: JournalRow, lease: Lease, old: History) -> tuple[FetchOutcome, str]:
+        """What the answer meant, and the target of a redirect. An answer that was stored was the
+        last one that its URL got, so it did not ask for a retry.
+        """
+        outcome = judge_answer(
+            answer_in(row),
+            tries=self._config.retry.tries,
+            conditional=bool(old.etag or old.last_modified),
+            section=self._config.retry,
+        )
+        if outcome.meaning is not Meaning.REDIRECTED:
+            return outcome, ""
+        if lease.record.hops >= self._config.scope.max_hops:
+            return FetchOutcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS), ""
+        try:
+            return outcome, self._stages.intake.canonical(row.location, row.url)
+        except InvalidUrl:
+            return FetchOutcome(Meaning.FAILED, Reason.BAD_REDIRECT), ""
+
+    def _completed(
+        self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
+    ) -> Completed:
+        """The end of the lease as ``CaptureBuilder`` made it."""
+        history = history_of(row, lease.record.history, outcome, target)
+        is_failed, section = outcome.meaning is Meaning.FAILED, self._config.refetch
+        old = lease.record.history or NO_HISTORY
+        interval = (
+            0.0
+            if is_failed
+            else next_interval(
+                section,
+                lease.url,
+                old.interval_s,
+                changed=has_changed(row, old, outcome),
+                is_first=old.fetches == 0,
+            )
+        )
+        state, reason = state_of_row(row, outcome)
+        return Completed(
+            lease.host.host8,
+            lease.entry.url8,
+            row.fetch_number,
+            state,
+            reason,
+            row.detail or (f"status {row.status}" if is_failed else ""),
+            int(ended_at(row) + interval) if interval else 0,
+            msgspec.structs.replace(history, interval_s=int(interval)),
+        )
+
+    def _file_content(self, row: JournalRow) -> None:
+        """File the digest and the fingerprint at their owners. Repeating it changes nothing."""
+        if row.original is None and row.status == 200:
+            self._stages.duplicates.remember_capture(
+                digest_in(row),
+                row.simhash,
+                Original(row.url, row.date_us, row.record_id),
+                is_near=row.near_duplicate_of is not None,
+            )
+
+    async def _hand_in(
+        self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
+    ) -> None:
+        if target:
+            self._stages.intake.take_redirect(lease, target)
+            self.entered.links += 1
+        elif outcome.meaning is Meaning.FETCHED:
+            parsed = await self._parsed(row, lease)
+            self._stages.intake.take_outlinks(lease, parsed)
+            self.entered.links += len(parsed.links)
+
+    async def _parsed(self, row: JournalRow, lease: Lease) -> Parsed:
+        """The links of a page, from its row if that has all that counts."""
+        kinds = row.links.kinds
+        has_links = len(kinds) == row.outlinks and _WITH_HINTS.isdisjoint(kinds)
+        is_sitemap = self._stages.intake.is_sitemap(lease)
+        if (has_links and not is_sitemap) or row.parse_reason in NOT_PARSED or not row.body_bytes:
+            return parsed_in(row)
+        body = UnparsedBody(
+            layout.warc_name(row.segment),
+            row.offset,
+            Reason.INTERNAL,
+            is_seed=is_seed_record(lease.record),
+        )
+        parsed = await self._stored.parse_stored(lease, body)
+        if parsed is None or parsed.reason in NOT_PARSED:
+            # the next owner of the shard tries it again
+            self._partition.unparsed.put(lease.host.host8 + lease.entry.url8, body)
+            self.entered.unparsed += 1
+            return Parsed()
+        self.entered.parsed += 1
+        return parsed
+
+    # -- robots.txt
+
+    async def _enter_robots(self, row: JournalRow) -> None:
+        """Keep what a file of the shard's own host says, unless a later one is known."""
+        host = self._partition.meet_host(hash8(host_of(row.url)), row.url)
+        secure = row.url.startswith("https:")
+        self._let_rest(host, row)
+        if row.status in REDIRECTS or row.url != robots_url(host.name, secure):
+            return
+        robots, partition, time = self._stages.robots, self._partition, ended_at(row)
+        known = await robots.load_origin(partition, host, secure)
+        if known is not None and known.record.fetched >= row.date_us / 1e6:
+            return
+        fetched = await self._robots_answer(row)
+        if fetched is None:
+            return
+        ready, stored = await self._robots.read_answer(
+            fetched, known.record if known else None, time
+        )
+        delay_s = max(ready.record.rules.crawl_delay_s, host.record.pace.crawl_delay_s)
+        learned = Learned(ready, stored, delay_s, fetched.reason)
+        robots.keep_learned(partition, host, secure, learned)
+        for _ in self._stages.intake.sitemap_steps(host, learned.sitemaps, row.url):
+            pass
+        self.entered.robots += 1
+
+    async def _robots_answer(self, row: JournalRow) -> Fetched | None:
+        record = await self._stored.read_record(layout.warc_name(row.segment), row.offset)
+        if record is None:
+            return None
+        return Fetched(
+            row.url,
+            row.reason,
+            row.detail,
+            row.status,
+            header_block=record.header_block,
+            body=record.body,
+            body_bytes=row.body_bytes,
+            truncated=row.truncated,
+        )
+
+    def _let_rest(self, host: VisitState, row: JournalRow) -> None:
+        """Let the host wait from this request on as long as it can have asked for at most."""
+        self.newest = max(self.newest, ended_at(row))
+        self._hold(host, ended_at(row) + self._wait_s)
+
+    def hold_hosts(self, waits: Mapping[str, float]) -> None:
+        """Let hosts that are known wait until these times (seconds since 1970)."""
+        for name, until in waits.items():
+            host = self._partition.visits.find_host(hash8(name))
+            if host is not None:
+                self._hold(host, until)
+
+    def _hold(self, host: VisitState, until: float) -> None:
+        record = host.record
+        record.next_at = max(record.next_at, until)
+        if record.rest_at >= 0:
+            record.rest_at = max(record.rest_at, until)
+        self._partition.visits.mark_changed(host)

@@ -1,0 +1,142 @@
+"""Calls to the owners of partitions, bounded in number and in time.
+
+A worker crawls first. So only some calls to one worker are under way at the same time, a bounded
+number waits, and one more is refused. After a call that was not answered in time the next questions
+to that worker fail at once, for a moment: a worker that hangs must not hold all callers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from lycosa.base.calls import (
+    Call,
+    CallRefusal,
+    CallReply,
+    ContentFound,
+    ContentQuery,
+    Found,
+    LeaseUrls,
+    StateQuestion,
+    decode_reply,
+    encode_call,
+)
+from lycosa.base.system.frames import UNREADABLE
+from lycosa.service.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.places import ReachedCrawl
+from lycosa.state.exchange import CallRefused, NoAnswer
+
+_Reply = TypeVar("_Reply")
+_REST_S = 2.0
+_LEASES = 4  # so many times more calls for URLs than others
+READ_S = 3.0
+"""The deadline of a question about stored state."""
+WRITE_S = 20.0
+"""The deadline of a call that is answered after a commit."""
+
+
+class OwnerCalls:
+    """The calls of this process."""
+
+    def __init__(self, place: ReachedCrawl, limits: ApiLimits) -> None:
+        self._place, self._limits = place, limits
+        self._turns: dict[tuple[int, bool], asyncio.Semaphore] = {}
+        self._silent_until: dict[int, float] = {}
+        self._waiting = 0
+
+    def __repr__(self) -> str:
+        return f"<OwnerCalls waiting={self._waiting} of {self._limits.waiting_calls}>"
+
+    async def call(self, partition: int, call: Call, deadline_s: float = READ_S) -> CallReply:
+        """The reply of the partition's owner.
+
+        Raises ``OwnerSilent``, ``ServiceBusy`` and ``ServiceRefusal``.
+        """
+        shard = self._place.shard_of(partition)
+        if shard < 0:
+            raise OwnerSilent(partition, "it has no owner now")
+        loop = asyncio.get_running_loop()
+        if deadline_s <= READ_S and loop.time() < self._silent_until.get(shard, 0.0):
+            raise OwnerSilent(partition, "its worker did not answer the call before", _REST_S)
+        if self._waiting >= self._limits.waiting_calls:
+            raise ServiceBusy()
+        # Calls for URLs wait at the owner, for about a second; others must not wait for them.
+        kind = shard, isinstance(call, LeaseUrls)
+        most = self._limits.calls * (_LEASES if kind[1] else 1)
+        turns = self._turns.setdefault(kind, asyncio.Semaphore(most))
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(deadline_s) as limit:
+                async with turns:
+                    if isinstance(call, StateQuestion):  # an owner drops it when it is too late
+                        within_s = max((limit.when() or 0.0) - loop.time(), 0.001)
+                        call = msgspec.structs.replace(call, within_s=within_s)
+                    body = await self._place.call_owner(partition, encode_call(call))
+                    reply: CallReply = decode_reply(body)
+        except TimeoutError:
+            self._silent_until[shard] = loop.time() + _REST_S
+            raise OwnerSilent(partition, f"no answer within {deadline_s:.0f} s") from None
+        except NoAnswer as error:
+            raise OwnerSilent(partition, str(error)) from error
+        except CallRefused as error:
+            raise ServiceRefusal(str(error)) from error
+        except UNREADABLE as error:
+            raise ServiceRefusal(f"the owner's answer cannot be read: {error}") from error
+        finally:
+            self._waiting -= 1
+        if isinstance(reply, CallRefusal):
+            raise ServiceRefusal(reply.reason)
+        return reply
+
+    async def ask(self, partition: int, question: StateQuestion) -> Found:
+        """The answer to a question about stored state."""
+        return await self._reply(partition, question, Found, READ_S)
+
+    async def content(self, partition: int, query: ContentQuery) -> ContentFound:
+        """A piece of a stored body."""
+        return await self._reply(partition, query, ContentFound, READ_S)
+
+    async def told(self, partition: int, call: Call, kind: type[_Reply]) -> _Reply:
+        """The reply to a call that is answered after a commit."""
+        return await self._reply(partition, call, kind, WRITE_S)
+
+    async def answers(
+        self, question: StateQuestion, partitions: Iterable[int]
+    ) -> tuple[dict[int, Found], list[int]]:
+        """The answers by partition, and the partitions of owners that gave none."""
+        asked = list(partitions)
+        replies = await gathered(lambda partition: self.ask(partition, question), asked)
+        found = {
+            partition: reply
+            for partition, reply in zip(asked, replies, strict=True)
+            if isinstance(reply, Found)
+        }
+        silent = [partition for partition in asked if partition not in found]
+        if silent and not found:
+            raise next(reply for reply in replies if isinstance(reply, OwnerSilent))
+        return found, silent
+
+    async def _reply(
+        self, partition: int, call: Call, kind: type[_Reply], deadline_s: float
+    ) -> _Reply:
+        reply: CallReply = await self.call(partition, call, deadline_s)
+        if not isinstance(reply, kind):
+            raise ServiceRefusal(f"the owner answered with a {type(reply).__name__}")
+        return reply
+
+
+async def gathered(call: Callable[[int], Any], partitions: Iterable[int]) -> Sequence[object]:
+    """The results for all partitions, with ``OwnerSilent`` as a value."""
+
+    async def one(partition: int) -> object:
+        try:
+            return await call(partition)
+        except OwnerSilent as error:
+            return error
+
+    return await asyncio.gather(*map(one, partitions))

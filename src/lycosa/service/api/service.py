@@ -1,0 +1,442 @@
+"""What callers can ask of a crawl and tell it: the endpoints and the operator's page use this.
+
+The service is a caller of the coordinator and of the owners of partitions, as any other program
+could be. It decides which partition a host belongs to, asks all owners at the same time where a
+question is about all of them, and merges their lists. Every question has a deadline: an owner that
+does not answer is reported, and nothing waits for it longer.
+
+All methods raise ``OwnerSilent`` when the one owner that can answer does not, ``ServiceBusy``,
+``ServiceRefusal``, and ``InvalidUrl`` for a URL or host that is none; those about the whole crawl
+raise ``CoordinatorSilent``. ``by`` names the operator or program for the log of actions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from lycosa.base.calls import (
+    ActionsQuery,
+    CapturesQuery,
+    ContentFound,
+    ContentQuery,
+    DeadLetterDecision,
+    DeadLettersQuery,
+    DecisionAnswer,
+    GivenUrl,
+    GivenVerdict,
+    GivenVerdicts,
+    GiveUrls,
+    HostDecision,
+    HostQuery,
+    HostsQuery,
+    HostUrlsQuery,
+    LeasedUrl,
+    OutsideResult,
+    ResultTaken,
+    UrlQuery,
+    UrlStatesQuery,
+    UrlVerdict,
+)
+from lycosa.base.config.fields import fields, value_of
+from lycosa.base.config.live_settings import LIVE, changed_meanwhile, check_live, with_live
+from lycosa.base.messages.coordinator_messages import (
+    ChangeSettings,
+    ClusterStatus,
+    MoreAsks,
+    PauseCrawl,
+    StopCrawl,
+)
+from lycosa.base.model.completed import UrlState
+from lycosa.base.model.end import End
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.base.urls.near_hosts import HostUnknown, near_names, near_searches
+from lycosa.service.api.actions_list import listed_actions
+from lycosa.service.api.answers import (
+    MergedList,
+    OwnerSilent,
+    Rates,
+    ServiceRefusal,
+    SettingsChanged,
+)
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.lease_calls import LeaseDesk
+from lycosa.service.api.merging import decoded_rows, merged
+from lycosa.service.api.overview_answer import counted_status
+from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls, gathered
+from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.watching import CoordinatorCaller
+
+_HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
+_SEED_CHANGES_NOTHING = {
+    state.label
+    for state in (UrlState.QUEUED, UrlState.PARKED, UrlState.FETCHED, UrlState.REDIRECTED)
+}
+"""A seed that failed, or was refused or retired, is queued again."""
+
+_NEAR = 50  # candidates for a mistyped name of a host, for each search
+_PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
+_ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
+_SEARCH_S = 15.0  # for a hash, which takes a search of all keys
+_Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
+
+
+class CrawlService:
+    """The crawl of ``place``, as its callers see it; ``note_wait`` as in ``CoordinatorCaller``.
+
+    ``note_decision`` gets what an operator decided, the operator and the remark, after each
+    decision that the crawl has taken.
+    """
+
+    def __init__(
+        self,
+        place: ReachedCrawl,
+        limits: ApiLimits,
+        note_wait: Callable[[str], None] = lambda why: None,
+        note_decision: Callable[[str, str, str], None] = lambda what, by, why: None,
+    ) -> None:
+        self.addressing = place.addressing
+        self.watch = CoordinatorCaller(place, place.follow, note_wait)
+        self._place, self._calls = place, OwnerCalls(place, limits)
+        self._note = note_decision
+        self._leases = LeaseDesk(self._calls, self.addressing.partitions)
+
+    def __repr__(self) -> str:
+        return f"<CrawlService {self._place!r} {self._calls!r}>"
+
+    # -- the whole crawl, by its coordinator
+
+    async def status(self) -> ClusterStatus:
+        """The last state that the coordinator gave, at most a second old while it answers."""
+        return self.watch.status()
+
+    async def counts(self) -> dict[str, Any]:
+        """Counters of the whole crawl, rates, hosts and workers, as ``GET /stats`` shows them."""
+        return counted_status(self.watch.status(), self.rates())
+
+    def rates(self) -> Rates:
+        """Captures a second."""
+        return self.watch.rates()
+
+    async def settings(self) -> dict[str, str]:
+        """The live settings by name, with their present values as text."""
+        config, changed = self.addressing.config, self.watch.status().settings
+        known = fields()
+        return {
+            key: changed.get(key, known[key].show(value_of(config, key))) for key in sorted(LIVE)
+        }
+
+    async def change_settings(
+        self, values: dict[str, str], by: str, why: str = "", shown: dict[str, str] | None = None
+    ) -> None:
+        """Change live settings; all owners receive them.
+
+        ``shown`` are values on which the change is based. Raises ``SettingsChanged`` when one of
+        them is another one now, and ``SettingsError`` for values that are not allowed.
+        """
+        shown = shown or {}
+        if changed := changed_meanwhile(shown, await self.settings()):
+            raise SettingsChanged(values, shown, changed)
+        check_live(values, with_live(self.addressing.config, self.watch.status().settings))
+        try:
+            await self.watch.request(ChangeSettings(values, by, why, shown))
+        except ServiceRefusal:
+            await self.watch.look()
+            if changed := changed_meanwhile(shown, await self.settings()):
+                raise SettingsChanged(values, shown, changed) from None
+            raise
+        pairs = ", ".join(f"{key}={value}" for key, value in sorted(values.items()))
+        self._note(f"set {pairs}", by, why)
+
+    async def pause(self, is_paused: bool, by: str, why: str = "") -> None:
+        """Start no request until the crawl is resumed (``is_paused`` false).
+
+        A crawl that had ended is begun again by resuming it.
+        """
+        decision = PauseCrawl(is_paused, by, why)
+        if not is_paused and self.watch.status().end:
+            await self.watch.request(MoreAsks(), decision)
+        else:
+            await self.watch.request(decision)
+        self._note("pause the crawl" if is_paused else "resume the crawl", by, why)
+
+    async def stop(self, by: str, why: str = "", at_once: bool = False) -> None:
+        """End the crawl; it can be resumed."""
+        await self.watch.request(StopCrawl(End.STOPPED.value, at_once, by, why))
+        self._note(f"stop the crawl{' at once' * at_once}", by, why)
+
+    # -- what is stored, by the owners
+
+    async def hosts(self, query: HostsQuery) -> MergedList:
+        """Hosts of all partitions; ``query.after`` is the cursor of the listing before."""
+        return await self._listing(query)
+
+    async def host(self, host: str) -> dict[str, Any] | None:
+        """One host; ``None`` when the crawl does not know it."""
+        name = self.addressing.host(host)
+        found = await self._calls.ask(self.addressing.of_host(name), HostQuery(name))
+        return next(iter(decoded_rows(found)), None)
+
+    async def host_urls(self, query: HostUrlsQuery) -> MergedList:
+        """The URLs of one host."""
+        query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
+        partition = self.addressing.of_host(query.host)
+        return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
+
+    async def url(self, url: str) -> dict[str, Any] | None:
+        """One URL, as ``lycosa explain --json`` shows it; ``url`` may be a hash.
+
+        ``None`` when no URL has that hash.
+        """
+        searches = [
+            asyncio.ensure_future(self._search(partition, url))
+            for partition in self._owners_of(url)
+        ]
+        silent: OwnerSilent | None = None
+        try:
+            for each in asyncio.as_completed(searches):
+                try:
+                    if (row := await each) is not None:
+                        return row
+                except OwnerSilent as error:
+                    silent = error
+        finally:
+            for search in searches:
+                search.cancel()
+            await asyncio.gather(*searches, return_exceptions=True)
+        if silent is not None:
+            raise silent
+        return None
+
+    async def captures(self, query: CapturesQuery) -> MergedList:
+        """The captures of one URL, newest first."""
+        url = await self._located(query.url)
+        if url is None:
+            return MergedList([])
+        query = msgspec.structs.replace(query, url=url)
+        answers, silent = await self._calls.answers(query, self._owners_of(url))
+        return merged(answers, query.most, silent)
+
+    async def content(self, query: ContentQuery) -> ContentFound:
+        """A piece of a stored body."""
+        url = await self._located(query.url)
+        if url is None:
+            return ContentFound(b"{}")
+        query = msgspec.structs.replace(query, url=url)
+        partitions = self._owners_of(url)
+        replies = await gathered(
+            lambda partition: self._calls.content(partition, query), partitions
+        )
+        found = [each for each in replies if isinstance(each, ContentFound)]
+        for each in found:
+            if each.total_bytes >= 0:
+                return each
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
+        return found[0] if found else ContentFound(b"{}")
+
+    async def dead_letters(self, query: DeadLettersQuery) -> MergedList:
+        """Dead letters of all partitions, or of those of one host."""
+        if query.host:
+            query = msgspec.structs.replace(query, host=await self._known(query.host))
+            partition = self.addressing.of_host(query.host)
+            return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
+        return await self._listing(query)
+
+    async def actions(self, query: ActionsQuery) -> MergedList:
+        """The log of operators' decisions, newest first, each as one row."""
+        return await listed_actions(self._listing, query)
+
+    # -- decisions and other programs
+
+    async def decide_host(self, decision: HostDecision) -> DecisionAnswer:
+        """Apply a decision about a host or its site; returns after the commit.
+
+        Raises ``HostUnknown`` when the crawl never met it.
+        """
+        host = self.addressing.host(decision.host)
+        decision = msgspec.structs.replace(decision, host=host)
+        answer = await self._calls.told(self.addressing.of_host(host), decision, DecisionAnswer)
+        if answer.hosts == []:
+            raise HostUnknown(host, await self._near_hosts(host))
+        self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
+        return answer
+
+    async def _known(self, text: str) -> str:
+        """The canonical name of a host that the crawl knows. Raises ``HostUnknown``."""
+        host = self.addressing.host(text)
+        if await self.host(host) is None:
+            raise HostUnknown(host, await self._near_hosts(host))
+        return host
+
+    async def _near_hosts(self, host: str) -> list[str]:
+        """Hosts of the crawl with a similar name, as far as they are found quickly."""
+        found: set[str] = set()
+        for search in near_searches(self.addressing.site_of(host)):
+            rows = (await self.hosts(HostsQuery(search, most=_NEAR))).rows
+            found.update(row["host"] for row in rows)
+        return near_names(host, found)
+
+    async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
+        """Apply a decision about dead letters of all partitions; returns after the commits.
+
+        It is carried out in pieces, for some seconds. When the answer is not complete, or an owner
+        does not answer, the same decision is to be given again; what was done is not repeated.
+        """
+        partitions: Iterable[int] = range(self.addressing.partitions)
+        if decision.host:
+            decision = msgspec.structs.replace(decision, host=await self._known(decision.host))
+            partitions = [self.addressing.of_host(decision.host)]
+        chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
+        about = [f" of {each}" for each in (decision.reason, decision.host) if each]
+        what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
+        until = asyncio.get_running_loop().time() + _PIECES_S
+        replies = await gathered(
+            lambda partition: self._decide_pieces(partition, decision, until), partitions
+        )
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
+        self._note(what, decision.by, decision.why)
+        answers = [each for each in replies if isinstance(each, DecisionAnswer)]
+        return DecisionAnswer(
+            sum(each.changed for each in answers), all(each.is_complete for each in answers)
+        )
+
+    async def _decide_pieces(
+        self, partition: int, decision: DeadLetterDecision, until: float
+    ) -> DecisionAnswer:
+        while True:
+            answer = await self._calls.told(partition, decision, DecisionAnswer)
+            if answer.is_complete or asyncio.get_running_loop().time() >= until:
+                return answer
+
+    async def seed(
+        self, urls: list[str], by: str, priority: float | None = None
+    ) -> list[GivenVerdict]:
+        """Give seeds; returns a verdict for each, after the commits.
+
+        A crawl that had ended begins again.
+        """
+        importance = 1.0 if priority is None else priority
+        states = await self._states_of(urls)
+        refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
+        self._note(f"give {len(urls)} seeds", by, "")
+        return [
+            GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
+            if url in refused
+            else GivenVerdict(url, UrlVerdict.DUPLICATE, f"it is known: {states[url]}")
+            if states.get(url) in _SEED_CHANGES_NOTHING
+            else GivenVerdict(url, UrlVerdict.ACCEPTED)
+            for url in urls
+        ]
+
+    async def _states_of(self, urls: list[str]) -> dict[str, str]:
+        """The states of those URLs that the crawl knows, as far as their owners answer now."""
+        grouped: dict[int, list[str]] = {}
+        for url in urls:
+            with suppress(InvalidUrl):
+                grouped.setdefault(self.addressing.of_url(url), []).append(url)
+
+        async def ask(partition: int) -> list[dict[str, Any]]:
+            return decoded_rows(
+                await self._calls.ask(partition, UrlStatesQuery(grouped[partition]))
+            )
+
+        try:
+            found = await gathered(ask, grouped)
+        except ServiceRefusal:  # an owner of an earlier version does not know the question
+            return {}
+        rows = [row for answer in found if isinstance(answer, list) for row in answer]
+        return {row["url"]: row["state"] for row in rows}
+
+    async def give_urls(self, urls: list[GivenUrl], by: str) -> list[GivenVerdict]:
+        """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
+        verdicts: list[GivenVerdict | None] = [None] * len(urls)
+        grouped: dict[int, list[int]] = {}
+        for number, given in enumerate(urls):
+            try:
+                grouped.setdefault(self.addressing.of_url(given.url), []).append(number)
+            except InvalidUrl as error:
+                verdicts[number] = GivenVerdict(given.url, UrlVerdict.REJECTED, error.detail)
+
+        async def give(partition: int) -> None:
+            numbers = grouped[partition]
+            try:
+                call = GiveUrls(by, [urls[number] for number in numbers])
+                reply = await self._calls.told(partition, call, GivenVerdicts)
+            except (OwnerSilent, ServiceRefusal) as error:
+                verdict, why = UrlVerdict.UNKNOWN, f"call again: {error}"
+                for number in numbers:
+                    verdicts[number] = GivenVerdict(urls[number].url, verdict, why)
+                return
+            for number, each in zip(numbers, reply.verdicts, strict=True):
+                verdicts[number] = each
+
+        await asyncio.gather(*map(give, grouped))
+        return [each for each in verdicts if each is not None]
+
+    async def lease(
+        self, holder: str, most: int, lease_s: float, wait_s: float
+    ) -> tuple[str, list[LeasedUrl]]:
+        """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one.
+
+        The id stands for all of them together.
+        """
+        return await self._leases.lease(holder, most, lease_s, wait_s)
+
+    def lease_in_batch(self, batch: str, url: str) -> str:
+        """The lease of a URL that was leased together with others. Raises ``InvalidUrl``."""
+        url = self.addressing.canonical(url)
+        host = host_of(url)
+        keys = hash8(host) + hash8(url)
+        return f"{self.addressing.of_host(host)}-{keys.hex()}-{batch}"
+
+    def is_meant(self, crawl: str) -> bool:
+        """Whether a client means this crawl by an id or a name; empty means any."""
+        return crawl in ("", self.watch.status().crawl, *self.addressing.names)
+
+    async def results(self, holder: str, results: list[OutsideResult]) -> list[ResultTaken]:
+        """Take results of outside fetchers; ``UNKNOWN`` for those of silent owners."""
+        return await self._leases.give_results(holder, results)
+
+    # -- asking
+
+    def _owners_of(self, url: str) -> list[int]:
+        """The partitions that may have a URL, which may be a hash."""
+        if _HASH.fullmatch(url):
+            return list(range(self.addressing.partitions))
+        return [self.addressing.of_url(url)]
+
+    async def _located(self, url: str) -> str | None:
+        """The URL, or the id in place of a hash, which is no key: ``None`` when no URL has it."""
+        if not _HASH.fullmatch(url) or len(url) == _ID_DIGITS:
+            return url
+        row = await self.url(url)
+        return str(row["record"]["id"]) if row is not None else None
+
+    async def _search(self, partition: int, url: str) -> dict[str, Any] | None:
+        """The URL, if the partition has it. A hash is searched for in pieces, one after another."""
+        query = UrlQuery(url)
+        try:
+            async with asyncio.timeout(_SEARCH_S):
+                while True:
+                    found = await self._calls.ask(partition, query)
+                    if rows := decoded_rows(found):
+                        return rows[0]
+                    if not found.cursor:
+                        return None
+                    query = msgspec.structs.replace(query, after=found.cursor)
+        except TimeoutError:
+            why = f"no URL with this hash was found in {_SEARCH_S:.0f} s; give the URL or its id"
+            raise OwnerSilent(partition, why) from None
+
+    async def _listing(self, query: _Listed) -> MergedList:
+        answers, silent = await self._calls.answers(query, range(self.addressing.partitions))
+        return merged(answers, query.most, silent)

@@ -1,0 +1,86 @@
+"""Endpoints of what is stored: URLs, captures and contents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+
+from lycosa.base.calls import CapturesQuery, ContentQuery
+from lycosa.service.api.examples import CAPTURE_EXAMPLE, URL_EXAMPLE, listed_as, shown_as
+from lycosa.service.api.merging import decoded_about
+from lycosa.service.api.models import JsonRow, RowsPage
+from lycosa.service.api.paging import Cursor, ListPlace, Most, UrlOrHash
+from lycosa.service.api.problems import Problem
+from lycosa.service.api.request_context import service_of
+from lycosa.service.api.stored_content import ContentStream
+
+_PIECE = 1 << 20
+stored_router = APIRouter(tags=["stored"])
+
+
+@stored_router.get("/urls/{url:path}", responses=shown_as(URL_EXAMPLE, "ExplainedUrl"))
+async def show_url(request: Request, url: UrlOrHash) -> JsonRow:
+    """Everything about one URL, as ``lycosa explain --json`` shows it."""
+    found = await service_of(request).url(url)
+    if found is None:
+        raise Problem(404, "no URL of the crawl has this hash")
+    return found
+
+
+@stored_router.get("/captures/{url:path}", responses=listed_as(CAPTURE_EXAMPLE, "CaptureRow"))
+async def list_captures(
+    request: Request, url: UrlOrHash, cursor: Cursor = "", most: Most = 50
+) -> RowsPage:
+    """The captures of a URL, newest first."""
+    place = ListPlace(cursor, "captures", url)
+    asked = CapturesQuery(url, place.after, most)
+    return place.page(await service_of(request).captures(asked))
+
+
+@stored_router.get(
+    "/crawl/{url_hash}/content",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The stored body, or its visible text",
+            "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+                "text/plain": {"schema": {"type": "string"}},
+            },
+        }
+    },
+)
+async def read_content(
+    request: Request,
+    url_hash: Annotated[
+        str,
+        Path(
+            pattern="^[0-9a-f]{16}([0-9a-f]{16}|[0-9a-f]{48})?$",
+            description="`id` or `url_hash` of a row, or the SHA-256 of the URL",
+            examples=["d847e26d48a2f35302dd5537d58f0c1b"],
+        ),
+    ],
+    at: Annotated[
+        float,
+        Query(ge=0, le=1e11, description="The last capture up to this time (seconds since 1970)"),
+    ] = 0,
+    form: Annotated[
+        Literal["raw", "text"],
+        Query(alias="as", description="The body as stored, or its visible text"),
+    ] = "raw",
+) -> Response:
+    """A stored body. It is never shown as what it claims to be: text is plain text, and
+    everything else is a download."""
+    service, is_text = service_of(request), form == "text"
+    asked = ContentQuery(url_hash, at, is_text, 0, _PIECE)
+    first = await service.content(asked)
+    if first.total_bytes < 0:
+        raise Problem(404, "there is no such capture")
+    about = decoded_about(first.about)
+    # all pieces are of this capture, also when a newer one is stored meanwhile; no piece takes
+    # another search for a hash
+    asked = msgspec.structs.replace(asked, url=about["id"], at=about["date"])
+    return ContentStream(service, asked, first, about)

@@ -1,0 +1,179 @@
+"""What the forms of the pages do; each answers with a page that says what happened.
+
+The gate of the API refuses forms of other sites before they come here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from urllib.parse import parse_qs, quote, urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from lycosa.base.calls import (
+    LONGEST_DELAY_S,
+    MOST_WORDS,
+    DeadLetterAction,
+    DeadLetterDecision,
+    DecisionAnswer,
+    HostAction,
+    HostDecision,
+)
+from lycosa.base.config.live_settings import LIVE
+from lycosa.base.config.units import read_seconds
+from lycosa.base.messages.coordinator_messages import ClusterStatus
+from lycosa.cluster.coordinator.crawl_metrics import crawl_state
+from lycosa.service.api.answers import CoordinatorSilent
+from lycosa.service.api.problems import Problem
+from lycosa.service.api.request_context import caller_name, service_of
+from lycosa.service.api.service import CrawlService
+from lycosa.service.page.rendering import page_response, shown
+
+_MOST_FIELDS = 200
+_SHOWN = "shown."  # in the names of fields that say what the form showed
+_MOST_SEEDS = 1000
+_STATUS_S = 3.0
+
+
+def steering_forms() -> APIRouter:
+    """The addresses of the forms."""
+    router = APIRouter(include_in_schema=False)
+    forms = {
+        "/do/crawl": _steer_crawl,
+        "/do/host": _decide_host,
+        "/do/letters": _decide_letters,
+        "/do/settings": _change_settings,
+        "/do/seeds": _give_seeds,
+    }
+    for path, endpoint in forms.items():
+        router.add_api_route(path, shown(endpoint), methods=["POST"], response_model=None)
+    return router
+
+
+async def _steer_crawl(request: Request) -> Response:
+    service, fields = service_of(request), await _fields(request)
+    action, by, why = fields.get("action", [""])[0], caller_name(request), _why(fields)
+    if action == "stop":
+        await service.stop(by, why)
+        await _await_status(service, lambda status: bool(status.end))
+        return _seen("/", "stopping")
+    if action not in ("pause", "resume"):
+        raise Problem(422, "action: it must be pause, resume or stop")
+    await service.pause(action == "pause", by, why)
+    wanted = "paused" if action == "pause" else "running"
+    await _await_status(service, lambda status: crawl_state(status) == wanted)
+    return _seen("/", "paused" if action == "pause" else "resumed")
+
+
+async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus], bool]) -> None:
+    """Let the next page show the new state of the crawl, which is asked for once a second."""
+    with suppress(TimeoutError, CoordinatorSilent):
+        async with asyncio.timeout(_STATUS_S):
+            while not is_new(await service.watch.next_status()):
+                pass
+
+
+async def _decide_host(request: Request) -> Response:
+    fields = await _fields(request)
+    host, why = fields.get("host", [""])[0], _why(fields)
+    try:
+        action = HostAction(fields.get("action", [""])[0])
+    except ValueError:
+        raise Problem(422, "action: it must be pause, resume, retire or delay") from None
+    delay_s = -1.0
+    if action is HostAction.DELAY and (text := fields.get("delay", [""])[0].strip()):
+        try:
+            delay_s = min(read_seconds(text), LONGEST_DELAY_S)
+        except ValueError as error:
+            raise Problem(422, f"delay: {error}") from error
+    call = HostDecision(_call(), caller_name(request), host, action, why, delay_s=delay_s)
+    answer = await service_of(request).decide_host(call)
+    return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
+
+
+async def _decide_letters(request: Request) -> Response:
+    fields = await _fields(request)
+    try:
+        action = DeadLetterAction(fields.get("action", [""])[0])
+    except ValueError:
+        raise Problem(422, "action: it must be retry or drop") from None
+    call = DeadLetterDecision(
+        call=fields.get("call", [""])[0][:100] or _call(),
+        by=caller_name(request),
+        action=action,
+        hashes=fields.get("hash", []),
+        reason=fields.get("reason", [""])[0],
+        host=fields.get("host", [""])[0],
+        why=_why(fields),
+    )
+    if not call.hashes and fields.get("all", [""])[0] != "yes":
+        raise Problem(422, "no dead letter was chosen")
+    answer = await service_of(request).decide_dead_letters(call)
+    if not answer.is_complete:
+        return page_response(request, "letters_rest.html", call=call, changed=answer.changed)
+    return _seen("/dead-letters", _changed(answer, "letters"))
+
+
+async def _change_settings(request: Request) -> Response:
+    service, fields = service_of(request), await _fields(request)
+    given = {key: values[0].strip() for key, values in fields.items() if key in LIVE}
+    shown_before = {key: fields.get(_SHOWN + key, [""])[0] for key in given}
+    # Compared with what this form showed, not with what is in force: another operator may have
+    # changed what this one left alone.
+    changed = {key: value for key, value in given.items() if value != shown_before[key]}
+    back = "/policies" if fields.get("back", [""])[0] == "/policies" else "/settings"
+    if not changed:
+        return _seen(back, "same")
+    version = (await service.status()).settings_version
+    known = {key: shown_before[key] for key in changed}
+    await service.change_settings(changed, caller_name(request), _why(fields), known)
+    await _await_status(service, lambda status: status.settings_version > version)
+    return _seen(back, "settings")
+
+
+async def _give_seeds(request: Request) -> Response:
+    fields = await _fields(request)
+    urls = [line.strip() for line in fields.get("urls", [""])[0].splitlines() if line.strip()]
+    if not urls:
+        raise Problem(422, "urls: give one URL on each line")
+    if len(urls) > _MOST_SEEDS:
+        raise Problem(422, f"urls: at most {_MOST_SEEDS:,} at a time; there are {len(urls):,}")
+    verdicts = await service_of(request).seed(urls, by=caller_name(request))
+    refused = [each for each in verdicts if each.reason]
+    if refused:
+        return page_response(request, "refused.html", refused=refused, given=len(urls))
+    return _seen("/", "seeded")
+
+
+async def _fields(request: Request) -> dict[str, list[str]]:
+    try:
+        text = (await request.body()).decode()
+        return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise Problem(400, f"the form cannot be read: {error}") from error
+
+
+def _why(fields: dict[str, list[str]]) -> str:
+    """The remark for the log of actions."""
+    why = fields.get("why", [""])[0]
+    if len(why) > MOST_WORDS:
+        raise Problem(422, f"why: at most {MOST_WORDS} characters; there are {len(why):,}")
+    return why
+
+
+def _call() -> str:
+    return f"page {uuid.uuid4().hex}"
+
+
+def _changed(answer: DecisionAnswer, notice: str) -> str:
+    return notice if answer.changed else "none"
+
+
+def _seen(path: str, notice: str) -> Response:
+    """Let the browser get a page, so that loading it again repeats nothing."""
+    assert not urlsplit(path).netloc
+    return RedirectResponse(f"{path}?notice={notice}", 303)

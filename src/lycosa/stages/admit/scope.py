@@ -1,0 +1,165 @@
+"""Which URLs belong to the crawl, relative to its seeds.
+
+The rules host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place,
+because sites redirect between them. Another port is another host. If requisites are enabled, those
+of a page in scope are admitted from any host, because pages keep them on other hosts, and one link
+deeper than pages, because a page at the maximum depth would be incomplete without them. Sitemaps
+are admitted from any host too, because only a host in scope, or a sitemap that it named, can bring
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lycosa.base.config.patterns import Patterns
+from lycosa.base.config.sections import ScopeRule, ScopeSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of, target_of
+from lycosa.stages.admit.refusal import Refusal
+
+_NEVER = frozenset({LinkKind.FORM, LinkKind.OTHER})
+_WORDS = {
+    ScopeRule.HOST: "pages on the hosts of the seeds, http or https",
+    ScopeRule.SITE: "pages on the sites (registrable domains) of the seeds, any subdomain",
+    ScopeRule.PREFIX: "pages in the folders of the seeds, http or https",
+    ScopeRule.ANY: "pages anywhere on the web",
+}
+
+
+class Scope:
+    """Judges URLs by the settings and the seeds so far. ``site_of`` gives the site of a host.
+
+    Raises ``ValueError`` with the setting and the pattern when a pattern is not supported.
+    """
+
+    def __init__(self, section: ScopeSection, site_of: Callable[[str], str]) -> None:
+        self._section = section
+        self._rule = f"scope.rule = {section.rule.value}"
+        self._site_of = site_of
+        self._include = Patterns("scope.include", section.include)
+        self._exclude = Patterns("scope.exclude", section.exclude)
+        self._places: set[str] = set()
+        self._hosts: set[str] = set()  # hosts of the places, or their sites
+
+    def add_seed(self, url: str) -> bool:
+        """Add the host, site or folder of a seed (canonical URL) to the scope.
+
+        Returns whether it was not yet in scope.
+        """
+        if self._section.rule is ScopeRule.ANY:
+            return False
+        known = len(self._places)
+        place = self._place_of(url)
+        self._places.add(place)
+        self._hosts.add(place.partition("/")[0])
+        return len(self._places) > known
+
+    def joins(self, url: str) -> bool:
+        """Add the target of a seed's redirect to the scope: the operator meant that place."""
+        return self.add_seed(url)
+
+    def judge_url(
+        self, url: str, kind: LinkKind, depth: int, nofollow: bool = False
+    ) -> Refusal | None:
+        """Why a canonical URL is not in scope, or ``None``.
+
+        ``depth`` counts links from a seed; ``nofollow`` is the link's rel. A seed is judged by the
+        exclude patterns only, because the crawl starts there even when no include pattern matches
+        it.
+        """
+        excluded = self._exclude.find(url)
+        if excluded is not None:
+            rule = f"scope.exclude[{excluded}]"
+            return Refusal(Reason.EXCLUDED, rule, self._exclude.texts[excluded])
+        if kind is LinkKind.SEED:
+            return None
+        anywhere = kind.is_requisite or kind is LinkKind.SITEMAP_FILE
+        return self._judge_link(kind, depth, nofollow) or (
+            None if anywhere else self._judge_place(url)
+        )
+
+    def holds(self, host: str) -> bool:
+        """Whether some page of a host could be in scope."""
+        rule = self._section.rule
+        return (
+            rule is ScopeRule.ANY
+            or (self._site_of(host) if rule is ScopeRule.SITE else host) in self._hosts
+        )
+
+    def _judge_link(self, kind: LinkKind, depth: int, nofollow: bool) -> Refusal | None:
+        section = self._section
+        if kind in _NEVER:
+            return Refusal(
+                Reason.OUT_OF_SCOPE, "this kind of link is never followed", kind.name.lower()
+            )
+        if kind.is_requisite and not section.requisites:
+            return Refusal(Reason.REQUISITE, "scope.requisites", kind.name.lower())
+        if nofollow and not section.follow_nofollow:
+            return Refusal(Reason.NOFOLLOW, "scope.follow_nofollow", "false")
+        if 0 <= section.max_depth < depth - kind.is_requisite:
+            return Refusal(Reason.TOO_DEEP, "scope.max_depth", f"{depth} of {section.max_depth}")
+        return None
+
+    def _judge_place(self, url: str) -> Refusal | None:
+        rule = self._section.rule
+        if rule is ScopeRule.PREFIX:
+            if not self._in_folder(url):
+                return Refusal(Reason.OUT_OF_SCOPE, self._rule, _schemeless(url))
+        elif rule is not ScopeRule.ANY and (place := self._place_of(url)) not in self._places:
+            return Refusal(Reason.OUT_OF_SCOPE, self._rule, place)
+        if self._include and self._include.find(url) is None:
+            return Refusal(Reason.NOT_INCLUDED, "scope.include", " | ".join(self._section.include))
+        return None
+
+    def _place_of(self, url: str) -> str:
+        """The part of a URL that defines the scope: its host, its site, or its host and folder."""
+        host = host_of(url)
+        if self._section.rule is ScopeRule.SITE:
+            return self._site_of(host)
+        if self._section.rule is ScopeRule.PREFIX:
+            path = target_of(url).partition("?")[0]
+            return host + path[: path.rindex("/") + 1]
+        return host
+
+    def _in_folder(self, url: str) -> bool:
+        """Whether one of the URL's folders belongs to a seed.
+
+        One set lookup for each folder, so a million seeds cost no more than one.
+        """
+        folder = self._place_of(url)
+        while folder not in self._places:
+            slash = folder.rfind("/", 0, -1)
+            if slash < 0:
+                return False
+            folder = folder[: slash + 1]
+        return True
+
+    def rules(self) -> list[str]:
+        """A description of the scope, one line per rule."""
+        section = self._section
+        lines = [f"in scope: {_WORDS[section.rule]}"]
+        if self._places:
+            shown = sorted(self._places)
+            more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
+            lines.append(f"{section.rule.value}: {', '.join(shown[:20])}{more}")
+        lines += [f"must match one of: {pattern}" for pattern in section.include]
+        lines += [f"refused when it matches: {pattern}" for pattern in section.exclude]
+        if section.max_depth >= 0:
+            lines.append(f"at most {section.max_depth} links away from a seed")
+        lines.append(
+            "images, scripts and style sheets: "
+            + ("fetched, from any host" if section.requisites else "recorded, not fetched")
+        )
+        lines.append(
+            "links marked nofollow: " + ("followed" if section.follow_nofollow else "not followed")
+        )
+        return lines
+
+    def __repr__(self) -> str:
+        return f"<Scope {self._section.rule.value} places={len(self._places)}>"
+
+
+def _schemeless(url: str) -> str:
+    return host_of(url) + target_of(url)

@@ -1,0 +1,84 @@
+"""The dead letters of one partition, in the order in which their URLs failed, and decisions.
+
+Each has a row with a number that grows by one (``Z number6``). So a reader that keeps the last
+number it has read finds those after it, once, without a clock and however long it was away. A row
+is never changed. Whether a URL is still a dead letter is in its record: a refetch, a seed or an
+operator may have queued it again. An operator's decisions are kept by URL (``z host8 url8``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.base.model.dead_letter import DeadLetter, LetterDecision
+from lycosa.base.reasons import Reason
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import (
+    SEQ_BYTES,
+    decision_key,
+    encode_record,
+    letter_key,
+    meta_key,
+)
+
+LETTERS, DECISIONS = b"Z", b"z"
+_LAST = meta_key("dead_letters")
+_MOST_DECISIONS = 20  # kept of one URL, the newest ones
+
+
+class LetterRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A dead letter in the table. ``url`` is its host8 and url8, the date in microseconds."""
+
+    url: bytes
+    date_us: int
+    reason: Reason
+    detail: str
+    tries: int
+
+
+decode_letter = msgspec.msgpack.Decoder(LetterRow).decode
+_decode_decisions = msgspec.msgpack.Decoder(list[LetterDecision]).decode
+
+
+class DeadLetters:
+    """Adds dead letters and decisions to a partition's table."""
+
+    def __init__(self, table: Overlay) -> None:
+        self._table = table
+        self._last = int(msgspec.msgpack.decode(table.get(_LAST) or b"\0", type=int))
+
+    @property
+    def last(self) -> int:
+        """The number of the newest dead letter; 0 when there is none."""
+        return self._last
+
+    def add(self, url: bytes, letter: DeadLetter) -> None:
+        """Add the dead letter of ``url`` (host8 and url8, as in all methods)."""
+        self._last += 1
+        row = LetterRow(
+            url, int(letter.wall * 1_000_000), letter.reason, letter.detail, letter.tries
+        )
+        self._table.put(letter_key(self._last), encode_record(row))
+        self._table.put(_LAST, encode_record(self._last))
+
+    def note_decision(self, url: bytes, decision: LetterDecision) -> None:
+        """Keep an operator's decision about the URL."""
+        key = decision_key(url[:8], url[8:])
+        kept = [*decisions_of(self._table.get, url), decision][-_MOST_DECISIONS:]
+        self._table.put(key, encode_record(kept))
+
+    def __repr__(self) -> str:
+        return f"<DeadLetters last={self._last}>"
+
+
+def decisions_of(get: Callable[[bytes], bytes | None], url: bytes) -> list[LetterDecision]:
+    """The operators' decisions about a URL, oldest first; ``get`` reads its partition's table."""
+    value = get(decision_key(url[:8], url[8:]))
+    return _decode_decisions(value) if value is not None else []
+
+
+def number_of(key: bytes) -> int:
+    """The number of the dead letter in a row with this key."""
+    return int.from_bytes(key[-SEQ_BYTES:], "big")

@@ -1,0 +1,115 @@
+"""URLs and hosts that are due at a time: retries, refetches, parked hosts.
+
+Entries are table keys that begin with their time, so taking what is due reads exactly that. The
+earliest time is kept in memory, so that nothing is read before it.
+
+URLs that become due in the same second share a row, which ``save`` writes: the first URL is in the
+key, the others are the value. Nearly all pages are fetched for the first time and wait the same
+interval. So the pages of one second are due in one second, and the schedule costs a row for each
+commit instead of a row for each page.
+"""
+
+from __future__ import annotations
+
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import due_urls
+
+_TIME = 5  # bytes of a key before the suffix: prefix and time
+NEVER_DUE = 0xFFFFFFFF
+"""The time of an empty queue."""
+
+
+class DueQueue:
+    """Entries under one prefix by due time (whole seconds of crawl time).
+
+    Up to ``row`` of them may share a row, if they have 16 bytes, as URLs have.
+    """
+
+    def __init__(self, table: Overlay, prefix: bytes, row: int = 1) -> None:
+        self._table = table
+        self._prefix = prefix
+        self._row = row  # maximum number of entries in a row
+        self._added: dict[int, list[bytes]] = {}  # by time, since ``save``
+        self.earliest = self._peek(0)
+
+    def __repr__(self) -> str:
+        return f"<DueQueue {self._prefix!r} earliest={self.earliest}>"
+
+    def add_due(self, due_at: int, suffix: bytes) -> None:
+        """Add an entry that is due at ``due_at``."""
+        due_at = min(max(due_at, 0), NEVER_DUE - 1)
+        if due_at in self._added:
+            self._added[due_at].append(suffix)
+        else:
+            self._added[due_at] = [suffix]
+            self.earliest = min(self.earliest, due_at)
+
+    def remove_due(self, due_at: int, suffix: bytes) -> None:
+        """Remove an entry that was due at ``due_at``."""
+        if suffix in self._added.get(due_at, ()):
+            self._added[due_at].remove(suffix)
+        else:
+            self._remove_stored(due_at, suffix)
+        if not self._added.get(due_at, True):
+            del self._added[due_at]
+        if due_at <= self.earliest:
+            self.earliest = min([self._peek(due_at), *self._added])
+
+    def _remove_stored(self, due_at: int, suffix: bytes) -> None:
+        for key, row in list(self._table.scan(self._key(due_at, b""), self._key(due_at + 1, b""))):
+            suffixes = due_urls(key, row) if self._row > 1 else [key[_TIME:]]
+            if suffix in suffixes:
+                suffixes.remove(suffix)
+                self._table.delete(key)
+                if suffixes:
+                    self._added.setdefault(due_at, []).extend(suffixes)
+                return
+
+    def save(self) -> None:
+        """Put the added entries into the open batch."""
+        for due_at, suffixes in self._added.items():
+            for at in range(0, len(suffixes), self._row):
+                first, *others = suffixes[at : at + self._row]
+                key = self._key(due_at, first)
+                # An earlier commit may have written a row with the same first URL. Keep its others.
+                self._table.put(key, (self._table.get(key) or b"") + b"".join(others))
+        self._added.clear()
+
+    def take_due(self, now: float, limit: int) -> list[bytes]:
+        """Remove and return up to ``limit`` entries that are due, in the order of their times.
+
+        Entries that share a row are taken together, so there may be more.
+        """
+        if now < self.earliest:
+            return []
+        self.save()
+        taken: list[bytes] = []
+        last = 0
+        for key, row in list(self._table.scan(self._prefix, self._key(int(now) + 1, b""), limit)):
+            if len(taken) >= limit:
+                break
+            taken += due_urls(key, row)
+            self._table.delete(key)
+            last = int.from_bytes(key[1:5], "big")
+        self.earliest = self._peek(last)
+        return taken
+
+    def take_beyond(self, latest: int, limit: int) -> list[bytes]:
+        """Remove and return the entries of up to ``limit`` rows that are due after ``latest``."""
+        if latest >= NEVER_DUE:
+            return []
+        taken: list[bytes] = []
+        for key, row in list(
+            self._table.scan(self._key(latest + 1, b""), self._prefix + b"\xff" * 21, limit)
+        ):
+            taken += due_urls(key, row)
+            self._table.delete(key)
+        return taken
+
+    def _key(self, due_at: int, suffix: bytes) -> bytes:
+        return self._prefix + due_at.to_bytes(4, "big") + suffix
+
+    def _peek(self, start: int) -> int:
+        for key, _ in self._table.scan(self._key(start, b""), self._prefix + b"\xff" * 21, 1):
+            return int.from_bytes(key[1:5], "big")
+        return NEVER_DUE

@@ -1,0 +1,400 @@
+"""A partition: all URLs of a set of sites, what is known of them and what is fetched next.
+
+It decides once what an input means and writes the decision. Recovery decides nothing again.
+Everything is synchronous, and in memory or in the table; ``now`` is a parameter; one owner calls
+it. So it needs no lock.
+
+Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + refused + retired, at
+every commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lycosa.base.config.sections import FrontierSection
+from lycosa.base.model.completed import Completed, UrlState
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.parsed import Link
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of
+from lycosa.stages.frontier.alike_pages import AlikePages
+from lycosa.stages.frontier.back_queue import QueueDamaged
+from lycosa.stages.frontier.dead_letters import DeadLetters
+from lycosa.stages.frontier.decision_log import DecisionLog
+from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
+from lycosa.stages.frontier.due import DueQueue
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
+from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
+from lycosa.stages.frontier.set_aside_hosts import HostsAside
+from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
+from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
+from lycosa.stages.frontier.waiting_places import WaitingPlaces
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import (
+    PARKED_BAND,
+    UrlRecord,
+    decode_url,
+    encode_record,
+    encode_url,
+    known_key,
+    url_key,
+)
+from lycosa.state.seen.seen_port import SeenUrls
+from lycosa.state.shard.counters import COUNTERS_KEY, counters_of
+
+_DUE_BATCH = 128  # URLs, or hosts, put back in one step of the loop: 10 ms
+_DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
+_PROMOTED = 200  # in one step of the loop: 10 ms
+# minimum of cached visit states, 2 kB each; by default twice the workbench for the whole crawl
+_LEAST_STATES = 100
+_BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl, 250 bytes each
+_ALWAYS_PROMOTED = 50
+
+
+class Partition:
+    """The frontier of one partition over its table."""
+
+    def __init__(
+        self,
+        number: int,
+        table: Overlay,
+        seen: SeenUrls,
+        section: FrontierSection,
+        rules: FrontierRules = FrontierRules(),  # noqa: B008  values without state
+        lists_known: bool = False,
+    ) -> None:
+        self.rules, self._lists_known = rules, lists_known
+        self.number = number
+        self.table = table
+        self.seen = seen
+        self._bands = section.bands
+        states = max(2 * section.workbench // section.partitions, _LEAST_STATES)
+        self.visits = VisitStates(table, number, section.head, states)
+        self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
+        self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
+        self.alarms = self._due, self._parked
+        self.counters = counters_of(table)
+        self.places = WaitingPlaces(table, section.bands, self.visits, self._parked, self.counters)
+        self.front, self.lines = self.places.front, self.places.lines
+        self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
+        self.unparsed = UnparsedBodies(table, self.counters, self._due)
+        self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
+        self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
+        self.alike = AlikePages(table, self.counters, self.leased)
+        self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
+        self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
+        # The frontier asks all partitions at every turn of the loop.
+        self.take_gathered = self._discovery.take_gathered
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
+
+    # -- discovered URLs
+
+    def discover_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
+        """Take discovered URLs; return which were new.
+
+        If a host contributes URLs faster than the discovery budget allows, they are parked, and
+        promoted when its other URLs are done.
+        """
+        return self._discovery.take_urls(batch, now)
+
+    def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
+        """Gather the links of a page.
+
+        They are looked up together with those of other pages, by the next commit at the latest.
+        """
+        self._discovery.gather_links(origin, links, now)
+
+    def _admit(self, found: Discovered, now: float) -> None:
+        host = self.meet_host(found.host8, found.url)
+        if found.kind is LinkKind.SEED:
+            self.aside.reopen_retired(host, now)
+        if found.depth > host.record.deepest or found.importance > host.record.importance:
+            host.record.deepest = max(host.record.deepest, found.depth)
+            host.record.importance = max(host.record.importance, found.importance)
+            self.bounds.forget(found.host8, None)
+        is_parked = self.rules.over_discovery(host.record.usage)
+        priority = self.rules.prioritize(factors_of_found(found, host.record.importance, now))
+        record = record_of(found, priority, now, is_parked)
+        self._put(found.host8, found.url8, record)
+        if self._lists_known:
+            self.table.put(known_key(found.url8), found.host8)
+        self.counters.move_urls(None, record.state)
+        if is_parked:
+            host.queue.push(PARKED_BAND, found.url8)
+            host.record.parked += 1
+            self.visits.mark_changed(host)
+        else:
+            host.count_discovered()
+            self._enqueue(host, found.url8, record)
+
+    def _meet_again(self, found: Discovered, now: float) -> None:
+        """Handle a known URL that was found again.
+
+        The host keeps the greatest importance. A queued URL takes the smaller depth. A seed is
+        queued again. A page that has changed according to a sitemap is fetched earlier.
+        """
+        host = self.visits.find_host(found.host8)
+        if host is None:
+            return
+        if found.importance > host.record.importance:
+            host.record.importance = found.importance
+            self.bounds.forget(found.host8, None)
+            self.visits.mark_changed(host)
+        is_seed = found.kind is LinkKind.SEED
+        is_news = found.kind is LinkKind.SITEMAP and self.rules.forward.is_news(found.lastmod, now)
+        if found.depth >= host.record.deepest and not is_seed and not is_news:
+            return
+        record = self.find_record(found.host8, found.url8)
+        if record is None:
+            return
+        if is_seed:
+            self.aside.reopen_retired(host, now)
+        if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
+            record.depth = found.depth
+            self._put(found.host8, found.url8, record)
+            lease = self.leased.get(found.host8 + found.url8)
+            if lease is not None:
+                # Otherwise the end of the lease would restore the old depth.
+                lease.record.depth = found.depth
+        elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
+            record.depth = 0
+            self.queue_again(host, found.url8, record)
+        elif (
+            is_news
+            and record.state is not UrlState.QUEUED
+            and (due_at := self.rules.forward.due_at(record, found.lastmod, now))
+        ):
+            self._due.remove_due(record.due_at, found.host8 + found.url8)
+            self.rules.forward.apply(record, due_at)
+            self._due.add_due(due_at, found.host8 + found.url8)
+            self._put(found.host8, found.url8, record)
+
+    def queue_again(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
+        """Queue a URL that has ended, with a fresh retry count."""
+        self._reopen(record)
+        record.reason, record.detail, record.tries, record.due_at = Reason.NONE, "", 0, 0
+        self._put(host.host8, url8, record)
+        self._enqueue(host, url8, record)
+
+    def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
+        """Put a QUEUED URL into its host's back queue, and the host into a place for its band."""
+        state = host.record.state
+        if state in (HostState.PARKED, HostState.RETIRED):
+            self.counters.move_urls(UrlState.QUEUED, counted_as(state))
+        band = self._band(record.priority)
+        host.queue.push(band, url8)
+        host.record.waiting += 1
+        if state is HostState.EXHAUSTED:
+            host.record.state = HostState.READY
+        self.places.note_waiting(host, band)
+        self.visits.mark_changed(host)
+
+    def _band(self, priority: int) -> int:
+        return min((255 - priority) * self._bands // 256, self._bands - 1)
+
+    # -- leases
+
+    def lease_next(self, host: VisitState) -> Lease | None:
+        """Lease the host's next URL; ``None`` when none waits. Raises ``QueueDamaged``."""
+        while (entry := host.queue.pop(self.table, self._bands)) is not None:
+            record = self.find_record(host.host8, entry.url8)
+            if record is not None and record.state is UrlState.QUEUED:
+                lease = self.leased[host.host8 + entry.url8] = Lease(host, entry, record)
+                return lease
+            # The queue disagrees with the record, which is authoritative.
+            host.queue.finish_entry(entry)
+            host.record.waiting -= 1
+            self.visits.mark_changed(host)
+        # Without this check the host would be ready again at once, in an endless loop, because the
+        # visit changed neither its time nor its count.
+        if host.record.waiting > host.queue.open_leases:
+            raise QueueDamaged(host.name, host.record.waiting - host.queue.open_leases)
+        return None
+
+    def restore_lease(self, lease: Lease) -> None:
+        """Return a lease that was not used; its URL is first again."""
+        host = lease.host
+        del self.leased[host.host8 + lease.entry.url8]
+        if is_outside(lease):
+            return
+        host.queue.restore_entry(lease.entry)
+        if not host.in_process:  # released before the lease, perhaps with no other URL
+            self.places.note_waiting(host, lease.entry.band)
+
+    def complete_lease(self, lease: Lease, done: Completed) -> bool:
+        """End a lease; ``False`` when ``done`` is of an earlier fetch: the lease is still open."""
+        if done.number < lease.number:
+            return False
+        host, record = lease.host, lease.record
+        del self.leased[host.host8 + lease.entry.url8]
+        if is_outside(lease):
+            self.outside.end(lease)
+        else:
+            host.queue.finish_entry(lease.entry)
+            host.record.waiting -= 1
+        self.visits.mark_changed(host)
+        # The visit released the host before parsing, so its last URL may end after the host left.
+        if not host.benched and host.record.waiting == 0:
+            self.settle_host(host)
+        before = counted_as(host.record.state)
+        record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
+        is_over = done.history is not None and done.state is not UrlState.QUEUED
+        record.tries = 0 if is_over else record.tries + 1
+        if done.history is not None:
+            record.history = done.history
+            self._rank(host, record, done.history.fetched_at)
+        host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
+        record.state = done.state
+        if done.state is UrlState.QUEUED:
+            host.record.retrying += 1
+        else:
+            self.counters.move_urls(before, done.state)
+            self.counters.move_reason(None, done.reason)
+        if done.due_at:
+            self._due.add_due(done.due_at, host.host8 + lease.entry.url8)
+        self._put(host.host8, lease.entry.url8, record)
+        self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
+        return True
+
+    def note_capture(
+        self,
+        host: VisitState,
+        *,
+        body_bytes: int,
+        duration_s: float,
+        is_page: bool,
+        is_capture: bool,
+    ) -> None:
+        """Count a request and its answer."""
+        host.count_answer(body_bytes, duration_s, is_capture)
+        self.counters.requests += 1
+        self.counters.captures += is_capture
+        self.counters.pages += is_page
+        self.counters.body_bytes += body_bytes
+        self.visits.mark_changed(host)
+
+    # -- hosts
+
+    def meet_host(self, host8: bytes, url: str) -> VisitState:
+        """The state of a URL's host; a new one for a new host."""
+        known = self.visits.find_host(host8)
+        self.counters.hosts += known is None
+        return known or self.visits.meet_host(host8, host_of(url))
+
+    def settle_host(self, host: VisitState) -> bool:
+        """Update a host after a visit; return whether it has more to fetch, and keeps its place."""
+        record = host.record
+        if record.waiting == 0 and record.parked and host.may_wait:
+            self._promote(host)
+        has_turn = record.errands or (record.waiting > host.queue.open_leases and host.may_wait)
+        if has_turn and host.may_be_visited:
+            return True
+        host.benched = False
+        if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):
+            record.state = HostState.EXHAUSTED
+        if record.waiting == 0 or not host.may_wait:
+            self.places.leave_place(host)
+        self.visits.mark_changed(host)
+        return False
+
+    def _promote(self, host: VisitState) -> None:
+        """Move parked URLs into the queue, as far as the discovery budget now allows."""
+        for number in range(_PROMOTED):
+            # Some are always promoted. The queue is empty, so without them the host's usage, and
+            # with it what the budget allows, would never change.
+            if number >= _ALWAYS_PROMOTED and self.rules.over_discovery(host.record.usage):
+                return
+            entry = host.queue.pop_band(self.table, PARKED_BAND)
+            if entry is None:
+                return
+            host.queue.finish_entry(entry)
+            host.record.parked -= 1
+            self.visits.mark_changed(host)
+            record = self.find_record(host.host8, entry.url8)
+            if record is not None and record.state is UrlState.PARKED:
+                self._reopen(record)
+                record.reason = Reason.NONE
+                self._put(host.host8, entry.url8, record)
+                host.count_discovered()
+                self._enqueue(host, entry.url8, record)
+
+    # -- time
+
+    def wake_due(self, now: float) -> int:
+        """Put back what is due: retries, refetches, parked and sleeping hosts; return how many."""
+        suffixes = self._due.take_due(now, _DUE_BATCH)
+        for suffix in suffixes:
+            self._requeue(suffix[:8], suffix[8:], now)
+        hosts = self._parked.take_due(now, _DUE_BATCH)
+        for host8 in hosts:
+            host = self.visits.find_host(host8)
+            if host is None:
+                continue
+            if 0 < host.record.asleep_until <= now:
+                self.places.rouse_host(host)
+            if host.record.state is HostState.PARKED and host.record.parked_until <= now:
+                self.aside.reopen(host, now)
+        return len(suffixes) + len(hosts)
+
+    def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:
+        record, host = self.find_record(host8, url8), self.visits.find_host(host8)
+        if record is None or host is None or not record.due_at or record.due_at > now:
+            return
+        if self.outside.is_kept(host8 + url8, record, now):
+            return
+        if record.state is UrlState.QUEUED:
+            host.record.retrying -= 1
+            if host.record.state in (HostState.PARKED, HostState.RETIRED):
+                self.counters.move_urls(counted_as(host.record.state), UrlState.QUEUED)
+        elif record.state in (UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED):
+            self._reopen(record)
+        else:
+            return
+        record.due_at = 0
+        self._rank(host, record, now)
+        self._put(host8, url8, record)
+        self._enqueue(host, url8, record)
+
+    def _rank(self, host: VisitState, record: UrlRecord, now: float) -> None:
+        """Update the priority by what is known now."""
+        record.priority = round(
+            255 * self.rules.prioritize(factors_of_known(record, host.record.importance, now))
+        )
+
+    def next_due(self) -> int:
+        """Crawl time, in whole seconds, of the earliest retry, refetch or end of a host's wait."""
+        return min(self._due.earliest, self._parked.earliest)
+
+    # -- records and commits
+
+    def find_record(self, host8: bytes, url8: bytes) -> UrlRecord | None:
+        """The URL's record."""
+        value = self.table.get(url_key(host8, url8))
+        return decode_url(value) if value is not None else None
+
+    def freeze(self) -> dict[bytes, bytes | None]:
+        """All writes since the last commit, including counters; empty when nothing happened."""
+        self.take_gathered()
+        self.visits.write_back()
+        self.places.save()
+        for queue in self.alarms:
+            queue.save()
+        if self.table.open_writes == 0:
+            return {}
+        self.table.put(COUNTERS_KEY, encode_record(self.counters))
+        return self.table.freeze()
+
+    def _put(self, host8: bytes, url8: bytes, record: UrlRecord) -> None:
+        self.table.put(url_key(host8, url8), encode_url(record))
+
+    def _reopen(self, record: UrlRecord) -> None:
+        """Queue a URL again; if its fetch had ended, it no longer counts under its reason."""
+        if record.state not in (UrlState.QUEUED, UrlState.PARKED):
+            self.counters.move_reason(record.reason, None)
+        self.counters.move_urls(record.state, UrlState.QUEUED)
+        record.state = UrlState.QUEUED

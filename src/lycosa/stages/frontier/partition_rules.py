@@ -1,0 +1,25 @@
+"""The rules of a crawl that a partition applies; each is a pure function of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.base.config.sections import RefetchSection
+from lycosa.base.model.usage import Usage
+from lycosa.stages.frontier.ranking import Prioritize, by_importance
+from lycosa.stages.frontier.sitemap_news import SitemapNews
+
+
+class FrontierRules(msgspec.Struct, frozen=True):
+    """The rules, as functions.
+
+    ``over_discovery``: whether a host has contributed more new URLs than its budget allows.
+    ``prioritize``: the priority of a URL. ``forward``: when a page is due that has changed
+    according to a sitemap.
+    """
+
+    over_discovery: Callable[[Usage], bool] = lambda _: False
+    prioritize: Prioritize = by_importance
+    forward: SitemapNews = SitemapNews(RefetchSection())

@@ -1,0 +1,65 @@
+"""The factors of a URL's priority, as its owner knows them, when it is found or queued again.
+
+Only the owner knows the host, whose importance other finds may have raised meanwhile, and the URL's
+history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.factors import Factors
+from lycosa.state.kv.table_records import UrlRecord
+
+Prioritize = Callable[[Factors], float]
+"""Returns the priority in [0, 1]."""
+
+_LEAST_CHANGE_S = 3600.0
+
+
+def by_importance(factors: Factors) -> float:
+    """The simplest priority."""
+    return factors.given if factors.given >= 0 else max(factors.importance, factors.hint)
+
+
+def factors_of_found(found: Discovered, authority: float, now: float) -> Factors:
+    """The factors of a new URL.
+
+    If a sitemap gives only the time of its last change, the next change is assumed to come after
+    the same time again.
+    """
+    if found.kind is LinkKind.GIVEN:
+        given = min(found.hint, 1.0)
+        return Factors(found.importance, authority, found.depth, given=given)
+    change_s = found.change_s or (
+        max(now - found.lastmod, _LEAST_CHANGE_S) if found.lastmod else 0.0
+    )
+    return Factors(found.importance, authority, found.depth, change_s, hint=found.hint)
+
+
+def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors:
+    """The factors of a URL that is queued again, or was fetched.
+
+    How often it changes is taken from its refetch interval, which follows the observed changes.
+    """
+    # negative in a record of an older program, which did not store it
+    importance = record.importance / 255 if record.importance >= 0 else authority
+    history = record.history
+    # stored as the importance of the find, which is 0 without a priority
+    given = importance if record.kind is LinkKind.GIVEN and importance > 0 else -1.0
+    if history is None or not history.fetches:
+        return Factors(importance, authority, record.depth, given=given)
+    return Factors(
+        importance,
+        authority,
+        record.depth,
+        float(history.interval_s),
+        max(now - history.fetched_at, 0.0),
+        given=given,
+    )
+
+
+def stored_importance(found: Discovered) -> int:
+    """The importance of a find in the unit of its record, 1/255."""
+    return round(255 * min(max(found.importance, found.hint, 0.0), 1.0))

@@ -1,0 +1,114 @@
+"""Where the hosts of a partition wait for the workbench.
+
+A host is in a front queue, in the line of its address, or asleep until a time. It has one place.
+"""
+
+from __future__ import annotations
+
+from lycosa.stages.frontier.address_lines import AddressLines
+from lycosa.stages.frontier.due import DueQueue
+from lycosa.stages.frontier.front_queues import FrontQueues
+from lycosa.stages.frontier.visit_state import VisitState, VisitStates
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.shard.counters import Counters
+
+
+class WaitingPlaces:
+    """The front queues, the lines and the sleeping hosts of one partition."""
+
+    def __init__(
+        self,
+        table: Overlay,
+        bands: int,
+        visits: VisitStates,
+        sleepers: DueQueue,
+        counters: Counters,
+    ) -> None:
+        """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts."""
+        self.front = FrontQueues(table, bands)
+        self.lines = AddressLines(table, bands)
+        self._visits, self._sleepers, self._counters = visits, sleepers, counters
+
+    def __repr__(self) -> str:
+        return f"<WaitingPlaces {self.front!r} {self.lines!r}>"
+
+    def line_up_host(self, host: VisitState, band: int, address: str = "") -> None:
+        """Put the host at the end of a front queue or of the line of an address.
+
+        It leaves its old place.
+        """
+        self.leave_place(host)
+        host.record.line = address
+        host.record.front = self._queue_of(host).push_host(host.host8, band)
+        host.pulled = False
+        self._visits.mark_changed(host)
+
+    def leave_place(self, host: VisitState) -> None:
+        """Remove the host from its place."""
+        if host.record.front is not None:
+            self._queue_of(host).remove_host(host.record.front)
+            host.record.front, host.record.line = None, ""
+
+    def note_waiting(self, host: VisitState, band: int) -> None:
+        """Note that a URL of this band waits.
+
+        A host without a place gets one. Another host moves up in its queue if that makes it
+        earlier.
+        """
+        if not host.may_line_up:
+            return
+        if host.record.front is None or host.pulled:
+            self.line_up_host(host, band)
+        elif self._queue_of(host).is_better(band, host.record.front):
+            self.line_up_host(host, band, host.record.line)
+
+    def rotate_host(self, host: VisitState, address: str = "") -> None:
+        """Move the host from the workbench to the end of a front queue or of an address's line."""
+        host.benched = False
+        self.line_up_host(host, host.best_band, address)
+
+    def sleep_host(self, host: VisitState, until: int) -> None:
+        """Put the host to sleep outside the workbench until crawl time ``until``."""
+        host.benched = False
+        self.leave_place(host)
+        self._counters.hosts_asleep += not host.record.asleep_until
+        host.record.asleep_until = until
+        self._sleepers.add_due(until, host.host8)
+        self._visits.mark_changed(host)
+
+    def rouse_host(self, host: VisitState) -> None:
+        """Wake a sleeping host."""
+        host.record.asleep_until = 0
+        self._counters.hosts_asleep -= 1
+        if host.record.waiting or host.record.errands:
+            self.note_waiting(host, host.best_band)
+        self._visits.mark_changed(host)
+
+    def recall_host(self, host: VisitState) -> None:
+        """Line up a host before the end of its wait, because it may have something to do."""
+        if host.record.asleep_until:
+            self._drop_alarm(host)
+            self.rouse_host(host)
+        else:
+            self.note_waiting(host, host.best_band)
+
+    def end_sleep(self, host: VisitState) -> None:
+        """Wake a host that may not be visited, and give it no place."""
+        if host.record.asleep_until:
+            self._drop_alarm(host)
+            host.record.asleep_until = 0
+            self._counters.hosts_asleep -= 1
+            self._visits.mark_changed(host)
+
+    def _drop_alarm(self, host: VisitState) -> None:
+        until = host.record.asleep_until
+        if until != host.record.parked_until:  # else the row is that of the parked host
+            self._sleepers.remove_due(until, host.host8)
+
+    def save(self) -> None:
+        """Put what a start needs into the open batch."""
+        self.front.save()
+        self.lines.save()
+
+    def _queue_of(self, host: VisitState) -> FrontQueues:
+        return self.lines.line_of(host.record.line) if host.record.line else self.front

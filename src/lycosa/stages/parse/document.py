@@ -1,0 +1,372 @@
+"""From a response body to its content: the parse stage as one pure function of bytes.
+
+The order is fixed: content decoding within limits, media type, the reader for that type, then
+everything that is common to all types (links in headers, canonical form, directives, language,
+fingerprint). A body that could not be decoded completely, or is larger than the limit, is read as
+far as possible and keeps its reason. Any bytes give a ``Parsed``; an internal error gives
+``INTERNAL`` with its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from lycosa.base.config.sections import ParseSection
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
+from lycosa.base.model.parsed import Directives, Document, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.system.decode import decode_content
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
+from lycosa.stages.parse.charset import decode_text
+from lycosa.stages.parse.directives import read_directives
+from lycosa.stages.parse.elements import RawLink, RawPage
+from lycosa.stages.parse.fingerprint import simhash
+from lycosa.stages.parse.html import fold_lines, read_html
+from lycosa.stages.parse.language import LanguageGuesser, primary_subtag
+from lycosa.stages.parse.link_header import parse_link_header
+from lycosa.stages.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
+from lycosa.stages.parse.outlinks import Outlinks, base_of
+from lycosa.stages.parse.refresh import parse_refresh
+from lycosa.stages.parse.relations import link_kind
+from lycosa.stages.parse.sitemap import (
+    Sitemap,
+    change_interval_s,
+    has_url_line,
+    looks_like_text_sitemap,
+    read_sitemap,
+    read_text_sitemap,
+)
+from lycosa.stages.parse.srcset import srcset_urls
+from lycosa.stages.parse.syndication_feed import read_feed
+
+_MAX_DESCRIPTION = 2000
+_GZIP_LAYERS = 2
+_LEAST_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
+# the C code of the HTML parser sometimes raises SystemError when it runs out of memory
+_NO_MEMORY = (MemoryError, SystemError)
+
+
+class DocumentParser:
+    """Parses documents one after the other. Keeps only the language model between them."""
+
+    def __init__(self, section: ParseSection, canonicalizer: Canonicalizer, product: str) -> None:
+        self._section = section
+        self._canonicalizer = canonicalizer
+        self._product = product
+        self._languages = LanguageGuesser()
+
+    def parse(self, document: Document) -> Parsed:
+        """The content of a document. Never raises because of it."""
+        started = time.process_time()
+        try:
+            return _Reading(
+                self._section, self._canonicalizer, self._product, self._languages, document
+            ).result(started)
+        except MemoryError:
+            return Parsed(
+                reason=Reason.PARSE_KILLED,
+                detail="out of memory",
+                elapsed_s=time.process_time() - started,
+            )
+        # one document must never end a crawl, and the error is recorded with it
+        except Exception as error:
+            return Parsed(
+                reason=Reason.INTERNAL,
+                detail=f"{type(error).__name__}: {error}"[:500],
+                elapsed_s=time.process_time() - started,
+            )
+
+
+class _Reading:
+    """One document in the course of being read."""
+
+    def __init__(
+        self,
+        section: ParseSection,
+        canonicalizer: Canonicalizer,
+        product: str,
+        languages: LanguageGuesser,
+        document: Document,
+    ) -> None:
+        self._section = section
+        self._canonicalizer = canonicalizer
+        self._product = product
+        self._languages = languages
+        self._document = document
+        self._reason, self._detail = Reason.NONE, ""
+        self._is_cut = False
+        self._outlinks: Outlinks | None = None
+        self._changes: dict[str, int] = {}
+
+    def result(self, started: float) -> Parsed:
+        media_type = media_type_of(self._document.headers)
+        supplied = media_type.essence if media_type else ""
+        label = media_type.parameters.get("charset") if media_type else None
+        body = self._decoded(supplied)
+        is_sitemap = self._document.is_sitemap
+        if is_gzip_file("" if is_sitemap else supplied, body):
+            body, supplied = self._unpacked(body), ""
+        essence, shape = sniff(supplied, body)
+        if is_sitemap and shape is Shape.NONE:
+            essence, shape = sniff("", body)  # ignore a wrong type from the server
+        if shape is Shape.HTML or (shape is Shape.TEXT and not is_sitemap):
+            body = self._cut(
+                body, self._section.max_bytes, f"more than {self._section.max_bytes} bytes"
+            )
+            return self._part(essence, shape, body, label, started)
+        return self._whole(essence, shape, body, label, started)
+
+    def _whole(
+        self, essence: str, shape: Shape, body: bytes, label: str | None, started: float
+    ) -> Parsed:
+        page, sitemap, hints = self._read(shape, body, label)
+        return self._parsed(essence, shape, page, sitemap, hints, len(body), started)
+
+    def _part(
+        self, essence: str, shape: Shape, body: bytes, label: str | None, started: float
+    ) -> Parsed:
+        """Read a page, halving it until the memory suffices.
+
+        Only on the last try of the document; before that, the error is raised.
+        """
+        while True:
+            try:
+                return self._whole(essence, shape, body, label, started)
+            except _NO_MEMORY:
+                if not self._document.is_last_try or len(body) < 2 * _LEAST_PART:
+                    raise
+            self._outlinks, self._changes = None, {}
+            body = self._cut(
+                body, len(body) // 2, f"no memory for more than {len(body) // 2} bytes"
+            )
+
+    def _cut(self, body: bytes, size: int, detail: str) -> bytes:
+        """The first ``size`` bytes.
+
+        A tag that the cut goes through is dropped, as the HTML standard drops an unfinished tag.
+        """
+        if len(body) <= size:
+            return body
+        self._is_cut = True
+        if self._reason is Reason.NONE:
+            self._reason, self._detail = Reason.BODY_TRUNCATED, detail
+        return body[:size]
+
+    def _decoded(self, supplied: str) -> bytes:
+        document = self._document
+        body = Path(document.spool).read_bytes() if document.spool else document.body
+        encodings = [value for name, value in document.headers if name == "content-encoding"]
+        may_be_sitemap = document.is_sitemap or "xml" in supplied or "gzip" in supplied
+        limit = (
+            max(self._section.max_bytes, MAX_SITEMAP_BYTES)
+            if may_be_sitemap
+            else self._section.max_bytes
+        )
+        decoded = decode_content(body, encodings, limit, self._section.max_ratio)
+        self._reason, self._detail = decoded.reason, decoded.detail
+        self._is_cut = decoded.reason is Reason.DECODE_LIMIT or len(decoded.body) > limit
+        if self._is_cut and self._reason is Reason.NONE:
+            self._reason, self._detail = Reason.BODY_TRUNCATED, f"more than {limit} bytes"
+        return decoded.body[:limit]
+
+    def _unpacked(self, body: bytes) -> bytes:
+        """The content of a gzip file.
+
+        A gzip file inside it is unpacked too, because some servers compress their ``.xml.gz``
+        again.
+        """
+        for _ in range(_GZIP_LAYERS):
+            if not body.startswith(b"\x1f\x8b\x08"):
+                break
+            decoded = decode_content(body, "gzip", MAX_SITEMAP_BYTES, self._section.max_ratio)
+            if decoded.reason is not Reason.NONE:
+                self._reason, self._detail = decoded.reason, decoded.detail
+                self._is_cut = self._is_cut or decoded.reason is Reason.DECODE_LIMIT
+            body = decoded.body
+        return body
+
+    def _read(
+        self, shape: Shape, body: bytes, label: str | None
+    ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
+        if shape is Shape.HTML:
+            return read_html(body, label, self._section.max_links), None, {}
+        if shape is Shape.TEXT:
+            text, charset = decode_text(body, label)
+            if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
+                return RawPage(charset), read_text_sitemap(text, is_cut=self._ends_early), {}
+            return RawPage(charset, text=fold_lines(text)), None, {}
+        if shape is Shape.SITEMAP:
+            return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
+        if shape is Shape.FEED:
+            return self._read_feed(body, label)
+        if self._reason is Reason.NONE and body:
+            self._reason, self._detail = (
+                Reason.CONTENT_TYPE,
+                "no links or text are read from this type",
+            )
+        return RawPage(""), None, {}
+
+    @property
+    def _ends_early(self) -> bool:
+        """Whether the end of the document is missing.
+
+        It was not received or unpacked completely, or it is too long.
+        """
+        return (
+            self._document.is_cut
+            or self._is_cut
+            or self._reason in (Reason.DECODE_FAILED, Reason.DECODE_LIMIT)
+        )
+
+    def _read_feed(
+        self, body: bytes, label: str | None
+    ) -> tuple[RawPage, None, dict[str, tuple[int, float]]]:
+        feed = read_feed(body, label)
+        page = RawPage(label.lower() if label else "", title=feed.title, language=feed.language)
+        page.metas.append(("description", feed.description))
+        hints: dict[str, tuple[int, float]] = {}
+        if feed.link:
+            # the site that the feed belongs to
+            self._links_of(page).add_reference(
+                feed.link, RawLink(LinkKind.ALTERNATE, feed.title[:200])
+            )
+        for entry in feed.entries:
+            url = self._links_of(page).add_reference(
+                entry.link, RawLink(LinkKind.FEED, entry.title)
+            )
+            if url and entry.date:
+                hints[url] = (entry.date, -1.0)
+        return page, None, hints
+
+    def _links_of(self, page: RawPage) -> Outlinks:
+        if self._outlinks is None:
+            base = base_of(self._document.url, page.base)
+            self._outlinks = Outlinks(
+                self._canonicalizer, base, self._section.max_links, page.charset
+            )
+        return self._outlinks
+
+    def _parsed(
+        self,
+        essence: str,
+        shape: Shape,
+        page: RawPage,
+        sitemap: Sitemap | None,
+        hints: dict[str, tuple[int, float]],
+        decoded_bytes: int,
+        started: float,
+    ) -> Parsed:
+        canonical = self._add_links(page, sitemap, hints)
+        outlinks = self._links_of(page)
+        text = page.text[: self._section.max_text]
+        return Parsed(
+            reason=self._reason,
+            detail=self._detail,
+            media_type=essence,
+            charset=page.charset,
+            title=page.title,
+            description=" ".join(_first(page.metas, "description").split())[:_MAX_DESCRIPTION],
+            canonical=canonical,
+            language=self._language(page.language, text),
+            text=text,
+            simhash=simhash(text),
+            directives=self._directives(page),
+            links=outlinks.links(),
+            refused_links=outlinks.refused,
+            decoded_bytes=decoded_bytes,
+            elapsed_s=time.process_time() - started,
+            hints=hints,
+            is_sitemap_index=sitemap is not None and sitemap.is_index,
+            changes=self._changes,
+            is_sitemap=sitemap is not None,
+            is_cut=self._is_cut,
+        )
+
+    def _add_links(
+        self, page: RawPage, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]
+    ) -> str:
+        """Add all links of markup, headers and sitemap.
+
+        Returns the canonical URL that the page declares, or the empty string.
+        """
+        outlinks = self._links_of(page)
+        canonical = self._add_header_links(outlinks)
+        for raw, found in page.links.items():
+            outlinks.add_reference(raw, found)
+        if page.canonical is not None:
+            canonical = (
+                self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
+            )
+        if sitemap is not None:
+            self._add_listed(outlinks, sitemap, hints)
+        return canonical
+
+    def _add_listed(
+        self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
+    ) -> None:
+        """Add the entries of a sitemap, then related links, which must not displace entries."""
+        kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
+        for entry in sitemap.entries:
+            url = outlinks.add_reference(entry.loc, RawLink(kind, entry.title))
+            if url and (entry.lastmod or entry.priority >= 0):
+                hints[url] = (entry.lastmod, entry.priority)
+            if url and (change_s := change_interval_s(entry.changefreq)):
+                self._changes[url] = change_s
+        for entry in sitemap.entries:
+            for alternate in entry.alternates:
+                outlinks.add_reference(alternate, RawLink(LinkKind.ALTERNATE))
+        for entry in sitemap.entries:
+            for image in entry.images:
+                outlinks.add_reference(image, RawLink(LinkKind.IMG))
+            for medium in entry.media:
+                outlinks.add_reference(medium, RawLink(LinkKind.MEDIA))
+
+    def _add_header_links(self, outlinks: Outlinks) -> str:
+        canonical = ""
+        for name, value in self._document.headers:
+            if name == "link":
+                for target, relations, loaded_as, imagesrcset in parse_link_header(as_sent(value)):
+                    kind = link_kind(relations, loaded_as)
+                    if kind is LinkKind.CANONICAL:
+                        canonical = canonical or self._canonical(target, self._document.url)
+                    if kind is not None and (
+                        target or kind is LinkKind.CANONICAL or not imagesrcset
+                    ):
+                        outlinks.add_reference(
+                            self._absolute(target), RawLink(kind, nofollow="nofollow" in relations)
+                        )
+                    for url in srcset_urls(imagesrcset) if "preload" in relations else ():
+                        outlinks.add_reference(self._absolute(url), RawLink(LinkKind.IMG))
+            elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:
+                outlinks.add_reference(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
+        return canonical
+
+    def _absolute(self, target: str) -> str:
+        """Resolve a target in a header relative to the document, ignoring ``<base>``.
+
+        Source: RFC 8288 section 3.2.
+        """
+        return self._canonical(target, self._document.url) or target
+
+    def _canonical(self, raw: str, base: str) -> str:
+        try:
+            return self._canonicalizer.canonical(raw, base)
+        except InvalidUrl:
+            return ""
+
+    def _language(self, hint: str, text: str) -> str:
+        return self._languages.guess(text, hint) if self._section.language else primary_subtag(hint)
+
+    def _directives(self, page: RawPage) -> Directives:
+        return read_directives(
+            page.metas,
+            (value for name, value in self._document.headers if name == "x-robots-tag"),
+            self._product,
+        )
+
+
+def _first(pairs: Iterable[tuple[str, str]], name: str) -> str:
+    return next((value for key, value in pairs if key == name), "")

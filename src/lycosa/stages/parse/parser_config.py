@@ -1,0 +1,30 @@
+"""The parser's configuration, sent once before the first document.
+
+It is a separate module so that a worker does not import what only its child uses.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.config.sections import CanonicalSection, ParseSection
+
+_WALL_FACTOR = 20
+_MOST_DOUBLINGS = 3
+
+
+class ParserConfig(msgspec.Struct, frozen=True):
+    """Limits, the options of the canonical form, and our product token for directives."""
+
+    section: ParseSection
+    canonical: CanonicalSection
+    product: str
+
+    def longest_wait_s(self, tries: int = 0) -> float:
+        """Seconds of wall time after which a child that does not answer is killed.
+
+        A document is limited by processor time. This bound is for a child that hangs without using
+        any, so it is far: a process that gets a twentieth of a core stays below it. It doubles
+        with each failed try (``Document.tries``).
+        """
+        return float(_WALL_FACTOR * self.section.deadline_s * 2 ** min(tries, _MOST_DOUBLINGS))

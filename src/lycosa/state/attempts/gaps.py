@@ -1,0 +1,143 @@
+"""What attempts prove about politeness.
+
+These are the pauses of each host, and for each address the pauses between starts and the number of
+simultaneous requests. All functions are pure and take attempts in the order of their ends, as
+``read_attempts`` gives them. One host's requests never overlap if every pause is positive: of two
+that overlap, the one that ends later comes second and began before the first ended. Times are
+compared on the monotonic clock within one boot, otherwise on the wall clock. Times in the log are
+truncated to microseconds, so a pause may appear one microsecond too short.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from lycosa.base.model.pool_time import parse_pool_time
+from lycosa.state.attempts.attempt_files import Attempt
+
+
+class Gap(NamedTuple):
+    """The pause of a host between two attempts, in seconds; negative when they overlapped.
+
+    After an unfinished attempt it is the minimum that is certain. ``previous.delay_s`` is the
+    required pause.
+    """
+
+    host: str
+    previous: Attempt
+    following: Attempt
+    gap_s: float
+
+
+class AddressUse(NamedTuple):
+    """How an address was used, by the requests of one place (``AttemptHead.place``).
+
+    ``least_gap_s`` is the minimum time from one start to the next (infinite with one request),
+    ``most_at_once`` the maximum number of simultaneous requests. With ``is_shared`` both are those
+    at the starts of requests whose slot the address pool gave by the limits of the crawl, otherwise
+    those at all other starts. With ``server`` they are the requests of all places that this server
+    of the pool knew, on its clock; what they are then is certain, to the width of its answers.
+    """
+
+    address: str
+    requests: int
+    least_gap_s: float
+    most_at_once: int
+    place: str = ""
+    is_shared: bool = False
+    server: str = ""
+
+
+def gaps(attempts: Iterable[Attempt], last: dict[str, Attempt] | None = None) -> Iterator[Gap]:
+    """The pauses of each host. Keeps one attempt per host in memory.
+
+    ``last`` has the last attempt of each host before these, and is continued.
+    """
+    last = {} if last is None else last
+    for attempt in attempts:
+        previous = last.get(attempt.host)
+        if previous is not None:
+            yield Gap(attempt.host, previous, attempt, between(previous, attempt))
+        last[attempt.host] = attempt
+
+
+def between(previous: Attempt, following: Attempt) -> float:
+    """Seconds from the end of one attempt to the start of another."""
+    if previous.boot == following.boot and previous.boot:
+        return following.started - previous.ended
+    return following.started_wall - previous.ended_wall
+
+
+def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:
+    """The use of each address. Keeps six numbers per attempt in memory.
+
+    Raises ``ValueError`` for the field ``slot`` of an attempt that cannot be read.
+    """
+    times: dict[_Key, _Times] = {}
+    # wall minus monotonic time of each boot, to put all attempts on one time line
+    offsets: dict[str, float] = {}
+    for attempt in attempts:
+        offset = offsets.setdefault(attempt.boot, attempt.started_wall - attempt.started)
+        given, start = parse_pool_time(attempt.slot), attempt.started + offset
+        is_shared = given is not None and given.is_shared
+        here = times.setdefault((attempt.address, attempt.place, ""), _Times())
+        here.add(start, start, attempt.ended + offset, is_shared)
+        if given is not None:
+            latest = given.latest_us / 1e6
+            first = latest - given.width_us / 1e6
+            end = first + attempt.ended - attempt.started
+            pool = times.setdefault((attempt.address, "", given.server), _Times())
+            pool.add(first, latest, end, is_shared)
+    return [use for key, each in times.items() for use in _uses(key, each)]
+
+
+_Key = tuple[str, str, str]
+"""Address, place and server."""
+
+
+class _Times:
+    """The starts of requests, each within an interval, with their ends and how they got a slot."""
+
+    __slots__ = ("ends", "firsts", "lasts", "shared")
+
+    def __init__(self) -> None:
+        self.firsts, self.lasts, self.ends = array("d"), array("d"), array("d")
+        self.shared = array("b")
+
+    def add(self, first: float, last: float, end: float, is_shared: bool) -> None:
+        self.firsts.append(first)
+        self.lasts.append(last)
+        self.ends.append(end)
+        self.shared.append(is_shared)
+
+
+def _uses(key: _Key, times: _Times) -> Iterator[AddressUse]:
+    """The use by requests that got their slots alike; in the pool's time only by shared ones."""
+    address, place, server = key
+    order = sorted(range(len(times.lasts)), key=times.lasts.__getitem__)
+    for is_shared in (True,) if server else (False, True):
+        numbers = [at for at, each in enumerate(order) if times.shared[each] == is_shared]
+        if not numbers:
+            continue
+        least = min(
+            (times.lasts[order[at]] - times.firsts[order[at - 1]] for at in numbers if at),
+            default=float("inf"),
+        )
+        most = _most_at_once(times, order, set(numbers))
+        yield AddressUse(address, len(numbers), least, most, place, is_shared, server)
+
+
+def _most_at_once(times: _Times, order: list[int], judged: set[int]) -> int:
+    """The maximum number of requests that were open at one of the judged starts."""
+    ends: list[float] = []  # a heap
+    most = 0
+    for at, each in enumerate(order):
+        while ends and ends[0] <= times.lasts[each]:
+            heappop(ends)
+        heappush(ends, times.ends[each])
+        if at in judged:
+            most = max(most, len(ends))
+    return most

@@ -1,0 +1,94 @@
+"""The exchange: delivers parcels to the partition that owns them, and sends it questions.
+
+``Post`` delivers parcels; ``Inquiry`` asks and calls.
+"""
+
+from typing import TYPE_CHECKING
+
+from lycosa.base.system.lazy_imports import late_names
+
+if TYPE_CHECKING:
+    from lycosa.state.exchange.agreement import Disagreement, ParcelNumbers, disagreements
+    from lycosa.state.exchange.exchange_errors import (
+        CallRefused,
+        ExchangeError,
+        InboxDamaged,
+        NoAnswer,
+        ParcelGap,
+        ParcelRefused,
+        ParcelsLost,
+        ParcelsStuck,
+        PositionLost,
+    )
+    from lycosa.state.exchange.exchange_port import (
+        Answering,
+        ExchangeEnds,
+        Handover,
+        Inbound,
+        Inquiry,
+        Lateness,
+        LookUp,
+        Parcel,
+        Post,
+        Receiver,
+    )
+    from lycosa.state.exchange.local import InProcessExchange
+    from lycosa.state.exchange.outbox import PARCEL_URLS, Inbox, Outbox, urls_in_outboxes
+    from lycosa.state.exchange.outbox_sender import OutboxSender
+    from lycosa.state.exchange.sockets import SocketExchange
+    from lycosa.state.exchange.topic import Append, MemoryTopics, TopicPost
+else:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "agreement": "Disagreement ParcelNumbers disagreements",
+            "exchange_errors": (
+                "CallRefused ExchangeError InboxDamaged NoAnswer ParcelGap ParcelRefused"
+                " ParcelsLost ParcelsStuck PositionLost"
+            ),
+            "local": "InProcessExchange",
+            "outbox": "PARCEL_URLS Inbox Outbox urls_in_outboxes",
+            "exchange_port": (
+                "Answering ExchangeEnds Handover Inbound Inquiry Lateness LookUp"
+                " Parcel Post Receiver"
+            ),
+            "outbox_sender": "OutboxSender",
+            "sockets": "SocketExchange",
+            "topic": "Append MemoryTopics TopicPost",
+        },
+    )
+
+__all__ = [
+    "PARCEL_URLS",
+    "Answering",
+    "Append",
+    "CallRefused",
+    "Disagreement",
+    "ExchangeEnds",
+    "ExchangeError",
+    "Handover",
+    "InProcessExchange",
+    "Inbound",
+    "Inbox",
+    "InboxDamaged",
+    "Inquiry",
+    "Lateness",
+    "LookUp",
+    "MemoryTopics",
+    "NoAnswer",
+    "Outbox",
+    "OutboxSender",
+    "Parcel",
+    "ParcelGap",
+    "ParcelNumbers",
+    "ParcelRefused",
+    "ParcelsLost",
+    "ParcelsStuck",
+    "PositionLost",
+    "Post",
+    "Receiver",
+    "SocketExchange",
+    "TopicPost",
+    "disagreements",
+    "urls_in_outboxes",
+]

@@ -1,0 +1,86 @@
+"""The rows of an outbox as bytes: the only module that knows their formats.
+
+    ======================  ==============================================================
+    a parcel of             its row, in MessagePack
+    ======================  ==============================================================
+    discovered URLs         an array of ``Discovered``
+    anything else           a map with a field for each kind: ``contents``, rows of
+                            content-seen; ``fingerprints`` and ``verdicts`` of
+                            near-duplicates; ``errands``; ``answers`` to errands;
+                            ``places``, URLs whose places joined the scope
+    ======================  ==============================================================
+
+A new kind of parcel is a new field of ``_Map``, with a default. A program must not send a row with
+an unknown field, because the receiver would acknowledge a parcel of which a part is lost. So
+``decode_row`` raises. ``urls_of``, which only reads the waiting URLs, ignores unknown fields.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.model.discovered import Discovered
+from lycosa.base.model.errand import Answer, Errand
+from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+
+
+class ParcelRow(msgspec.Struct, frozen=True):
+    """The content of a row. A parcel is of one kind, so the other fields are empty.
+
+    Errands and answers count as one kind, and so do contents, fingerprints and verdicts.
+    """
+
+    discovered: list[Discovered]
+    contents: list[tuple[bytes, bytes]] = []
+    errands: list[Errand] = []
+    answers: list[Answer] = []
+    places: list[str] = []
+    fingerprints: list[Fingerprint] = []
+    verdicts: list[Verdict] = []
+
+
+class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    contents: list[tuple[bytes, bytes]] = []
+    errands: list[Errand] = []
+    answers: list[Answer] = []
+    places: list[str] = []
+    fingerprints: list[Fingerprint] = []
+    verdicts: list[Verdict] = []
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[list[Discovered] | _Map] = msgspec.msgpack.Decoder(
+    list[Discovered] | _Map
+)
+_URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgspec.msgpack.Decoder(
+    list[Discovered] | dict[str, msgspec.Raw]
+)
+
+
+def encode_row(row: ParcelRow) -> bytes:
+    """The bytes of a row."""
+    others = (
+        row.contents,
+        row.errands,
+        row.answers,
+        row.places,
+        row.fingerprints,
+        row.verdicts,
+    )
+    if any(others):
+        return _ENCODER.encode(_Map(*others))
+    return _ENCODER.encode(row.discovered)
+
+
+def decode_row(value: bytes) -> ParcelRow:
+    """The content of a row. Raises ``msgspec.DecodeError`` for an unknown kind."""
+    decoded = _DECODER.decode(value)
+    if isinstance(decoded, list):
+        return ParcelRow(decoded)
+    return ParcelRow([], *msgspec.structs.astuple(decoded))
+
+
+def urls_of(value: bytes) -> list[Discovered]:
+    """The URLs in a row; none for every other kind of parcel, known or unknown."""
+    decoded = _URLS.decode(value)
+    return decoded if isinstance(decoded, list) else []

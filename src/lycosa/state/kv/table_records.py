@@ -1,0 +1,282 @@
+"""The keys and record formats of a partition's table.
+
+Keys are big-endian and begin with one prefix byte, so the keys of one host are adjacent and queues
+are sorted:
+
+    ==========================  =================================================
+    ``U host8 url8``            the URL record
+    ``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a
+                                refill a range of keys
+    ``H host8``                 the visit state of one host
+    ``h reversed host``         index of host names (value: host8; module ``frontier.host_names``)
+    ``F band1 seq6``            host waiting in a front queue (value: host8)
+    ``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address``
+                                  holds the bounds of that line
+    ``D due4 host8 url8``       a URL that is due again, a retry or a refetch (value: host8 url8 of
+                                other URLs of the same commit that are due in the same second)
+    ``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to
+                                line up
+    ``R host8 scheme1``         robots.txt of one origin
+    ``A site``                  usage of one site
+    ``L site``                  which other sites link to it (module ``admit.linking_sites``)
+    ``J url``                   a URL whose place belongs to the scope: a seed, or the target of a
+                                seed's redirect
+    ``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
+    ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
+    ``T url8``                  the hosts whose robots.txt names this sitemap
+    ``N host8``                 how many sitemaps the host had, and how many URLs they listed
+    ``B host8 url8``            a stored body that was not parsed (``frontier.unparsed_bodies``)
+    ``Y host8 url8``            the verdict that the page is a near-duplicate (module
+                                ``frontier.alike_pages``)
+    ``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
+    ``Z number6``               a dead letter, in the order of their numbers; ``z host8 url8`` has
+                                the operators' decisions (module ``frontier.dead_letters``)
+    ``K number6``               a decision of an operator (module ``frontier.decision_log``)
+    ``E host8 url8``            the lease of an outside fetcher (module ``frontier.outside_leases``)
+    ``O`` ``I``                 outbox and watermarks (module ``exchange``)
+    ``M name``                  metadata and counters
+    ==========================  =================================================
+
+Records are msgpack arrays. A new field is always added at the end, with a default. Version 1 stored
+record ids as text and complete dates in the history of a URL; versions 1 and 2 stored one URL in
+each ``Q`` and ``D`` row. Both versions can still be read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import msgspec
+
+from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.reasons import Reason
+
+SEQ_BYTES = 6
+PARKED_BAND = 255
+LINE_PREFIX = b"w"
+CRASH_PREFIX = b"X"
+_URL8, _DUE = 8, 5  # bytes of a URL's hash, and of the prefix and due time in a ``D`` key
+_DATE, _ID = 9, 10  # indexes in a stored history
+
+if TYPE_CHECKING:
+    _History = History | None
+else:
+    _History = Any  # decoded as the stored array, then unfolded
+
+
+class UrlRecord(msgspec.Struct, array_like=True, gc=False):
+    """Everything that is remembered of one URL.
+
+    Times are whole seconds since 1970; ``priority`` is in 255ths. ``target`` is path and query.
+    ``via`` is the page on which the URL was found: a complete URL if that page is on another host,
+    otherwise only its target. ``tries`` counts failed requests since the last capture.
+    ``importance`` is that of the link by which the URL was first found, in 255ths (-1 in a record
+    from before this field existed). ``chain`` has the redirects before ``via``, the first one
+    first; a row omits it when it is empty.
+    """
+
+    state: UrlState
+    secure: bool
+    target: str
+    depth: int
+    priority: int
+    kind: LinkKind
+    found_at: int
+    via: str = ""
+    hops: int = 0
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    tries: int = 0
+    due_at: int = 0
+    history: _History = None
+    importance: int = -1
+    chain: tuple[str, ...] = ()
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
+# the first bytes of a MessagePack array with 16 fields and of one with 15
+_WHOLE_HEAD, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x10", b"\x9f"
+assert len(UrlRecord.__struct_fields__) == 16, "the array heads above are for 16 fields"
+_URN = "urn:uuid:"
+_OWN_ID = re.compile(
+    _URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+).fullmatch
+
+encode_record = _ENCODER.encode
+
+
+def encode_url(record: UrlRecord) -> bytes:
+    """The value of a ``U`` row."""
+    history = record.history
+    if history is None:
+        return _trimmed(encode_record(record), record)
+    record.history = _folded(history)
+    value = encode_record(record)
+    record.history = history
+    return _trimmed(value, record)
+
+
+def _trimmed(value: bytes, record: UrlRecord) -> bytes:
+    """Drop the last field, the chain, when it is empty, as it is for nearly every URL."""
+    return value if record.chain else _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -1]
+
+
+def decode_url(value: bytes) -> UrlRecord:
+    """The record in a ``U`` row of any version. Raises one of ``system.frames.UNREADABLE``."""
+    record = _URL_DECODER.decode(value)
+    if record.history is not None:
+        record.history = _unfolded(record.history)  # type: ignore[arg-type]  # an array so far
+    return record
+
+
+def _folded(history: History) -> Any:
+    """A history in its stored form.
+
+    The record's id becomes the 16 bytes of its UUID, and ``date_us`` is counted from
+    ``fetched_at``. A history whose id is not a UUID is stored in the form of version 1, with id and
+    date unchanged.
+    """
+    if not _OWN_ID(history.record_id):
+        return history
+    fields = list(msgspec.structs.astuple(history))
+    fields[_DATE] -= history.fetched_at * 1_000_000
+    fields[_ID] = bytes.fromhex(history.record_id[len(_URN) :].replace("-", ""))
+    return fields
+
+
+def _unfolded(fields: list[Any]) -> History:
+    try:
+        if len(fields) > _ID and isinstance(fields[_ID], bytes):
+            fields[_DATE] += fields[1] * 1_000_000
+            fields[_ID] = f"{_URN}{UUID(bytes=fields[_ID])}"
+    except (TypeError, ValueError) as error:
+        raise msgspec.ValidationError(f"no history: {error}") from error
+    return msgspec.convert(fields, History)
+
+
+def url_key(host8: bytes, url8: bytes) -> bytes:
+    return b"U" + host8 + url8
+
+
+def queue_key(host8: bytes, band: int, seq: int) -> bytes:
+    return b"Q" + host8 + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+
+
+def row_urls(row: bytes) -> list[bytes]:
+    """The ``url8`` values in a row of a back queue."""
+    return [row[at : at + _URL8] for at in range(0, len(row), _URL8)]
+
+
+def host_key(host8: bytes) -> bytes:
+    return b"H" + host8
+
+
+def host_name_key(reversed_name: str) -> bytes:
+    return b"h" + reversed_name.encode()
+
+
+def front_key(band: int, seq: int) -> bytes:
+    return b"F" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+
+
+def line_key(address: str, band: int, seq: int) -> bytes:
+    return (
+        b"W" + address.encode() + b"\0" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+    )
+
+
+def waiting_key(address: str, band: int, seq: int) -> bytes:
+    """The row of a waiting host: in the line of an address, or in a front queue if it is empty."""
+    return line_key(address, band, seq) if address else front_key(band, seq)
+
+
+def place_of(key: bytes) -> tuple[str, int, int]:
+    """The address, band and number of a ``waiting_key``."""
+    seq = int.from_bytes(key[-SEQ_BYTES:], "big")
+    return key[1 : -SEQ_BYTES - 2].decode() if key[:1] == b"W" else "", key[-SEQ_BYTES - 1], seq
+
+
+def due_key(due_at: int, host8: bytes = b"", url8: bytes = b"") -> bytes:
+    """The key of a row of the refetch schedule, or the prefix of all rows due in one second."""
+    return b"D" + due_at.to_bytes(4, "big") + host8 + url8
+
+
+def due_urls(key: bytes, row: bytes) -> list[bytes]:
+    """The ``host8 url8`` of all URLs in a row of the refetch schedule.
+
+    The first one is in the key, the others are the value.
+    """
+    return [key[_DUE:], *(row[at : at + 2 * _URL8] for at in range(0, len(row), 2 * _URL8))]
+
+
+def parked_key(due_at: int, host8: bytes) -> bytes:
+    return b"P" + due_at.to_bytes(4, "big") + host8
+
+
+def robots_key(host8: bytes, secure: bool) -> bytes:
+    return b"R" + host8 + (b"s" if secure else b"h")
+
+
+def site_key(site: str) -> bytes:
+    return b"A" + site.encode()
+
+
+def linking_key(site: str) -> bytes:
+    return b"L" + site.encode()
+
+
+def known_key(url8: bytes) -> bytes:
+    return b"V" + url8
+
+
+def joined_key(url: str) -> bytes:
+    return b"J" + url.encode()
+
+
+def unparsed_key(host8: bytes, url8: bytes) -> bytes:
+    return b"B" + host8 + url8
+
+
+def alike_key(host8: bytes, url8: bytes) -> bytes:
+    return b"Y" + host8 + url8
+
+
+def crash_key(host8: bytes, url8: bytes) -> bytes:
+    return CRASH_PREFIX + host8 + url8
+
+
+def letter_key(number: int) -> bytes:
+    return b"Z" + number.to_bytes(SEQ_BYTES, "big")
+
+
+def decision_key(host8: bytes, url8: bytes) -> bytes:
+    return b"z" + host8 + url8
+
+
+def action_key(number: int) -> bytes:
+    return b"K" + number.to_bytes(SEQ_BYTES, "big")
+
+
+def outside_key(host8: bytes, url8: bytes) -> bytes:
+    return b"E" + host8 + url8
+
+
+def sitemap_key(url8: bytes) -> bytes:
+    return b"T" + url8
+
+
+def sitemap_count_key(host8: bytes) -> bytes:
+    return b"N" + host8
+
+
+def meta_key(name: str) -> bytes:
+    return b"M" + name.encode()
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The first key after all keys with this prefix, whose last byte must not be 0xFF."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])

@@ -1,0 +1,104 @@
+"""A partition's counters: every distinct URL in exactly one state, and what was captured.
+
+They are written in the same batch as the changes that they count, so they always agree with the
+records.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from lycosa.base.model.completed import UrlState
+from lycosa.base.reasons import Reason
+from lycosa.state.kv.table_records import meta_key
+
+COUNTERS_KEY = meta_key("counters")
+
+
+class ReadableTable(Protocol):
+    """A table for reading."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+
+class Counters(msgspec.Struct):
+    """Counts of URLs by state, captures, pages (200 and HTML), bytes, reasons and hosts.
+
+    ``rule_refusals`` counts refusals by pure rules. ``reasons`` counts the URLs whose fetch has
+    ended, by the reason in their record; a URL that is queued again is not among them. ``hosts``
+    counts all hosts ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_paused`` those that
+    lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
+    outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
+    each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
+    that outside fetchers hold.
+    """
+
+    discovered: int = 0
+    states: dict[int, int] = {}
+    captures: int = 0
+    pages: int = 0
+    requests: int = 0
+    body_bytes: int = 0
+    rule_refusals: dict[int, int] = {}
+    reasons: dict[int, int] = {}
+    hosts: int = 0
+    hosts_parked: int = 0
+    hosts_retired: int = 0
+    hosts_asleep: int = 0
+    asked: int = 0
+    asking: int = 0
+    hosts_paused: int = 0
+    leased: int = 0
+
+    def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
+        """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
+        states = self.states
+        if before is None:
+            self.discovered += count
+        else:
+            left = states[before] = states.get(before, 0) - count
+            assert left >= 0, (before, after, states)
+        if after is not None:
+            states[after] = states.get(after, 0) + count
+
+    def move_reason(self, before: Reason | None, after: Reason | None) -> None:
+        """Count a URL under another reason; ``None`` while its fetch has not ended."""
+        if before is not None:
+            left = self.reasons.get(before, 0) - 1
+            # Versions before this one never took a URL away, so their counts are too high, not low.
+            if left > 0:
+                self.reasons[before] = left
+            else:
+                self.reasons.pop(before, None)
+        if after is not None:
+            count(self.reasons, after)
+
+    def copied(self) -> Counters:
+        """The same numbers, which stay as they are."""
+        return msgspec.structs.replace(
+            self,
+            states=dict(self.states),
+            rule_refusals=dict(self.rule_refusals),
+            reasons=dict(self.reasons),
+        )
+
+    def count_in(self, state: UrlState) -> int:
+        """Number of URLs in a state."""
+        return self.states.get(state, 0)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the states add up to the number of discovered URLs."""
+        return self.discovered == sum(self.states.values())
+
+
+def counters_of(table: ReadableTable) -> Counters:
+    """The counters in a partition's table."""
+    value = table.get(COUNTERS_KEY)
+    return msgspec.msgpack.decode(value, type=Counters) if value is not None else Counters()
+
+
+def count(table: dict[int, int], key: int, by: int = 1) -> None:
+    table[key] = table.get(key, 0) + by

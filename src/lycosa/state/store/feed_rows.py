@@ -1,0 +1,138 @@
+"""The rows of the feeds ``pages`` and ``dlq``: the same in the topics of a cluster and in files.
+
+A row of ``pages`` is the journal's line of a capture without its large fields. It is made from the
+line, so the fields are those of ``JournalRow``. The JSON Schemas of both are generated from
+the structs here (``docs/schemas``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.urls.identity import hash8
+from lycosa.state.store.journal_rows import JournalRow
+
+PAGES, DEAD_LETTERS = "pages", "dlq"
+FEEDS = (PAGES, DEAD_LETTERS)
+_LEFT_OUT = ("links", "text")  # large, and in the segment
+_KEPT = ("url", "date_us", "status", "segment", "offset", "length", "record_id", "kind")
+_MOST_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a robots.txt file \
+(kind 1) by record_id. Fields with their default are left out, except fetch_number. A row of more \
+than 800 kB has only the required fields and kind."""
+_MEANINGS = {
+    "url": "canonical URL",
+    "date_us": "start of the request, microseconds since 1970",
+    "status": "HTTP status",
+    "kind": "0 a page, 1 a robots.txt file, 2 a sitemap",
+    "segment": "stem of the segment's files; the WARC file is warc/SEGMENT.warc.gz",
+    "offset": "of the response or revisit record in the WARC file",
+    "length": "bytes of that record in the WARC file",
+    "record_id": "WARC-Record-ID without angle brackets",
+    "digest": "sha1: and base32 of the payload",
+    "revisit": "empty, or the last part of the revisit profile's URI",
+    "original": "the capture that a revisit refers to: URL, date_us, record_id",
+    "near_duplicate_of": "an earlier capture with nearly the same text: URL, date_us, record_id",
+    "reason": "reason code of the fetch, 0 if there is none",
+    "parse_reason": "reason code of the parse, 0 if there is none",
+    "fetch_number": "number of this fetch of the URL, from 1",
+    "depth": "number of links from a seed",
+    "via": "the page on which the URL was found",
+    "chain": "the redirects before this URL",
+    "location": "absolute target of a redirect",
+    "outlinks": "number of links in the page",
+    "text_characters": "length of the page's text",
+    "refused_links": "number of refused links by reason code",
+    "robots": "the decision by which it was fetched: allowed, version, fetched, status, group,"
+    " line, rule, bound",
+}
+_decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_encode = msgspec.json.Encoder().encode
+
+_Hash = Annotated[
+    str,
+    msgspec.Meta(
+        pattern="^[0-9a-f]{16}$",
+        description="first eight bytes of the URL's SHA-256, in hexadecimal",
+    ),
+]
+
+
+def _page_fields() -> list[Any]:
+    """The fields of ``JournalRow`` that the feed has, those of a shortened row required."""
+    fields: list[Any] = [("url8", _Hash)]
+    for each in msgspec.structs.fields(JournalRow):
+        if each.name in _LEFT_OUT:
+            continue
+        meaning = _MEANINGS.get(each.name)
+        kind = Annotated[each.type, msgspec.Meta(description=meaning)] if meaning else each.type
+        is_always = (each.required and each.name in _KEPT) or each.name == "fetch_number"
+        default = "" if each.required else each.default
+        if default is msgspec.NODEFAULT:
+            default = msgspec.field(default_factory=each.default_factory)
+        fields.append((each.name, kind) if is_always else (each.name, kind, default))
+    return fields
+
+
+PageFeedRow = msgspec.defstruct("PageFeedRow", _page_fields(), kw_only=True, frozen=True)
+"""A row of ``pages``."""
+
+
+class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL that failed for good. It is counted once by url8 and date_us."""
+
+    url: Annotated[str, msgspec.Meta(description="canonical URL")]
+    url8: _Hash
+    reason: Annotated[str, msgspec.Meta(description="reason code, for example connect_timeout")]
+    detail: Annotated[str, msgspec.Meta(description="what is known beyond the reason")]
+    tries: Annotated[
+        int, msgspec.Meta(ge=1, description="tries since the last capture, this one included")
+    ]
+    date_us: Annotated[
+        int, msgspec.Meta(ge=0, description="when it failed, microseconds since 1970")
+    ]
+
+
+def page_row(line: bytes) -> tuple[bytes, bytes]:
+    """The key and the row of ``pages`` for a line of the journal."""
+    row: dict[str, Any] = _decode_line(line)
+    key = hash8(_decode_text(row["url"]))
+    for name in _LEFT_OUT:
+        row.pop(name, None)
+    row["url8"] = key.hex()
+    row.setdefault("fetch_number", 1)
+    value = _encode(row)
+    if len(value) > _MOST_BYTES:
+        kept = (*_KEPT, "url8", "fetch_number")
+        value = _encode({name: row[name] for name in kept if name in row})
+    return key, value
+
+
+def dead_letter_row(letter: DeadLetter) -> tuple[bytes, bytes]:
+    """The key and the row of ``dlq`` for a dead letter."""
+    key = hash8(letter.url)
+    row = DeadLetterRow(
+        url=letter.url,
+        url8=key.hex(),
+        reason=letter.reason.label,
+        detail=letter.detail,
+        tries=letter.tries,
+        date_us=int(letter.wall * 1_000_000),
+    )
+    return key, _encode(row)
+
+
+def feed_schema(feed: str) -> Mapping[str, Any]:
+    """The JSON Schema of the rows of a feed."""
+    if feed == PAGES:
+        found = msgspec.json.schema(PageFeedRow)
+        found["$defs"]["PageFeedRow"]["description"] = _PAGES_TEXT
+    else:
+        found = msgspec.json.schema(DeadLetterRow)
+    return {"$schema": _DIALECT, "title": f"a row of the feed {feed}", **found}

@@ -1,0 +1,271 @@
+"""The row of a capture: one line of the row journal, with everything that the derived files need.
+
+CDXJ, Parquet and WET are built from rows alone when a segment closes. So nothing is parsed twice,
+and a lost derived file can be rebuilt at any time. A row is JSON, so that it can be read without
+this package; fields with their default are left out. The first line of a journal is a
+``SegmentHeader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urljoin
+
+import msgspec
+
+from lycosa.base.model.capture import Capture, Original, RobotsDecision
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.url_parts import name_of
+
+UNCHANGED = "server-not-modified"
+JOURNAL_FORMAT = 1
+"""Version of the journal: header and rows together."""
+
+Suffixes = Callable[[str], tuple[str, str]]
+"""Maps a host name without port to its public suffixes without and with the private section.
+
+They are empty for an IP address.
+"""
+
+
+class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """First line of a journal.
+
+    ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record. ``info`` is a digest of
+    its fields, which shows a later run whether it may continue the segment. ``options`` say which
+    optional derived files the segment has; in the file each of them is a separate key.
+    """
+
+    format: int
+    segment: str
+    crawl: str
+    created_us: int
+    warcinfo_id: str
+    warcinfo_length: int
+    info: str
+    options: dict[str, bool]
+
+
+class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The outlinks of a page by column: half the bytes of a list of links, and ready for Parquet.
+
+    ``kinds`` are ``LinkKind`` values. ``nofollow`` has the positions of links with rel=nofollow or
+    a similar relation.
+    """
+
+    urls: list[str] = []
+    kinds: list[int] = []
+    anchors: list[str] = []
+    nofollow: list[int] = []
+
+
+class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One capture.
+
+    ``date_us`` is the start of the request in microseconds since 1970. ``segment`` is the stem of
+    the segment's files. ``offset`` and ``length`` are those of the response or revisit record in
+    its WARC. The request record comes before it with ``request_length`` and the metadata record
+    after it with ``metadata_length``. ``record_id`` has no angle brackets. ``digest`` is ``sha1:``
+    and base32 of the payload. ``revisit`` is empty or the last part of the profile's URI.
+    ``original`` is the capture that a revisit refers to. ``reason`` and ``parse_reason`` are
+    ``Reason`` values of the fetch and of the parse. ``outlinks`` and ``text_characters`` are the
+    sizes of ``links`` and ``text``, even if these are not stored. ``location`` is the absolute
+    target of a redirect. ``is_cut`` says that only the beginning of the content was parsed; the
+    stored record is complete unless ``truncated`` says otherwise. ``registry_suffix`` and
+    ``private_suffix`` are the host's public suffixes without and with the list's private section.
+    """
+
+    url: str
+    surt: str
+    host: str
+    site: str
+    date_us: int
+    status: int
+    segment: str
+    offset: int
+    length: int
+    record_id: str
+    kind: FetchKind = FetchKind.PAGE
+    request_length: int = 0
+    metadata_length: int = 0
+    registry_suffix: str = ""
+    private_suffix: str = ""
+    digest: str = ""
+    revisit: str = ""
+    original: Original | None = None
+    near_duplicate_of: Original | None = None
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    parse_reason: Reason = Reason.NONE
+    media_type: str = ""
+    media_type_detected: str = ""
+    charset: str = ""
+    language: str = ""
+    title: str = ""
+    description: str = ""
+    canonical: str = ""
+    simhash: int = 0
+    depth: int = 0
+    via: str = ""
+    link_kind: LinkKind = LinkKind.SEED
+    chain: tuple[str, ...] = ()
+    fetch_number: int = 1
+    robots: RobotsDecision | None = None
+    noindex: bool = False
+    nofollow: bool = False
+    noarchive: bool = False
+    truncated: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    location: str = ""
+    address: str = ""
+    protocol: str = ""
+    tls: str = ""
+    body_bytes: int = 0
+    decoded_bytes: int = 0
+    first_byte_s: float = 0.0
+    duration_s: float = 0.0
+    parse_s: float = 0.0
+    outlinks: int = 0
+    links: Links = Links()
+    refused_links: dict[int, int] = {}
+    text_characters: int = 0
+    text: str = ""
+    is_cut: bool = False
+    fetcher: str = ""
+
+
+class RecordPlace(msgspec.Struct, frozen=True):
+    """The location of the records of one capture.
+
+    It has the offset of the response or revisit record and the lengths of all three.
+    """
+
+    segment: str
+    offset: int
+    length: int
+    request_length: int
+    metadata_length: int
+    record_id: str
+
+
+class RowBuilder:
+    """Makes rows with the functions and settings that are the same for all of them.
+
+    ``surt`` gives a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns stay
+    empty. ``text`` and ``links`` say whether those are stored.
+    """
+
+    def __init__(
+        self, surt: Callable[[str], str], suffixes: Suffixes | None, text: bool, links: bool
+    ) -> None:
+        self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
+
+    def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
+        """The row of a capture whose records are at ``place``."""
+        fetched = capture.fetched
+        parsed = capture.parsed or _UNPARSED  # has the default of every field
+        sent = fetched.header
+        directives: Directives = parsed.directives
+        registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
+        return JournalRow(
+            url=fetched.url,
+            surt=self._surt(fetched.url),
+            host=capture.host,
+            site=capture.site,
+            date_us=date_us(fetched.started),
+            status=fetched.status,
+            segment=place.segment,
+            offset=place.offset,
+            length=place.length,
+            record_id=place.record_id,
+            kind=capture.kind,
+            request_length=place.request_length,
+            metadata_length=place.metadata_length,
+            registry_suffix=registry,
+            private_suffix=private,
+            digest=capture.payload_digest,
+            revisit=revisit_profile(capture),
+            original=capture.original,
+            near_duplicate_of=capture.near_duplicate_of,
+            reason=fetched.reason,
+            detail=fetched.detail,
+            parse_reason=parsed.reason,
+            media_type=sent("content-type").partition(";")[0].strip().lower(),
+            media_type_detected=capture.media_type or parsed.media_type,
+            charset=parsed.charset,
+            language=parsed.language,
+            title=parsed.title,
+            description=parsed.description,
+            canonical=parsed.canonical,
+            simhash=parsed.simhash,
+            depth=capture.depth,
+            via=capture.via,
+            link_kind=capture.link_kind,
+            chain=capture.chain,
+            fetch_number=capture.fetch_number,
+            robots=None if capture.robots == _NO_ROBOTS else capture.robots,
+            noindex=directives.noindex,
+            nofollow=directives.nofollow,
+            noarchive=directives.noarchive,
+            truncated=fetched.truncated,
+            etag=sent("etag"),
+            last_modified=sent("last-modified"),
+            location=redirect_target(fetched.url, fetched.status, fetched.location),
+            address=fetched.address,
+            protocol=fetched.protocol,
+            tls=fetched.tls,
+            body_bytes=fetched.body_bytes or len(fetched.body),
+            decoded_bytes=parsed.decoded_bytes,
+            first_byte_s=fetched.first_byte_s,
+            duration_s=fetched.duration_s,
+            parse_s=parsed.elapsed_s,
+            outlinks=len(parsed.links),
+            links=link_columns(parsed.links) if self._links and parsed.links else _NO_LINKS,
+            refused_links=parsed.refused_links,
+            text_characters=len(parsed.text),
+            text=parsed.text if self._text else "",
+            is_cut=parsed.is_cut,
+            fetcher=fetched.fetcher,
+        )
+
+
+_UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
+
+
+def date_us(seconds: float) -> int:
+    """Wall time in whole microseconds, as in all our files.
+
+    It is rounded down, so that a record is never from the future.
+    """
+    return int(seconds * 1_000_000)
+
+
+def revisit_profile(capture: Capture) -> str:
+    """The last part of the revisit profile's URI; empty for a response."""
+    if capture.original is None:
+        return ""
+    return UNCHANGED if capture.not_modified else "identical-payload-digest"
+
+
+def link_columns(links: list[Link]) -> Links:
+    """Links as columns, in the same order."""
+    return Links(
+        [link.url for link in links],
+        [int(link.kind) for link in links],
+        [link.anchor for link in links],
+        [at for at, link in enumerate(links) if link.nofollow],
+    )
+
+
+def redirect_target(url: str, status: int, location: str) -> str:
+    """The absolute URL that a redirect names, not canonical; empty if there is no valid one."""
+    if not (300 <= status < 400 and location):
+        return ""
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return ""

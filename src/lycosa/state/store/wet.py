@@ -1,0 +1,71 @@
+"""WET: the visible text of pages as WARC ``conversion`` records, as Common Crawl publishes it.
+
+Record IDs are derived from the ID of the response, so that a rebuilt file is identical to the byte.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from lycosa.state.store import languages, warc
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.layout import file_name
+
+_LEVEL = 2
+
+
+def has_text(row: JournalRow) -> bool:
+    """Whether a capture gets a record. A revisit does not: its text is stored with the original."""
+    return bool(row.text) and not row.revisit
+
+
+def conversion(row: JournalRow, warcinfo_id: str) -> bytes:
+    """The text record of a capture as one gzip member."""
+    fields = (
+        ("WARC-Warcinfo-ID", warc.bracketed(warcinfo_id)),
+        ("WARC-Refers-To", warc.bracketed(row.record_id)),
+        ("WARC-Target-URI", row.url),
+        ("WARC-Identified-Content-Language", languages.three_letter(row.language)),
+        ("Content-Type", "text/plain"),
+    )
+    return warc.record(
+        "conversion",
+        derived_id(row.record_id, "text"),
+        row.date_us,
+        fields,
+        (row.text.encode("utf-8", "replace"),),
+        _LEVEL,
+    )
+
+
+def derived_id(record_id: str, what: str) -> str:
+    """A record ID that depends only on another record's ID."""
+    return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, record_id + '#' + what)}"
+
+
+class WetBuilder:
+    """Builds the text file of one segment."""
+
+    def __init__(self, path: Path, header: SegmentHeader) -> None:
+        self._file = path.open("wb")
+        self._info_id = derived_id(header.warcinfo_id, "text")
+        fields = (
+            ("WARC-Filename", file_name("text", header.segment).partition("/")[2]),
+            ("Content-Type", warc.WARC_FIELDS),
+        )
+        block = warc.named_fields(
+            (("format", "WARC File Format 1.1"), ("isPartOf", header.crawl))
+        ).encode()
+        self._file.write(
+            warc.record("warcinfo", self._info_id, header.created_us, fields, (block,), _LEVEL)
+        )
+
+    def add_row(self, row: JournalRow) -> None:
+        """Add a capture, if it has text."""
+        if has_text(row):
+            self._file.write(conversion(row, self._info_id))
+
+    def close(self) -> None:
+        """Write the rest."""
+        self._file.close()

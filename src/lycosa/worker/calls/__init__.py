@@ -1,0 +1,1 @@
+"""What others ask of the owner of a partition while the crawl runs."""

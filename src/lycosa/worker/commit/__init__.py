@@ -1,0 +1,1 @@
+"""What a worker owns, how it begins, and how it makes changes permanent."""

@@ -1,0 +1,156 @@
+"""Takes the snapshots of a worker's shard, and then has its log and its inbox trimmed.
+
+On one machine a snapshot is a flush, and the next commit waits for it. In a cluster its files are
+sent to object storage. That may take longer than a lease lasts, so commits continue meanwhile
+(``Ground.saves_aside``); only the trim happens between two commits. A snapshot that is saved aside
+may contain commits behind the one that it is named after. Its table says up to which one.
+
+A snapshot that cannot be stored is tried again after a pause that doubles. Otherwise each commit,
+one a second, would write and send the files of a store that is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from math import inf
+
+from lycosa.base.ports import Offload
+from lycosa.state.commit import Commit, Mark
+from lycosa.state.shard.opened_shard import Shard
+from lycosa.state.store import NotStored
+from lycosa.worker.commit.parcel_commit import ParcelDelivery
+from lycosa.worker.fault_point import FaultPoint
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 300.0  # before a snapshot is tried again
+
+
+class SnapshotSaver:
+    """One per worker.
+
+    ``sequence`` is the last commit, which the snapshots contain, ``inbox`` the position that it
+    names. ``monotonic`` is the clock by which snapshots are due.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        offload: Offload,
+        reach: FaultPoint,
+        sequence: int,
+        inbox: int,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._shard, self._offload, self._reach = shard, offload, reach
+        self._saved, self._saved_inbox = sequence, inbox
+        self._monotonic, self._began = monotonic, monotonic()
+        self._write_bytes = 0  # of commits behind the last snapshot
+        self._aside: asyncio.Task[None] | None = None
+        self._done: tuple[int, int] | None = None  # a snapshot whose trim is due
+        self._failures, self._retry_at = 0, 0.0  # snapshots in a row that were not stored
+        self.waits_for = ""
+        """Why the last snapshot could not be stored, for people; else empty."""
+
+    def __repr__(self) -> str:
+        return f"<SnapshotSaver saved={self._saved} is_saving={self.is_saving}>"
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a snapshot is being saved while commits continue."""
+        return self._aside is not None
+
+    def note_commit(self, commit: Commit) -> None:
+        """Count the bytes that a commit in the log wrote, if snapshots are due by them.
+
+        May be called on another thread.
+        """
+        if self._shard.ground.snapshot_limit.write_bytes == inf:
+            return  # nobody asks for them, and a page has fifteen writes
+        for batch in commit.batches:
+            writes = dict(batch.writes)
+            self._write_bytes += sum(map(len, writes)) + sum(
+                map(len, filter(None, writes.values()))
+            )
+
+    async def tend(
+        self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
+    ) -> None:
+        """Save a snapshot when one is due, and trim after one that was saved.
+
+        It is called between two commits; ``commits``, ``inbox`` and ``marks`` are of the last one.
+        Raises the errors of the snapshots, except ``NotStored``.
+        """
+        if self._aside is not None and self._aside.done():
+            task, self._aside = self._aside, None
+            task.result()
+        ground = self._shard.ground
+        if self._is_due(commits) and self._aside is None and self._done is None:
+            if not ground.saves_aside:
+                await self._save(commits, inbox, marks, self._extent())
+            else:
+                # What is written before the task runs belongs to the next snapshot.
+                work = self._save(commits, inbox, dict(marks), self._extent())
+                self._aside = asyncio.get_running_loop().create_task(work)
+        await self._trim(mail)
+
+    async def finish(
+        self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
+    ) -> None:
+        """Save the last snapshot; return when it is stored or cannot be."""
+        if self._aside is not None:
+            task, self._aside = self._aside, None
+            await task
+        await self._trim(mail)
+        await self._save(commits, inbox, marks, self._extent())
+        await self._trim(mail)
+
+    async def close(self) -> None:
+        """Cancel what is in progress."""
+        if self._aside is not None:
+            self._aside.cancel()
+            await asyncio.gather(self._aside, return_exceptions=True)
+
+    def _is_due(self, commits: int) -> bool:
+        made, limit = commits - self._saved, self._shard.ground.snapshot_limit
+        return (made > 0 and self._monotonic() >= self._retry_at) and (
+            made >= limit.commits
+            or self._monotonic() - self._began >= limit.seconds
+            or self._write_bytes >= limit.write_bytes
+        )
+
+    def _extent(self) -> tuple[float, int]:
+        """The time, and the bytes of writes since the last snapshot."""
+        return self._monotonic(), self._write_bytes
+
+    async def _save(
+        self, sequence: int, inbox: int, marks: Mapping[int, Mark], extent: tuple[float, int]
+    ) -> None:
+        snapshots = self._shard.ground.snapshots
+        try:
+            for number, data in self._shard.data.items():
+                mark = marks[number]
+                await self._offload.run(
+                    lambda number=number, data=data, mark=mark: snapshots.save_partition(  # type: ignore[misc]
+                        number, data, mark
+                    )
+                )
+        except NotStored as error:  # the log keeps what they would contain: it is not trimmed
+            self.waits_for = str(error)
+            pause_s = _FIRST_PAUSE_S * 2.0 ** min(self._failures, 30)
+            self._failures += 1
+            self._retry_at = self._monotonic() + min(pause_s, _LONGEST_PAUSE_S)
+            return
+        self.waits_for, self._failures, self._retry_at = "", 0, 0.0
+        self._reach("flush:done")
+        self._done = sequence, inbox
+        self._began, self._write_bytes = extent[0], self._write_bytes - extent[1]
+
+    async def _trim(self, mail: ParcelDelivery) -> None:
+        """Trim after a snapshot. The log before it is then not needed any more."""
+        if self._done is None:
+            return
+        (sequence, inbox), self._done = self._done, None
+        await self._offload.run(lambda: self._shard.ground.log.trim(sequence))
+        # two snapshots are kept, and the older one is the one before this
+        mail.trim_inbox(self._saved_inbox)
+        self._saved, self._saved_inbox = sequence, inbox

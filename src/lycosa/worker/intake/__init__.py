@@ -1,0 +1,1 @@
+"""What comes into the frontier, and parcels between partitions."""

@@ -1,0 +1,47 @@
+"""The pure rules that judge every URL when it is found: scope, traps, and the user's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.base.config.sections import BudgetSection, SitemapSection
+from lycosa.base.model.discovered import Discovered
+from lycosa.base.model.parsed import Link
+from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.admit.scope import Scope
+from lycosa.stages.admit.traps import Traps
+
+UserRule = Callable[[Discovered], Refusal | None]
+"""A rule of the user: returns why a URL is refused, or ``None``."""
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """The pure rules, in the order in which they judge.
+
+    It also has the settings of budgets and sitemaps, which only the owner of a URL can judge.
+    """
+
+    scope: Scope
+    traps: Traps
+    rules: tuple[UserRule, ...] = ()
+    budgets: BudgetSection = BudgetSection()
+    sitemaps: SitemapSection = SitemapSection()
+
+    def judge_url(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
+        """Why a URL is refused, or ``None``."""
+        refusal = self.scope.judge_url(
+            found.url, found.kind, found.depth, nofollow
+        ) or self.traps.judge_url(found.url)
+        if refusal is None and self.rules:
+            return next(
+                (refusal for rule in self.rules if (refusal := rule(found)) is not None), None
+            )
+        return refusal
+
+    def judge_link(self, link: Link, depth: int) -> Refusal | None:
+        """The same for a link, when there are no rules of the user."""
+        return self.scope.judge_url(
+            link.url, link.kind, depth, link.nofollow
+        ) or self.traps.judge_url(link.url)

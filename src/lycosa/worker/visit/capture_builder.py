@@ -1,0 +1,316 @@
+"""Turns an answer into a capture: dedup, the records, and the history of the URL.
+
+``examine_body`` may await: it asks other workers what they stored, and has large bodies digested
+and compressed in a thread. ``make_capture`` does not await. The pipeline calls it in the last part
+of a visit, so the records, the published digest and the end of the lease are in one commit. Hence a
+digest is never known before its record exists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b32encode
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.base.config.sections import Config
+from lycosa.base.model.capture import Capture, Location, Original, RobotsDecision
+from lycosa.base.model.completed import Completed, History, UrlState
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.page import Page, page_of
+from lycosa.base.model.parsed import Parsed
+from lycosa.base.ports import Offload
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.parse.identify import identify
+from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
+from lycosa.stages.schedule.refetch import next_interval
+from lycosa.state.seen.duplicates import Duplicates
+from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
+from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.warc_records import Packed
+from lycosa.worker.intake.intake import Intake
+
+LARGE_BYTES = 65_536
+"""A larger body is digested and compressed in a thread.
+
+That would take 0.3 ms in the loop, while handing it to a thread and back costs 0.1 ms.
+"""
+
+PageSink = Callable[[Page], None]
+"""A page sink of the user. It gets each capture before its commit, after a crash possibly twice."""
+
+
+class ExaminedBody(msgspec.Struct, frozen=True):
+    """A body after ``examine_body``.
+
+    It has the digest, what the parser found, what other workers know of equal bodies and similar
+    texts, and the response record of a large body.
+    """
+
+    digest: bytes
+    parsed: Parsed | None = None
+    known: ContentAnswers = NO_ANSWERS
+    packed: Packed | None = None
+
+
+class _Known(NamedTuple):
+    """What is known of a body: its digest, and captures with the same or nearly the same content.
+
+    ``is_not_modified`` when the server answered that the content has not changed.
+    """
+
+    digest: bytes
+    original: Original | None = None
+    near: Original | None = None
+    is_not_modified: bool = False
+
+    def differs_from(self, old: History) -> bool:
+        """Whether the page has changed."""
+        return not self.is_not_modified and self.digest != old.digest
+
+
+class CaptureBuilder:
+    """Makes captures; one per worker."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: CrawlClock,
+        duplicates: Duplicates,
+        store: SegmentStore,
+        intake: Intake,
+        offload: Offload,
+        sinks: tuple[PageSink, ...] = (),
+    ) -> None:
+        self.refetch = config.refetch  # its settings may change while the crawl runs
+        self._clock = clock
+        self._duplicates = duplicates
+        self._store = store
+        self._intake = intake
+        self._offload = offload
+        self._sinks = sinks
+        self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
+        """Bodies with status 200 by what was known of their content."""
+
+    async def examine_body(self, fetched: Fetched, parsed: Parsed | None) -> ExaminedBody:
+        """Examine a body for ``make_capture``.
+
+        Waits a short time for other workers, and for the thread that compresses a large body.
+        """
+        is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
+        digest = (
+            await self._offload.run(lambda: _payload_digest(fetched))
+            if is_large
+            else _payload_digest(fetched)
+        )
+        known = NO_ANSWERS
+        if parsed is not None and self._duplicates.must_ask:
+            known = await self._duplicates.ask_owners(digest, parsed.simhash)
+        packed = (
+            await self._pack(fetched, parsed, digest, known)
+            if is_large and fetched.header_block
+            else None
+        )
+        return ExaminedBody(digest, parsed, known, packed)
+
+    async def _pack(
+        self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: ContentAnswers
+    ) -> Packed | None:
+        """The response record of a large body, or ``None`` if a revisit record is enough.
+
+        ``make_capture`` decides again, by what is known then.
+        """
+        if self._duplicates.find_original(digest, 0, known)[0] is not None:
+            return None
+        # The response record uses only the fields of the capture that are set here.
+        draft = self._store.draft_capture(
+            Capture(
+                fetched=fetched,
+                kind=FetchKind.PAGE,
+                host="",
+                site="",
+                depth=0,
+                via="",
+                link_kind=LinkKind.OTHER,
+                payload_digest=_written(digest),
+                parsed=parsed,
+                media_type=_media_type(fetched, parsed),
+            )
+        )
+        return await self._offload.run(draft.pack)
+
+    def make_capture(
+        self,
+        lease: Lease,
+        fetched: Fetched,
+        body: ExaminedBody,
+        decision: RobotsDecision,
+        outcome: FetchOutcome,
+        target: str,
+    ) -> Completed:
+        """Deduplicate the body, store the records, and return the end of the lease."""
+        old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
+        capture = self._capture(lease, fetched, body.parsed, decision, known)
+        location = self._store.append_capture(capture, body.packed)
+        if self._sinks:
+            page = page_of(capture, location)
+            for sink in self._sinks:
+                sink(page)
+        if fetched.status == 200:
+            kind = "near_duplicate" if known.near is not None else "new"
+            self.contents["duplicate" if known.original is not None else kind] += 1
+        if known.original is None and fetched.status == 200:
+            # The digest refers to the record made above and is in the same commit. So a digest is
+            # never known before its record exists.
+            simhash = body.parsed.simhash if body.parsed is not None else 0
+            made = Original(lease.url, _date_us(fetched), location.record_id)
+            is_near = known.near is not None
+            self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
+        interval = self._interval(lease.url, old, outcome, known.differs_from(old))
+        history = self._history(lease, capture, known, location, int(interval), target)
+        state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
+        due = int(self._clock.time() + interval) if interval else 0
+        is_failed = outcome.meaning is Meaning.FAILED
+        detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
+        host8, url8 = lease.host.host8, lease.entry.url8
+        return Completed(host8, url8, lease.number, state, reason, detail, due, history)
+
+    def _capture(
+        self,
+        lease: Lease,
+        fetched: Fetched,
+        parsed: Parsed | None,
+        decision: RobotsDecision,
+        known: _Known,
+    ) -> Capture:
+        """The capture from which the records are made."""
+        record, intake = lease.record, self._intake
+        return Capture(
+            fetched=fetched,
+            kind=FetchKind.SITEMAP if intake.is_sitemap(lease) else FetchKind.PAGE,
+            host=lease.host.name,
+            site=intake.site_of(lease.host.name),
+            depth=record.depth,
+            via=lease.via,
+            link_kind=record.kind,
+            payload_digest=_written(known.digest),
+            parsed=parsed,
+            robots=decision,
+            original=known.original,
+            not_modified=known.is_not_modified,
+            near_duplicate_of=known.near,
+            chain=lease.chain,
+            fetch_number=lease.number,
+            media_type="" if known.is_not_modified else _media_type(fetched, parsed),
+        )
+
+    def _compare(
+        self, lease: Lease, fetched: Fetched, body: ExaminedBody, outcome: FetchOutcome
+    ) -> _Known:
+        """Look up an earlier capture with the same body, or one with nearly the same text."""
+        if outcome.meaning is Meaning.NOT_MODIFIED:
+            # Refer to the capture that has the body. It belongs to another URL if this URL's body
+            # was a duplicate. A revisit record never refers to a revisit record.
+            old = lease.record.history or History()
+            url = old.duplicate_of if old.is_same else lease.url
+            return _Known(old.digest, Original(url, old.date_us, old.record_id), None, True)
+        if fetched.status != 200 or not fetched.body_bytes:
+            return _Known(body.digest)
+        simhash = body.parsed.simhash if body.parsed is not None else 0
+        page = Original(lease.url, _date_us(fetched))
+        original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)
+        return _Known(body.digest, original, near if near and near.url != lease.url else None)
+
+    def _interval(self, url: str, old: History, outcome: FetchOutcome, changed: bool) -> float:
+        if outcome.meaning is Meaning.FAILED:
+            return 0.0
+        return next_interval(
+            self.refetch, url, old.interval_s, changed=changed, is_first=old.fetches == 0
+        )
+
+    def _history(
+        self,
+        lease: Lease,
+        capture: Capture,
+        known: _Known,
+        location: Location,
+        interval_s: int,
+        target: str,
+    ) -> History:
+        """What the URL's record remembers of its capture."""
+        old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
+        is_old, original = known.is_not_modified, known.original
+        changed, other = known.differs_from(old), _other(original or known.near, lease.url)
+        return History(
+            fetches=old.fetches + 1,
+            fetched_at=int(self._clock.wall()),
+            status=old.status if is_old else fetched.status,
+            digest=known.digest,
+            simhash=old.simhash if is_old else (parsed.simhash if parsed else 0),
+            etag=fetched.header("etag") or (old.etag if is_old else ""),
+            last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
+            changes=old.changes + (changed and old.fetches > 0),
+            interval_s=interval_s,
+            date_us=original.date_us if original else _date_us(fetched),
+            record_id=original.record_id if original else location.record_id,
+            segment=location.segment,
+            offset=location.offset,
+            redirect_to=target,
+            duplicate_of=old.duplicate_of if is_old else other,
+            is_same=original is not None and original.url != lease.url,
+            forwards=0 if changed else old.forwards,
+        )
+
+    @staticmethod
+    def _state(
+        outcome: FetchOutcome,
+        parsed: Parsed | None,
+        original: Original | None,
+        near: Original | None,
+        lease: Lease,
+    ) -> tuple[UrlState, Reason]:
+        if outcome.meaning is Meaning.FAILED:
+            return UrlState.FAILED, outcome.reason
+        if outcome.meaning is Meaning.REDIRECTED:
+            return UrlState.REDIRECTED, Reason.REDIRECTED
+        if (
+            outcome.reason is Reason.NONE
+            and parsed is not None
+            and parsed.reason is not Reason.NONE
+        ):
+            return UrlState.FETCHED, parsed.reason
+        if outcome.reason is Reason.NONE and original is not None and original.url != lease.url:
+            return UrlState.FETCHED, Reason.DUPLICATE
+        if outcome.reason is Reason.NONE and near is not None:
+            return UrlState.FETCHED, Reason.NEAR_DUPLICATE
+        return UrlState.FETCHED, outcome.reason
+
+
+def _other(alike: Original | None, url: str) -> str:
+    """The URL of an equal or similar capture, if it is not ``url``."""
+    return alike.url if alike is not None and alike.url != url else ""
+
+
+def _date_us(fetched: Fetched) -> int:
+    return int(fetched.started * 1_000_000)
+
+
+def _media_type(fetched: Fetched, parsed: Parsed | None) -> str:
+    return (parsed.media_type if parsed else "") or identify(fetched)
+
+
+def _written(digest: bytes) -> str:
+    return "sha1:" + b32encode(digest).decode()
+
+
+def _payload_digest(fetched: Fetched) -> bytes:
+    """SHA-1 of the body as received, without the transfer coding (WARC's payload)."""
+    if not fetched.spool:
+        return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
+    with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
+        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()

@@ -1,0 +1,153 @@
+"""Decide which of a host's URLs may be requested next, by crash counts, budgets and robots.txt.
+
+Hundreds of URLs in a row may be disallowed, and a hostile robots.txt makes each judgement cost
+milliseconds. So the loop may run other tasks between judgements (``schedule.visit_decisions`` says
+when). No lease is held then, except by ``next_urls``, which restores all its leases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.ports import Offload
+from lycosa.base.urls.identity import robots_url
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.schedule.steps import (
+    BudgetsJudged,
+    JudgeBudgets,
+    JudgeRobots,
+    ReadRobots,
+    RobotsJudged,
+    RobotsUnread,
+    TakeUrl,
+    TurnOver,
+    UrlLeased,
+    UrlPassed,
+)
+from lycosa.stages.schedule.visit_decisions import MOST_JUDGED, gives_way
+from lycosa.state.attempts import Suspicion
+from lycosa.worker.intake.intake import Intake
+from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.host_robots import Robots
+from lycosa.worker.visit.visit_in_progress import Visit
+
+
+class Leasing:
+    """Performs the steps of a visit from its first lease to robots.txt; one per worker."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        robots: Robots,
+        intake: Intake,
+        errands: Errands,
+        clock: CrawlClock,
+        offload: Offload,
+        suspicion: Callable[[str], Suspicion],
+    ) -> None:
+        self._frontier = frontier
+        self._robots = robots
+        self._intake = intake
+        self._errands = errands
+        self._clock = clock
+        self._offload = offload
+        self._suspicion = suspicion
+
+    async def take_url(self, visit: Visit, step: TakeUrl) -> UrlLeased | TurnOver:
+        """Lease the host's next URL."""
+        if not visit.passed:
+            await self._refill(visit)
+        visit.host.ran_errand = False
+        lease = visit.take_url()
+        if lease is None:
+            return TurnOver()
+        visit.is_secure = lease.record.secure
+        return UrlLeased(self._suspicion(lease.url) is Suspicion.HOPELESS)
+
+    async def judge_budgets(self, visit: Visit, step: JudgeBudgets) -> BudgetsJudged:
+        """Judge whether the host or its site is over a budget."""
+        refusal = self._intake.over_budget(visit.partition, visit.host)
+        if refusal is None:
+            return BudgetsJudged()
+        detail = f"{refusal.rule} = {refusal.value}"
+        return BudgetsJudged(refusal.reason, detail, visit.host.record.parks)
+
+    async def judge_robots(self, visit: Visit, step: JudgeRobots) -> RobotsJudged | RobotsUnread:
+        """Judge the leased URL by the robots.txt of its origin."""
+        host, secure = visit.host, visit.is_secure
+        state = self._robots.origin_state(visit.partition, host, secure, self._clock.time())
+        if state is None:
+            return RobotsUnread()
+        if state.is_needed:
+            return RobotsJudged(
+                is_needed=True,
+                is_asked_elsewhere=self._errands.open_question(host, secure) is not None,
+                is_hopeless=self._suspicion(robots_url(host.name, secure)) is Suspicion.HOPELESS,
+            )
+        if state.wait_until:
+            return RobotsJudged(wait_until=state.wait_until, detail=state.detail)
+        decision = visit.decision = state.decide(visit.lease.record.target)
+        if decision.allowed:
+            return RobotsJudged(is_allowed=True)
+        return RobotsJudged(
+            detail=robots_words(decision), is_costly=state.is_costly, judged=visit.passed
+        )
+
+    async def read_robots(self, visit: Visit, step: ReadRobots) -> UrlPassed:
+        """Read the robots.txt of the URL's origin outside the loop."""
+        await self._robots.load_origin(visit.partition, visit.host, visit.is_secure)
+        return UrlPassed(visit.passed)
+
+    async def next_urls(self, host: VisitState) -> tuple[str, ...]:
+        """The URLs that a visit of the host may request now.
+
+        This is the first URL that does not end without a request, preceded by its robots.txt if
+        that has to be fetched.
+        """
+        partition, time, passed = (
+            self._frontier.partitions[host.partition],
+            self._clock.time(),
+            [],
+        )
+        try:
+            for number in range(1, MOST_JUDGED + 1):
+                lease = partition.lease_next(host)
+                if lease is None:
+                    break
+                passed.append(lease)
+                if self._suspicion(lease.url) is Suspicion.HOPELESS:
+                    continue
+                state = await self._robots.ready_state(partition, host, lease.record.secure, time)
+                if state.is_needed:
+                    return robots_url(host.name, lease.record.secure), lease.url
+                if state.wait_until or state.decide(lease.record.target).allowed:
+                    return (lease.url,)
+                if gives_way(state.is_costly, number):
+                    await self._clock.sleep(0)
+            return ()
+        finally:
+            for lease in passed:
+                partition.restore_lease(lease)
+
+    async def _refill(self, visit: Visit) -> None:
+        """Read the rows of the host's back queue that its next lease needs.
+
+        Rows that are not in open writes are read in a thread, because they may be many.
+        """
+        keys, table = visit.host.queue.rows_wanted(), visit.partition.table
+        if keys:
+            rows = table.pending(keys)
+            missing = [key for key in keys if key not in rows]
+            rows.update(await self._offload.run(lambda: table.committed(missing)))
+            visit.host.queue.supply_rows(rows)
+
+
+def robots_words(decision: RobotsDecision) -> str:
+    """The line of the robots.txt that decided about a URL, or that none did."""
+    if not (decision.line or decision.bound):
+        return f"no rule (robots.txt {decision.version or decision.status})"
+    line = decision.bound or f"line {decision.line}: {decision.rule}"
+    return f"{line} (robots.txt {decision.version or decision.status})"

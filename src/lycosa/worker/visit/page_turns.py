@@ -1,0 +1,91 @@
+"""The request for a URL of the host itself, and what its answer means for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import scheme_of
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.schedule.fetch_outcome import is_connection_failure, is_silent
+from lycosa.stages.schedule.steps import PageAnswered, TurnOver
+from lycosa.state.attempts import Suspicion
+from lycosa.worker.visit.visit_in_progress import Visit
+from lycosa.worker.visit.worker_stages import Stages
+
+
+class PageTurns:
+    """One per worker."""
+
+    def __init__(
+        self, stages: Stages, clock: CrawlClock, suspicion: Callable[[str], Suspicion]
+    ) -> None:
+        self._stages, self._clock = stages, clock
+        self._suspicion = suspicion
+
+    async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
+        host, sender, slot = visit.host, self._stages.sender, visit.slot
+        assert slot is not None
+        visit.request = self.request_of(visit.lease, slot.address)
+        with self._stages.pacing.rest_of(host) as rest:
+            fetched = await sender.send_request(visit.request, rest, slot, visit.others)
+        if fetched.reason is Reason.LEASE_EXPIRED:
+            # Another worker may own the shard now and fetch it. If not, the host has another turn.
+            return TurnOver()
+        outage_s = sender.network.outage_s(self._clock.monotonic())
+        return self.note_answer(visit, fetched, rest.is_asked, outage_s)
+
+    def note_answer(
+        self, visit: Visit, fetched: Fetched, is_asked: bool, outage_s: float, is_lent: bool = False
+    ) -> PageAnswered:
+        """Note what an answer says about the host; ``is_asked``: it asked for a longer rest."""
+        host, time, reason = visit.host, self._clock.time(), fetched.reason
+        visit.answer = fetched
+        is_secure = scheme_of(fetched.url) == "https"
+        if not fetched.status and (is_connection_failure(reason) or is_silent(reason)):
+            host.note_failure(reason, time, outage_s > 0)
+        else:
+            host.note_answer(reason, fetched.status, fetched.address, is_secure, time)
+        return PageAnswered(
+            reason=fetched.reason,
+            status=fetched.status,
+            detail=fetched.detail,
+            failures=host.record.failures,
+            rests_until=host.record.next_at if is_asked and host.may_wait else 0.0,
+            away_s=host.away_s(time),
+            outage_s=outage_s,
+            is_lent=is_lent,
+            was_sent=fetched.sent_s > 0,
+            other_answers=host.answers_otherwise(is_secure, time),
+        )
+
+    def request_of(self, lease: Lease, address: str) -> FetchRequest:
+        """The request for a leased URL, conditional if the last capture has validators."""
+        history, stages = lease.record.history, self._stages
+        limits, kind = stages.sender.limits, FetchKind.PAGE
+        if stages.intake.is_sitemap(lease):
+            most = max(limits.body_bytes, MAX_SITEMAP_BYTES)
+            limits, kind = msgspec.structs.replace(limits, body_bytes=most), FetchKind.SITEMAP
+        if self._suspicion(lease.url) is Suspicion.POISON:
+            limits = _tightened(limits)
+        partition = stages.frontier.partitions[lease.host.partition]
+        is_unparsed = lease.host.host8 + lease.entry.url8 in partition.unparsed
+        # A conditional request would bring no body, but a body that was never parsed is needed
+        # for its links.
+        if history is None or history.status != 200 or is_unparsed:
+            return FetchRequest(lease.url, address, kind, limits=limits)
+        return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
+
+
+def _tightened(limits: Limits) -> Limits:
+    """The limits for a URL that was in flight at two deaths of the worker."""
+    return msgspec.structs.replace(
+        limits,
+        total_s=min(limits.total_s, 10.0),
+        body_bytes=min(limits.body_bytes, 100_000),
+        header_bytes=16_384,
+    )

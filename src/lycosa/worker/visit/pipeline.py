@@ -1,0 +1,329 @@
+"""The stages of a visit and their order.
+
+    acquire -> budgets -> robots.txt -> DNS lookup -> address slot -> permit -> fetch
+            -> (host released) -> parse -> dedup -> store -> schedule -> admit -> frontier
+
+``schedule.visit_decisions.decide`` decides: it is a pure function from the last event to the next
+step. The pipeline performs the step with one stage and reports the result as the next event. Only
+this module knows which stage performs which step; the stages do not know each other.
+``visit.visit_in_progress`` keeps what a visit holds.
+
+From dedup on no commit is cut until the page is stored completely (``slicing``). So a commit
+contains a capture, the end of its lease and its outlinks together, or none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lycosa.base.config.sections import Config
+from lycosa.base.model.completed import Completed, UrlState
+from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.urls.identity import InvalidUrl
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.schedule.fetch_outcome import REDIRECTS, Meaning
+from lycosa.stages.schedule.steps import (
+    AskPermit,
+    AttendQuestions,
+    AwaitAnswer,
+    BodyExamined,
+    EndUrl,
+    Event,
+    FindAddress,
+    FindErrand,
+    GiveBack,
+    HostSetAside,
+    JudgeBudgets,
+    JudgeRobots,
+    Park,
+    PermitAsked,
+    Postpone,
+    Purpose,
+    ReadRobots,
+    RefuseErrand,
+    RejectAnswer,
+    Retire,
+    SendRequest,
+    Snooze,
+    StoreCapture,
+    TakeIn,
+    TakeUrl,
+    TurnBegan,
+    TurnOver,
+    UrlPassed,
+    VisitRules,
+    VisitStep,
+)
+from lycosa.stages.schedule.visit_decisions import decide
+from lycosa.state.attempts import Suspicion
+from lycosa.state.store.warc_records import packed_file
+from lycosa.worker.calls.lease_service import OutsideDesk
+from lycosa.worker.intake.intake import MANY_LINKS
+from lycosa.worker.visit.address_finder import AddressFinder
+from lycosa.worker.visit.page_turns import PageTurns
+from lycosa.worker.visit.parser_queue import ParserQueue
+from lycosa.worker.visit.permits import Permits
+from lycosa.worker.visit.robots_turns import RobotsTurns
+from lycosa.worker.visit.set_aside import set_aside
+from lycosa.worker.visit.visit_in_progress import Visit
+from lycosa.worker.visit.worker_stages import Stages
+
+_LEFT_S = 1.0  # until a host whose page was left to outside fetchers has its turn again
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class Pipeline:
+    """Takes hosts from ``Frontier.acquire`` through one exchange each; one per worker."""
+
+    def __init__(
+        self,
+        stages: Stages,
+        config: Config,
+        clock: CrawlClock,
+        permits: Permits,
+        suspicion: Callable[[str], Suspicion],
+    ) -> None:
+        self._stages = stages
+        self._rules = VisitRules(config.retry, config.budgets, config.scope.max_hops)
+        self._clock = clock
+        self.pacing = stages.pacing
+        self._permits = permits
+        delay_s = config.politeness.address_delay_s
+        self._reaching = AddressFinder(stages.frontier, stages.sender, stages.store, clock, delay_s)
+        self._pages = PageTurns(stages, clock, suspicion)
+        self._robots = RobotsTurns(stages, clock, suspicion, self._note_settled)
+        leasing, aside = stages.leasing, self._set_aside
+        self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
+            AttendQuestions: self._attend,
+            FindErrand: self._robots.find_errand,
+            TakeUrl: leasing.take_url,
+            JudgeBudgets: leasing.judge_budgets,
+            JudgeRobots: leasing.judge_robots,
+            ReadRobots: leasing.read_robots,
+            EndUrl: self._end_url,
+            FindAddress: self._reaching.find_address,
+            AskPermit: self._ask_permit,
+            SendRequest: self._send,
+            TakeIn: self._examine,
+            StoreCapture: self._store,
+            RejectAnswer: self._reject,
+            RefuseErrand: self._robots.refuse_errand,
+            AwaitAnswer: self._await_answer,
+            **dict.fromkeys((Park, Snooze, Retire, Postpone), aside),
+        }
+        """The function that performs each step, in the order of the stages."""
+        self.reparsing = stages.reparsing
+        self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2, clock)
+        self.outside = OutsideDesk(stages, self._pages, self.parsing, permits, clock, self._follow)
+        self.fetches_pages = config.fetch.own_pages
+        """Whether pages are requested here; otherwise only outside fetchers do."""
+        self.settled: list[str] = []
+        """URLs whose lease ended since the last commit was cut."""
+        self.given_up: list[DeadLetter] = []
+        """Those of them that failed for good."""
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a new visit may start.
+
+        The parser must keep up, within its memory, and a permit for a capture must be available. If
+        only outside fetchers request pages, one of them must have asked.
+        """
+        is_wanted = self.fetches_pages or bool(self.outside.demands)
+        return is_wanted and self.parsing.may_start and self._permits.may_take()
+
+    async def wait_until_stored(self) -> None:
+        """Wait until no page is partly stored.
+
+        A commit may then be cut, as long as nothing else is awaited before it.
+        """
+        await self._stages.slices.wait_until_done()
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether any host sent a response in this run."""
+        return self._stages.sender.has_answer
+
+    def outage_text(self, now: float) -> str:
+        """What the crawl waits for in an outage of its own; empty without one."""
+        return self._stages.sender.outage_text(now)
+
+    async def next_urls(self, host: VisitState) -> tuple[str, ...]:
+        """The URLs that a visit of the host may request now."""
+        if host.has_errands_turn(self._clock.monotonic()):
+            return tuple(errand.url for errand in host.record.errands)
+        return await self._stages.leasing.next_urls(host)
+
+    # -- the visit
+
+    def hold(self, host: VisitState) -> Visit:
+        """A visit of the host, for an ``async with`` block that releases what the visit holds."""
+        return Visit(host, self._stages.frontier, self._permits)
+
+    async def run(self, visit: Visit) -> None:
+        """Perform the steps of a visit, one after another, until it is over."""
+        await self._follow(visit, self._turn(visit.host, bool(visit.host.record.questions)))
+
+    async def _follow(self, visit: Visit, event: Event) -> None:
+        """Perform the steps that follow from an event."""
+        while True:
+            step = decide(event, self._rules, self._clock.time())
+            # Release before the step, so that a long step such as parsing holds neither the host
+            # nor its address. The slot is separate because its release awaits: other processes may
+            # share the table of addresses.
+            if visit.slot is not None and not step.keeps.slot:
+                await visit.give_back_slot()
+            visit.keep(step.keeps)
+            if type(step) is GiveBack:
+                return
+            event = await self._acts[type(step)](visit, step)
+
+    def _turn(self, host: VisitState, has_questions: bool) -> TurnBegan:
+        now = self._clock.monotonic()
+        return TurnBegan(host.ready_time - now, has_questions, host.has_errands_turn(now))
+
+    async def _attend(self, visit: Visit, step: AttendQuestions) -> TurnBegan:
+        await self._stages.errands.take_in_answer(visit.host)
+        return self._turn(visit.host, has_questions=False)
+
+    async def _end_url(self, visit: Visit, step: EndUrl) -> UrlPassed:
+        self._end(visit, _completed(visit.lease, step))
+        if step.gives_way:
+            await self._clock.sleep(0)
+        return UrlPassed(visit.passed)
+
+    async def _ask_permit(self, visit: Visit, step: AskPermit) -> PermitAsked:
+        return PermitAsked(visit.take_permit())
+
+    async def _send(self, visit: Visit, step: SendRequest) -> Event:
+        if step.purpose is Purpose.PAGE:
+            if self.outside.demands and self.outside.lend(visit):
+                return TurnOver()
+            if not self.fetches_pages:
+                # Outside fetchers do, and none has asked for this host's partition just now.
+                visit.host.postpone(self._clock.monotonic() + _LEFT_S)
+                return TurnOver()
+            return await self._pages.fetch(visit)
+        if step.purpose is Purpose.ROBOTS:
+            return await self._robots.fetch_robots(visit)
+        return await self._robots.run_errand(visit)
+
+    async def _set_aside(
+        self, visit: Visit, step: Park | Snooze | Retire | Postpone
+    ) -> HostSetAside:
+        if isinstance(step, Retire) and step.forgets_robots:
+            self._robots.forget(visit)
+        set_aside(visit.host, step, self._stages.frontier, self._clock)
+        has_answer = isinstance(step, Snooze | Retire) and step.has_answer
+        if visit.answer is not None and not has_answer:
+            # The URL was requested, and stays queued because nothing was learned about it.
+            self._count_answer(visit, is_capture=False)
+            visit.host.record.errors += 1
+            self._note_settled(visit.answer.url)
+        return HostSetAside(has_answer)
+
+    async def _await_answer(self, visit: Visit, step: AwaitAnswer) -> HostSetAside:
+        question = self._stages.errands.open_question(visit.host, visit.is_secure)
+        assert question is not None
+        self._stages.errands.wait_for_answer(visit.host, question)
+        return HostSetAside(False)
+
+    # -- the answer for a page: the host is not needed any more
+
+    async def _examine(self, visit: Visit, step: TakeIn) -> BodyExamined:
+        """Perform the slow work on a body: parse it, and look up whether its content is known."""
+        fetched, request, capturing = visit.answer, visit.request, self._stages.capturing
+        assert fetched is not None and request is not None
+        if fetched.status != 200 or not fetched.body_bytes:
+            visit.body = await capturing.examine_body(fetched, None)
+        else:
+            is_sitemap = request.kind is FetchKind.SITEMAP
+            with self.parsing.counted(fetched):
+                parsed = await self.parsing.parse_body(fetched, is_sitemap=is_sitemap)
+                visit.body = await capturing.examine_body(fetched, parsed)
+        record = visit.lease.record
+        old = record.history
+        is_conditional = old is not None and bool(old.etag or old.last_modified)
+        target = self._redirect_target(fetched)
+        return BodyExamined(fetched, target, record.hops, record.tries, is_conditional)
+
+    def _redirect_target(self, fetched: Fetched) -> str:
+        if fetched.status not in REDIRECTS or not fetched.location:
+            return ""
+        try:
+            return self._stages.intake.canonical(fetched.location, fetched.url)
+        except InvalidUrl:
+            return ""
+
+    # From here to the end of the page no commit is cut. Nothing awaits, except between slices of
+    # a page that has very many links.
+
+    async def _store(self, visit: Visit, step: StoreCapture) -> TurnOver:
+        parsed = visit.body.parsed if visit.body is not None else None
+        is_long = parsed is not None and len(parsed.links) > MANY_LINKS
+        start = partial(self._capture, visit, step)
+        await self._stages.slices.take(visit.lease.url, start, is_long)
+        return TurnOver()
+
+    def _capture(self, visit: Visit, step: StoreCapture) -> Iterator[None]:
+        """Store the answer; return the steps that take in the page's links."""
+        lease, body, fetched = visit.lease, visit.body, self._count_answer(visit, is_capture=True)
+        assert body is not None and visit.decision is not None
+        visit.use_permit(fetched.body_bytes)
+        capture = self._stages.capturing.make_capture
+        self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
+        if step.target:
+            self._stages.intake.take_redirect(lease, step.target)
+        elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:
+            return self._stages.intake.outlink_steps(lease, body.parsed)
+        return iter(())
+
+    async def _reject(self, visit: Visit, step: RejectAnswer) -> TurnOver:
+        self._stages.slices.run_at_once(visit.lease.url, partial(self._discard, visit, step))
+        return TurnOver()
+
+    def _discard(self, visit: Visit, step: RejectAnswer) -> Iterator[None]:
+        fetched = self._count_answer(visit, is_capture=False)
+        self._end(visit, _completed(visit.lease, step, step.due))
+        if fetched.spool:
+            Path(fetched.spool).unlink(missing_ok=True)
+            packed_file(fetched.spool).unlink(missing_ok=True)
+        return iter(())
+
+    def _count_answer(self, visit: Visit, is_capture: bool) -> Fetched:
+        """Count the answer in the usage of its host and its site, and return it."""
+        fetched, parsed = visit.answer, visit.body.parsed if visit.body is not None else None
+        assert fetched is not None
+        visit.partition.note_capture(
+            visit.host,
+            body_bytes=fetched.body_bytes,
+            duration_s=fetched.duration_s,
+            is_page=fetched.status == 200 and parsed is not None and parsed.media_type in _HTML,
+            is_capture=is_capture,
+        )
+        site, host = self._stages.intake, visit.host.name
+        site.note_usage(visit.partition, host, fetched, is_capture)
+        return fetched
+
+    def _end(self, visit: Visit, done: Completed) -> None:
+        if done.state is UrlState.FAILED:
+            url, tries = visit.lease.url, visit.lease.record.tries + 1
+            letter = DeadLetter(url, done.reason, done.detail, tries, self._clock.wall())
+            self.given_up.append(letter)
+            visit.partition.dead_letters.add(done.host8 + done.url8, letter)
+        self.settled.append(visit.end_lease(done))
+
+    def _note_settled(self, url: str) -> None:
+        self.settled.append(url)
+
+
+def _completed(lease: Lease, step: EndUrl | RejectAnswer, due: int = 0) -> Completed:
+    """The end of a lease without a capture."""
+    host8, url8 = lease.host.host8, lease.entry.url8
+    return Completed(host8, url8, lease.number, step.state, step.reason, step.detail, due)

@@ -1,0 +1,425 @@
+"""Sends a request, with the address slot before it and its lines in the attempt log.
+
+Where crawls of one machine share their slots, a host has one too: two crawls that both have a host
+request it in turn. Pages and robots.txt files, including redirect targets of robots.txt, are
+requested here. It is the only place where a request leaves the worker. So no request is sent
+without its line in the attempt log and a slot of its address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from types import TracebackType
+
+import msgspec
+
+from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest, Limits
+from lycosa.base.ports import Addresses, Clock, Fetcher, ResolveError, Resolver, SlotNote
+from lycosa.base.reasons import Cause, Reason
+from lycosa.base.system.meter import Histogram
+from lycosa.base.system.metric_catalogue import SECONDS
+from lycosa.base.urls.identity import host_of, name_of
+from lycosa.stages.fetch.silence import LEAST_ADDRESSES, Silence
+from lycosa.stages.schedule.fetch_outcome import is_away
+from lycosa.state.attempts import AttemptLog
+from lycosa.state.commit import ShardLease
+
+DelayAfter = Callable[[Fetched, float, float, bool], float]
+"""Maps the end of a request to the effective delay of its host from then on, in seconds.
+
+Its arguments are the answer, the end (monotonic, then wall time) and whether it was for robots.txt.
+"""
+
+AttemptListener = Callable[[FetchRequest, Fetched, float], object]
+"""Gets a request, its answer, and the delay of its host in seconds."""
+
+_CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
+_FAILURES = frozenset(reason for reason in Reason if reason.is_failure)
+_NEXT_ADDRESS = frozenset(
+    {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
+)
+_LONGEST_REST_S = (
+    60.0  # before a second attempt in the same visit; after a longer rest the URL is retried later
+)
+_LONG_WAIT_S = 5.0  # for a slot, before the operator is told
+_MOST_WAITING = 1024  # addresses
+_HOST_BUSY_S = 0.5  # until a host is tried again that another crawl requests
+_LATELY_S = 600.0  # for so long an answer shows that the network can reach the address
+_STALE_S = 150.0  # without a lookup for longer nothing is known of the name servers
+_OUTAGE = "the network of this machine: no {}; hosts wait, and nothing is counted against them"
+_NO_LEASE_S = 1.0  # until a host has its turn again
+
+
+class SlotCounts:
+    """The slots that a worker holds, how often an address had none free, and for how long."""
+
+    __slots__ = ("_waiting", "held", "waits")
+
+    def __init__(self) -> None:
+        self.held = self.waits = 0
+        # by address, monotonic seconds: since when every answer was to wait, and the last of them
+        self._waiting: dict[str, tuple[float, float]] = {}
+
+    def note_taken(self, address: str, host: str) -> None:
+        """A slot of the address, and of the host, was free."""
+        self.held += 1
+        self._waiting.pop(address, None)
+        self._waiting.pop(host, None)
+
+    def note_wait(self, address: str, now: float) -> None:
+        """None was free of an address or a host."""
+        self.waits += 1
+        since, last = self._waiting.pop(address, (now, now))
+        self._waiting[address] = now if now - last > _LONG_WAIT_S else since, now
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def trouble(self, address: str, now: float) -> str:
+        """Why an address or a host waits, when it has for a while; empty when not."""
+        since, last = self._waiting.get(address, (now, now))
+        if now - since < _LONG_WAIT_S or now - last > _LONG_WAIT_S:
+            return ""
+        whose = "requests" if self.held else "requests of other crawls"
+        return f"{whose} to {address} have left no room for {now - since:.0f} s"
+
+
+class Slot:
+    """A slot of an address, and of a host if those are shared, for one request.
+
+    It is held from a ``take`` that returns 0 until ``give_back`` or the end of an ``async with``
+    block. Giving back a slot that is not held does nothing.
+    """
+
+    __slots__ = (
+        "_addresses",
+        "_clock",
+        "_counts",
+        "_hosts",
+        "_lease",
+        "_taken_at",
+        "address",
+        "host",
+        "is_held",
+        "is_host_busy",
+    )
+
+    def __init__(
+        self,
+        address: str,
+        host: str,
+        addresses: Addresses,
+        hosts: Addresses | None,
+        clock: Clock,
+        lease: ShardLease,
+        counts: SlotCounts,
+    ) -> None:
+        self.address, self.host = address, host
+        self._counts = counts
+        self._addresses, self._hosts = addresses, hosts
+        self._clock = clock
+        self._lease = lease
+        self._taken_at = 0.0
+        self.is_held = self.is_host_busy = False
+
+    def __repr__(self) -> str:
+        return f"<Slot {self.address} {'held' if self.is_held else 'not held'}>"
+
+    async def take(self) -> float:
+        """Take the slot; return 0, or the seconds to wait before the next try.
+
+        ``is_host_busy`` says whether the wait is for another crawl's request to the host. No slot
+        is taken without the lease on the shard.
+        """
+        now = self._clock.monotonic()
+        if not self._lease.holds(now):
+            return _NO_LEASE_S
+        hosts = self._hosts
+        self.is_host_busy = hosts is not None and await hosts.take_slot(self.host, now, self) > 0
+        if self.is_host_busy:
+            self._counts.note_wait(self.host, now)
+            return _HOST_BUSY_S
+        wait = inf
+        try:
+            wait = await self._addresses.take_slot(self.address, now, self)
+        finally:
+            if hosts is not None and wait > 0:  # also when the call was cancelled
+                await hosts.release_slot(self.host, now, self)
+        if wait <= 0:
+            # where several machines share the addresses, an answer was waited for
+            self._taken_at, self.is_held = self._clock.monotonic(), True
+            self._counts.note_taken(self.address, self.host)
+        else:
+            self._counts.note_wait(self.address, now)
+        return wait
+
+    def note(self, at: float) -> SlotNote:
+        """What holds for this slot when its request starts at ``at``."""
+        return self._addresses.describe_slot(self.address, at, self)
+
+    async def record_start(self, at: float, answered: float = 0.0) -> None:
+        """Record that the request left at ``at`` and its response began at ``answered``."""
+        await self._addresses.record_start(self.address, at, answered, self)
+
+    async def begin(self) -> float | None:
+        """The start of the request, which is now; ``None`` when the lease has expired.
+
+        If the process was delayed since the slot was taken (by another thread or by other
+        processes), it takes a slot again. Another worker may have taken the next slot meanwhile,
+        and its request would follow ours too closely.
+        """
+        while (now := self._clock.monotonic()) - self._taken_at >= self.note(now).late_s:
+            await self.give_back()
+            while (wait := await self.take()) > 0:
+                if not self._lease.holds(self._clock.monotonic()):
+                    return None
+                await self._clock.sleep(wait)
+        return now if self._lease.holds(now) else None
+
+    async def give_back(self) -> None:
+        """Give back the slot: the request has ended, or none was sent."""
+        if self.is_held:
+            self.is_held = False
+            self._counts.held -= 1
+            now = self._clock.monotonic()
+            await self._addresses.release_slot(self.address, now, self)
+            if self._hosts is not None:
+                await self._hosts.release_slot(self.host, now, self)
+
+    async def __aenter__(self) -> Slot:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.give_back()
+
+
+class RequestSender:
+    """One per worker. ``limits`` bound every request that has no limits itself."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        resolver: Resolver,
+        addresses: Addresses,
+        attempts: AttemptLog,
+        clock: Clock,
+        limits: Limits,
+        lease: ShardLease,
+    ) -> None:
+        self._fetcher = fetcher
+        self._resolver = resolver
+        self._addresses = addresses
+        self._attempts = attempts
+        self._clock = clock
+        self.limits = limits
+        self._lease = lease
+        self.in_flight = 0
+        self.network = Silence(0.0, LEAST_ADDRESSES)
+        """Whether any address that answered lately still does."""
+        self._names_away: tuple[float, float] = (-inf, 0.0)
+        self.has_answer = False  # some server has answered, with any status
+        self._looking_up: set[asyncio.Task[None]] = set()
+        self.slots = SlotCounts()
+        self.times = {phase: Histogram(SECONDS) for phase in ("connect", "first_byte", "total")}
+        """Seconds from the start of an attempt, by the phase that ended."""
+        self.responses = dict.fromkeys(("1xx", "2xx", "3xx", "4xx", "5xx", "other", "none"), 0)
+        """Attempts by the class of their status."""
+        self.errors = {cause.value: 0 for cause in Cause}
+        """Failed attempts by cause."""
+        self.hosts: Addresses | None = None
+        """The slots of hosts that other crawls of the machine may request too; each has one."""
+        self.on_ended: AttemptListener = lambda request, fetched, delay_s: None
+        """Called at the end of each attempt."""
+
+    async def resolve_host(self, host: str) -> Sequence[str]:
+        """The addresses of a host. Raises ``ResolveError``."""
+        try:
+            return await self._resolver.resolve(name_of(host))
+        except ResolveError as error:
+            self._names_away = (self._clock.monotonic(), error.outage_s)
+            raise
+
+    def outage_text(self, now: float) -> str:
+        """What the crawl waits for in an outage of its own; empty without one."""
+        if outage_s := self.network.outage_s(now):
+            return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
+        noted, outage_s = self._names_away
+        if outage_s and now - noted < _STALE_S:
+            return _OUTAGE.format(f"name has been answered for {_rough(outage_s + now - noted)}")
+        return ""
+
+    def prefetch_addresses(self, host: str) -> None:
+        """Look up a name before it is needed; the result stays in the resolver's cache."""
+        task = asyncio.get_running_loop().create_task(self._look_up(host))
+        self._looking_up.add(task)
+        task.add_done_callback(self._looking_up.discard)
+
+    async def _look_up(self, host: str) -> None:
+        with suppress(ResolveError):
+            await self.resolve_host(host)
+
+    def slot(self, address: str, host: str) -> Slot:
+        """A slot for a request to a host at an address, not taken yet."""
+        return Slot(
+            address, host, self._addresses, self.hosts, self._clock, self._lease, self.slots
+        )
+
+    async def send_request(
+        self, request: FetchRequest, rest: DelayAfter, slot: Slot, others: Sequence[str] = ()
+    ) -> Fetched:
+        """Send a request, with ``slot`` of ``request.address`` taken, and give the slot back.
+
+        ``rest`` is called once per attempt, when it has ended, and returns the host's delay. A
+        second attempt is made in two cases. If the server closed a kept connection instead of
+        answering, it uses a new connection. If no connection could be made, it goes to the first of
+        the ``others`` (further addresses of the host). It is made only after the host's rest, like
+        any other request, and only if a slot is free. ``LEASE_EXPIRED`` means that nothing was
+        sent, because the lease on the shard had expired; it does not count as a failure.
+        """
+        fetched, delay_s = await self._attempt(request, rest, slot)
+        address = _address_of_second(fetched.reason, request.address, others)
+        if not address or delay_s > _LONGEST_REST_S:
+            return fetched
+        await self._sleep(delay_s)
+        second = self.slot(address, slot.host)
+        if await second.take() > 0:
+            return fetched
+        again = msgspec.structs.replace(request, address=address)
+        answered, _ = await self._attempt(again, rest, second)
+        return fetched if answered.reason is Reason.LEASE_EXPIRED else answered
+
+    async def _attempt(
+        self, request: FetchRequest, rest: DelayAfter, slot: Slot
+    ) -> tuple[Fetched, float]:
+        clock = self._clock
+        async with slot:
+            begun = await slot.begin()
+            if begun is None:
+                unsent = Fetched(
+                    request.url,
+                    Reason.LEASE_EXPIRED,
+                    address=request.address,
+                    started=clock.wall(),
+                )
+                return unsent, self._ended(unsent, request, rest)
+            number = self._attempts.begin_attempt(
+                host_of(request.url),
+                slot.address,
+                request.url,
+                request.kind,
+                begun,
+                clock.wall(),
+                slot.note(begun).text,
+            )
+            self.in_flight += 1
+            try:
+                fetched = await self._exchange(request, slot, begun)
+            except BaseException:
+                # Cancelled, because the worker stops at once. The line in the log shows that we
+                # ended the request, so it is not taken for a crash. The host did get a request,
+                # so the next run keeps its rest.
+                broken = Fetched(
+                    request.url,
+                    Reason.INTERNAL,
+                    "broken off",
+                    address=request.address,
+                    duration_s=clock.monotonic() - begun,
+                )
+                self._ended(broken, request, rest, number)
+                raise
+            finally:
+                self.in_flight -= 1
+        self._note_reach(fetched, slot.address)
+        return fetched, self._ended(fetched, request, rest, number)
+
+    def _note_reach(self, fetched: Fetched, address: str) -> None:
+        """Note what an attempt says about our own network."""
+        network, now = self.network, self._clock.monotonic()
+        if fetched.status > 0:
+            self.has_answer = True
+            network.note_answer(address, now + _LATELY_S)
+        elif is_away(fetched.reason) and not fetched.sent_s and network.is_known(address, now):
+            network.note_no_answer(address, now)
+
+    async def _exchange(self, request: FetchRequest, slot: Slot, begun: float) -> Fetched:
+        """Send the request and read its answer.
+
+        The table of addresses is given the time at which the request really began.
+        """
+        await slot.record_start(begun)
+        fetched = await self._fetcher.fetch(request)
+        began = self._clock.monotonic() - fetched.duration_s
+        answered = began + fetched.first_byte_s
+        await slot.record_start(began + fetched.sent_s, answered)
+        return fetched
+
+    def _ended(
+        self, fetched: Fetched, request: FetchRequest, rest: DelayAfter, number: int | None = None
+    ) -> float:
+        """Record the end of an attempt; return the host's delay.
+
+        ``number`` is its number in the attempt log, if it began.
+        """
+        now, wall = self._clock.monotonic(), self._clock.wall()
+        delay_s = rest(fetched, now, wall, request.kind is FetchKind.ROBOTS)
+        if number is not None:
+            self._attempts.end_attempt(
+                number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
+            )
+            self._count(fetched)
+            self.on_ended(request, fetched, delay_s)
+        return delay_s
+
+    def _count(self, fetched: Fetched) -> None:
+        """Count an attempt in the meter's numbers."""
+        times = self.times
+        if fetched.sent_s:
+            times["connect"].observe(fetched.sent_s)
+        if fetched.first_byte_s:
+            times["first_byte"].observe(fetched.first_byte_s)
+        times["total"].observe(fetched.duration_s)
+        self.responses[_CLASSES.get(fetched.status // 100, "other")] += 1
+        if fetched.reason in _FAILURES:
+            self.errors[fetched.reason.cause.value] += 1
+
+    async def _sleep(self, delay_s: float) -> None:
+        """Sleep for at least ``delay_s``.
+
+        The loop's timers may fire up to a millisecond early, which would make the pause too short.
+        """
+        until = self._clock.monotonic() + delay_s
+        while (wait := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
+
+    def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:
+        """A request for robots.txt: small, never spooled."""
+        limits = msgspec.structs.replace(
+            self.limits, body_bytes=max_bytes, spool_bytes=max_bytes + 1
+        )
+        return FetchRequest(url, address, FetchKind.ROBOTS, limits=limits)
+
+    async def close(self) -> None:
+        for task in self._looking_up:
+            task.cancel()
+        await self._fetcher.close()
+        await self._resolver.close()
+
+
+def _rough(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _address_of_second(reason: Reason, first: str, others: Sequence[str]) -> str:
+    """The address for a second attempt after an answer of ``first``; empty if none would help."""
+    if reason is Reason.REQUEST_UNANSWERED:
+        return first
+    if reason in _NEXT_ADDRESS:
+        return next((address for address in others if address != first), "")
+    return ""
