@@ -1,11 +1,10 @@
 """The direction of imports, read from the source: what docs/architecture.md says about it is
 checked here.
 
-    cli -> processes -> worker -> shard, cluster -> folder -> stages -> tools -> values
+    cli -> processes -> moves, service -> worker, inspect, feeds -> cluster -> stages -> state -> base
 
-The lists are of packages; a module beside them counts as one. A package may import from its own
-layer and from those below it, and no package reaches itself. Stages do not know each other, apart
-from a few ports.
+A folder at the top imports from those that stand before it in ``LAYERS``, and from no other. Stages
+do not know each other. The rooms of a folder have an order too where the text says so.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import ast
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,42 +21,44 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
-VALUES = ["reasons", "config", "urls", "model", "ports"]
-TOOLS = ["system", "network", "logs", "commit", "attempts", "kv", "exchange", "objects", "kafka"]
-STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 LAYERS = [
-    VALUES,
-    TOOLS,
-    STAGES,
-    ["folder"],
-    ["shard", "cluster", "calls", "reshard", "redis"],
-    ["worker", "inspect", "project"],
-    ["processes", "serve", "simulate"],
-    ["api"],
-    ["page"],
+    ["base"],
+    ["state"],
+    ["stages"],
+    ["cluster"],
+    ["worker", "inspect", "feeds"],
+    ["moves", "service", "simulate"],
+    ["processes"],
     ["cli"],
+    ["__main__"],
 ]
-LAYERS += [["__main__"]]
 
-# What a stage may import beside values and itself: memory in front of the disk, what the system
-# gives, where files are that the disk does not have any more, and the log.
-STAGE_TOOLS = {"kv", "objects", "system", "logs"}
-STAGE_PORTS = {"seen.port"}
+# What a stage may import beside ``base`` and itself: memory in front of the disk, where files are
+# that the disk does not have any more, values that are stored, and ports of other stages.
+STAGE_TOOLS = {
+    "state.kv",
+    "state.objects",
+    "state.attempts",
+    "state.store.journal_rows",
+    "state.shard.counters",
+    "state.seen.seen_port",
+}
 
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.
 PURE = [
-    "admit",
-    "frontier",
-    "schedule",
-    "model",
-    "cluster",
+    "stages.admit",
+    "stages.frontier",
+    "stages.schedule",
+    "base.model",
+    "base.messages",
+    "cluster.coordinator",
     *(
-        f"seen.{name}"
-        for name in ("simhash", "content", "recent", "port", "duplicates", "foreign_keys")
+        f"state.seen.{name}"
+        for name in ("simhash", "content_seen", "recent", "seen_port", "duplicates", "foreign_keys")
     ),
 ]
 PURE += [
-    f"politeness.{name}"
+    f"stages.politeness.{name}"
     for name in ("delay", "robots_cache", "robots_file", "robots_rules", "wildcards")
 ]
 IMPURE_MODULES = {
@@ -126,9 +128,7 @@ def _edges() -> list[tuple[str, str]]:
 
 
 def test_every_package_belongs_to_a_layer() -> None:
-    known = {"", "synthetic"}.union(*LAYERS)
-    assert {_part(name) for name in MODULES} - known == set()
-    assert known - {_part(name) for name in MODULES} == set()
+    assert {"", "synthetic"}.union(*LAYERS) == {_part(name) for name in MODULES}
 
 
 def test_imports_point_downwards() -> None:
@@ -142,11 +142,20 @@ def test_imports_point_downwards() -> None:
     assert wrong == []
 
 
+def _room(name: str) -> str:
+    """The folder of a module and the folder within it, such as ``stages.frontier``."""
+    return ".".join(name.split(".")[:2])
+
+
 def test_stages_do_not_know_each_other() -> None:
     wrong = []
     for name, target in _edges():
-        is_shared = _part(target) in {*VALUES, *STAGE_TOOLS, _part(name)} or target in STAGE_PORTS
-        if _part(name) in STAGES and not is_shared:
+        is_shared = (
+            _part(target) == "base"
+            or _room(target) == _room(name)
+            or {_room(target), target} & STAGE_TOOLS
+        )
+        if _part(name) == "stages" and not is_shared:
             wrong.append(f"{name} imports {target}")
     assert wrong == []
 
@@ -175,12 +184,22 @@ def test_no_module_reaches_itself_by_its_imports() -> None:
     assert _circle({name: targets for name, targets in GRAPH.items() if name}) == []
 
 
-def test_no_package_reaches_itself_by_its_imports() -> None:
+@pytest.mark.parametrize("depth", [1, 2], ids=["folders", "rooms"])
+def test_no_package_reaches_itself_by_its_imports(depth: int) -> None:
     packages: dict[str, set[str]] = {}
     for name, target in _edges():
-        if _part(name) != _part(target):
-            packages.setdefault(_part(name), set()).add(_part(target))
+        here, there = (".".join(each.split(".")[:depth]) for each in (name, target))
+        if here != there:
+            packages.setdefault(here, set()).add(there)
     assert _circle(packages) == []
+
+
+def test_a_file_name_occurs_once() -> None:
+    """So a name in a traceback or a text says which file it is."""
+    names = Counter(
+        path.name for path in SOURCE.rglob("*.py") if path.stem not in ("__init__", "__main__")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_a_circle_of_imports_is_found() -> None:
@@ -199,7 +218,7 @@ def test_what_reads_a_crawl_is_imported_by_what_answers_questions_about_it() -> 
     assert {_part(name) for name, target in _edges() if _part(target) == "inspect"} <= {
         "inspect",
         "processes",
-        "api",
+        "service",
         "cli",
     }
 
@@ -211,8 +230,12 @@ def test_the_synthetic_web_shares_no_code_with_the_crawler_that_it_judges() -> N
         if _part(target) == "synthetic" and _part(name) != "synthetic"
     ] == []
     # that one puts the crawler on it
-    web = [name for name in MODULES if _part(name) == "synthetic" and name != "synthetic.crawl"]
-    assert {_part(target) for name in web for target in GRAPH[name]} <= {"synthetic", *VALUES}
+    web = [
+        name
+        for name in MODULES
+        if _part(name) == "synthetic" and name != "synthetic.synthetic_crawl"
+    ]
+    assert {_part(target) for name in web for target in GRAPH[name]} <= {"synthetic", "base"}
 
 
 @pytest.mark.parametrize("part", PURE)
@@ -289,7 +312,7 @@ def test_values_are_made_without_the_libraries_of_stages() -> None:
         "py3langid",
     }
     for name in MODULES:
-        if _part(name) in VALUES:
+        if _part(name) == "base":
             assert {full.partition(".")[0] for full in _imported(MODULES[name])} & heavy == set(), (
                 name
             )

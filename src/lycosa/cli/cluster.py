@@ -151,8 +151,8 @@ def _config(
 
 
 def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CreationReport:
+    from lycosa.base.system.software import SOFTWARE
     from lycosa.cluster.shards.stored_crawl import store_crawl
-    from lycosa.processes.session import SOFTWARE
 
     return store_crawl(store, given, config, SOFTWARE, time.time())
 

@@ -192,8 +192,9 @@ def run(
     feeds: Sequence[FeedTarget] = (),
 ) -> ExitCode:
     """Run the crawl; returns the exit code."""
+    from lycosa.base.system.memory_plan import memory_plan
     from lycosa.cli.crawl_display import folder_display
-    from lycosa.processes.session import memory_plan, open_session
+    from lycosa.processes.session import open_session
     from lycosa.state.folder.pause_note import save_pause, saved_pause
 
     settings = crawl_settings(folder, options, _tell)

@@ -30,9 +30,9 @@ def run(
     import time
 
     from lycosa.base.system.health_file import HealthFile
+    from lycosa.base.system.memory_plan import memory_plan
     from lycosa.processes.folder_service import FolderService
     from lycosa.processes.seed_check import SeedCheck
-    from lycosa.processes.session import memory_plan
 
     config = crawl_settings(folder, options, _tell).config
     memory_plan(config)  # too little memory is reported before anything is begun

@@ -27,6 +27,7 @@ from lycosa.base.messages.control_records import (
     decode_records,
     folded,
 )
+from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import Sites
 from lycosa.cluster.kafka import KafkaControl, crawl_topics, missing_topics
 from lycosa.cluster.kafka.generations import close_log
@@ -45,7 +46,6 @@ from lycosa.moves.reshard.from_cluster import gather_cluster
 from lycosa.moves.reshard.from_folder import gather_folder
 from lycosa.moves.reshard.gathered import GatheredState
 from lycosa.moves.stored_segments import SegmentSender, send_attempts
-from lycosa.processes.session import SOFTWARE
 from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.commit import Mark
 from lycosa.state.folder.imported import note_import

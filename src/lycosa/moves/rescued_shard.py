@@ -20,11 +20,11 @@ import msgspec
 from lycosa.base.model.end import PreviousEnd
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.moves.rescue_survey import LeftShard, PointOfView, RescuePlace, open_earlier
 from lycosa.moves.rescue_waits import waits_of_hosts
 from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
-from lycosa.processes.session import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.commit import Commit, Mark

@@ -29,8 +29,9 @@ from lycosa.base.messages.coordinator_messages import (
     ToCoordinator,
 )
 from lycosa.base.model.end import End
+from lycosa.base.system.memory_plan import memory_plan
 from lycosa.cluster.serve.coordinator_links import PeerLink
-from lycosa.processes.session import Session, memory_plan, open_session
+from lycosa.processes.session import Session, open_session
 from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.supervisor import CrawlOutcome, RunRules, SeedFeed, Supervisor
 from lycosa.processes.upload_thread import begin_uploads

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.processes.session import memory_plan, open_session
+from lycosa.base.system.memory_plan import memory_plan
+from lycosa.processes.session import open_session
 from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.kv.rocks import opener_within
 from lycosa.worker.assembly import Assembled, assemble

@@ -21,20 +21,18 @@ import msgspec
 
 from lycosa.base.config.live_settings import with_live
 from lycosa.base.config.sections import AddressTables, Config
-from lycosa.base.config.sources import SettingsError
 from lycosa.base.messages.control_records import SettingsSaved
 from lycosa.base.model.recovered import Recovered
 from lycosa.base.ports import Clock
-from lycosa.base.system import machine
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import (
     RECOVERY_BYTES,
     MemoryPlan,
-    TooLittleMemory,
     fitted,
-    plan_memory,
+    worker_count,
 )
+from lycosa.base.system.software import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.state.folder import manifest as manifests
@@ -63,27 +61,6 @@ from lycosa.state.kv.read_only import table_reader
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
-
-SOFTWARE = f"lycosa/{version('lycosa')}"
-
-
-def worker_count(config: Config) -> int:
-    """The number of workers of a run: by the settings, or one per core.
-
-    There are never more workers than partitions.
-    """
-    return min(config.workers or machine.cores(), config.frontier.partitions)
-
-
-def memory_plan(config: Config) -> MemoryPlan:
-    """The division of this machine's memory for a run.
-
-    Raises ``SettingsError`` when it is too little.
-    """
-    try:
-        return plan_memory(config, worker_count(config), machine.memory_bytes())
-    except TooLittleMemory as error:
-        raise SettingsError([str(error)]) from error
 
 
 class Session:

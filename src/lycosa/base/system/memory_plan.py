@@ -21,7 +21,9 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.base.config.sections import Config, SeenUrlsKind
+from lycosa.base.config.sources import SettingsError
 from lycosa.base.config.units import show_bytes
+from lycosa.base.system import machine
 
 MB = 1_000_000
 RECOVERY_BYTES = (16 * MB, 4 * MB)
@@ -287,3 +289,22 @@ def _deal(room: int, parts: Mapping[str, _Part]) -> dict[str, int]:
             left -= hungry[name].most - given[name]
             given[name] = hungry.pop(name).most
     return given
+
+
+def worker_count(config: Config) -> int:
+    """The number of workers of a run: by the settings, or one per core.
+
+    There are never more workers than partitions.
+    """
+    return min(config.workers or machine.cores(), config.frontier.partitions)
+
+
+def memory_plan(config: Config) -> MemoryPlan:
+    """The division of this machine's memory for a run.
+
+    Raises ``SettingsError`` when it is too little.
+    """
+    try:
+        return plan_memory(config, worker_count(config), machine.memory_bytes())
+    except TooLittleMemory as error:
+        raise SettingsError([str(error)]) from error

@@ -24,9 +24,9 @@ from lycosa.base.system.memory_plan import (
     plan_memory,
 )
 from lycosa.base.system.plugins import registered
+from lycosa.base.system.software import SOFTWARE
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.processes.cluster.node_folder import NodeFolder
-from lycosa.processes.session import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.state.attempts.shipping import ship_left_files
 from lycosa.state.folder.manifest import ManifestError

@@ -1,0 +1,11 @@
+"""The name and version of this program, as stored data and requests to coordinators name it.
+
+It is a module of its own, because reading the version imports a library that most processes of a
+crawl do without.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+SOFTWARE = f"lycosa/{version('lycosa')}"
