@@ -29,9 +29,9 @@ from lycosa.inspect.committed_state import TableView
 from lycosa.moves.reshard import division
 from lycosa.moves.reshard.counting import divided_total, recounted
 from lycosa.moves.reshard.division import Division, OldState
-from lycosa.moves.reshard.from_folder import gather_folder
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
+from lycosa.moves.stopped_folder import gather_folder
 from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.kv import table_records

@@ -16,7 +16,7 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, human_count, h
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
-    from lycosa.moves.import_run import ImportReport
+    from lycosa.moves.move import MoveReport
 
 _EPILOG = """
 \b
@@ -81,10 +81,11 @@ def import_crawl(
 
 def _imported(
     given: ClusterFile, folder: Path | None, shards: int | None, base: Path
-) -> ImportReport:
+) -> MoveReport:
     client, store = kafka_client(given), object_store(given)
-    from lycosa.moves.import_run import import_folder, import_shards
     from lycosa.moves.new_generation import ClusterPlaces
+    from lycosa.moves.stopped_cluster import import_shards
+    from lycosa.moves.stopped_folder import import_folder
     from lycosa.state.kv.rocks import rocks_opener
     from lycosa.state.shard.cached_snapshots import new_work_folder
 
@@ -118,7 +119,7 @@ class _StepLine(ProgressLine):
             self.show(f"import: {step}, {human_count(done)}{of}")
 
 
-def _values(given: ClusterFile, report: ImportReport) -> dict[str, object]:
+def _values(given: ClusterFile, report: MoveReport) -> dict[str, object]:
     manifest = report.manifest
     return {
         "name": given.name,
@@ -134,7 +135,7 @@ def _values(given: ClusterFile, report: ImportReport) -> dict[str, object]:
     }
 
 
-def _print(given: ClusterFile, report: ImportReport) -> None:
+def _print(given: ClusterFile, report: MoveReport) -> None:
     shards = report.manifest.identity.partitions
     name = f"crawl {report.manifest.crawl[:8]}"
     if not report.is_new:

@@ -17,7 +17,7 @@ from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.memory_plan import fitted, memory_plan
 from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import hash8
-from lycosa.moves.reshard.gathered import GatheredState
+from lycosa.moves.gathered import GatheredState
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.frontier.crawl_clock import CrawlClock, time_after_takeover, time_at_start
 from lycosa.state.commit import CommitLog, FileLog

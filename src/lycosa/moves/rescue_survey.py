@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
+from lycosa.moves.new_shards import SnapshotPlace
 from lycosa.state.attempts.shipping import parse_shipped_key
 from lycosa.state.commit import NOTHING, Commit, Mark
 from lycosa.state.commit.memory_log import MemoryChangelog, MemoryLog
@@ -26,7 +27,6 @@ from lycosa.state.exchange.renumbering import numbers_of
 from lycosa.state.kv.kv_port import KeyValue, Opener
 from lycosa.state.kv.table_records import decode_url, prefix_end
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.state.shard.first_snapshot import SnapshotPlace
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.object_snapshots import ObjectSnapshots, stored_marks
 from lycosa.state.shard.opened_shard import PartitionData

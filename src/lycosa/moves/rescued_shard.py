@@ -22,6 +22,7 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.partition_key import PartitionKey
 from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import hash8, host_of
+from lycosa.moves.new_shards import save_first_snapshot
 from lycosa.moves.rescue_survey import LeftShard, PointOfView, RescuePlace, open_earlier
 from lycosa.moves.rescue_waits import waits_of_hosts
 from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
@@ -38,7 +39,6 @@ from lycosa.state.folder.url_seen import known_hashes
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import decode_url, joined_key, url_key
 from lycosa.state.seen.content_seen import content_key, decode_original
-from lycosa.state.shard.first_snapshot import save_first_snapshot
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard
 from lycosa.state.store import FoundSegments, layout
