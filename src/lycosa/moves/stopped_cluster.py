@@ -99,8 +99,10 @@ class StoppedCluster:
         return None
 
     def gather(self, generation: str) -> GatheredState:
-        """See ``MoveSource``. Raises ``CrawlRuns`` if the crawl was not stopped, ``StateDamaged`` if a
-        parcel is lost, ``PositionLost`` or ``InboxDamaged``.
+        """See ``MoveSource``.
+
+        Raises ``CrawlRuns`` if the crawl was not stopped, ``StateDamaged`` if a parcel is lost,
+        ``PositionLost`` or ``InboxDamaged``.
         """
         places, records = self._places, self._records()
         opened = OpenedCluster(places.given, places.work / "read", tell=places.tell)
