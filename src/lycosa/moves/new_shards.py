@@ -101,6 +101,7 @@ def begin_new_logs(
 
     ``told`` is called with the number of logs that are begun. Raises the errors of ``begin_log``.
     """
+    told(0)
     with ThreadPoolExecutor(_LOGS_AT_ONCE) as pool:
         begun = pool.map(lambda first: begin_log(client, topics, crawl, first, tell), firsts)
         for done, _ in enumerate(begun, 1):
