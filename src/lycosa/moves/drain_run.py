@@ -16,7 +16,7 @@ from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.memory_plan import fitted, memory_plan
 from lycosa.base.urls.identity import hash8
 from lycosa.moves.gathered import GatheredState
-from lycosa.moves.idle_worker import idle_job, idle_worker
+from lycosa.moves.idle_worker import idle_job, open_idle_worker
 from lycosa.stages.frontier.crawl_clock import CrawlClock, time_after_takeover, time_at_start
 from lycosa.state.commit import CommitLog, FileLog
 from lycosa.state.folder.names import log_folder, stamp_of
@@ -53,7 +53,9 @@ async def drain_parcels(state: GatheredState) -> Mapping[bytes, float]:
     clock = CrawlClock(SystemClock(), job.time_base)
     ahead = clock.time() - clock.monotonic()
     opener = opener_within(cache_of(plan))
-    async with idle_worker(job, real_ports(job, opener), _shard(state, job, opener)) as assembled:
+    async with open_idle_worker(
+        job, real_ports(job, opener), _shard(state, job, opener)
+    ) as assembled:
         partitions = assembled.worker.frontier.partitions
         owner_of = assembled.intake.partition_of_host
         recent = recent_hosts(

@@ -38,7 +38,7 @@ def idle_job(
 
 
 @asynccontextmanager
-async def idle_worker(
+async def open_idle_worker(
     job: WorkerJob, ports: Ports, shard: Shard, want_permits: Callable[[], None] | None = None
 ) -> AsyncIterator[Assembled]:
     """The worker, which is closed with its ports behind the block. See ``assemble``."""

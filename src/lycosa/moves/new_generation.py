@@ -105,7 +105,7 @@ class NewGeneration:
                 tables[number] = places.open_table(table_folder(state.folder, number))
             owners = HostOwners(tables, Sites(suffix_list(state.folder)).site_of, self._shards)
             total = sum(counters_of(table).discovered for table in tables.values())
-            counters = recounted(owners, _adding(places.told, "counting URLs", total))
+            counters = recounted(owners, lambda done: places.told("counting URLs", done, total))
             old = OldState(owners, state.manifest.identity.bands, state.was_on_machine, held)
             mark = Mark(max(state.term, state.newest.term) + 1, state.newest.sequence + 1)
             first = FirstCommit(0, mark, state.wall, state.time, state.settings, state.is_orderly)
@@ -126,7 +126,8 @@ class NewGeneration:
         tables = {shard: each.table for shard, each in data.items()}
         try:
             division = Division(old, RowSink(tables), counters)
-            division.write(_adding(told, f"dividing rows for shards {shards[0]} to {shards[-1]}"))
+            step = f"dividing rows for shards {shards[0]} to {shards[-1]}"
+            division.write(lambda done: told(step, done, 0))
             _check(old.owners, tables, counters)
             for shard in shards:
                 told("saving shards", shard + 1, self._shards)
@@ -171,9 +172,6 @@ class NewGeneration:
     def _save_settings(self) -> None:
         content = msgspec.json.format(msgspec.json.encode(self._config), indent=2)
         self._places.objects.put(SETTINGS_NAME, content)
-
-    def __repr__(self) -> str:
-        return f"<NewGeneration {self.manifest.generation} shards={self._shards}>"
 
 
 def delete_others(places: ClusterPlaces, manifest: Manifest) -> str:
@@ -231,14 +229,3 @@ def _check(
                 f"shard {shard} got {one.discovered} URLs of {one.hosts} hosts, and"
                 f" {other.discovered} of {other.hosts} belong to it; nothing was put in force"
             )
-
-
-def _adding(told: OnStep, what: str, total: int = 0) -> Callable[[int], None]:
-    done = 0
-
-    def add(number: int) -> None:
-        nonlocal done
-        done += number
-        told(what, done, total)
-
-    return add

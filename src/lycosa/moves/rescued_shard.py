@@ -20,7 +20,7 @@ from lycosa.base.model.end import PreviousEnd
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.partition_key import PartitionKey
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.moves.idle_worker import idle_job, idle_worker
+from lycosa.moves.idle_worker import idle_job, open_idle_worker
 from lycosa.moves.new_shards import save_first_snapshot
 from lycosa.moves.rescue_survey import (
     LeftShard,
@@ -109,9 +109,6 @@ class ShardRescue:
         self._shard, self._folder = remains.shard, place.folder(remains.shard)
         self._segments = ObjectSegments(place.store, self._shard, self._folder / "segments")
         self._known = self._first_us = self._last_us = self._read = 0
-
-    def __repr__(self) -> str:
-        return f"<ShardRescue {self._shard} read={self._read}>"
 
     async def run(self, is_dry: bool = False) -> RescuedShard:
         """Make the shard, and save its first snapshot unless ``is_dry``.
@@ -265,7 +262,7 @@ class ShardRescue:
         ends = ExchangeEnds(_Nowhere(), _Nowhere(), MemoryTopics().inbound(self._shard))
         ports = msgspec.structs.replace(real_ports(job, self._place.open_table), exchange=ends)
         shard = self._shard_of(data)
-        async with idle_worker(job, ports, shard, want_permits=lambda: None) as assembled:
+        async with open_idle_worker(job, ports, shard, want_permits=lambda: None) as assembled:
             assembled.worker.committer.mail = _KeptParcels(assembled)
             yield (
                 assembled,

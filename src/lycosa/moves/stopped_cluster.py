@@ -183,9 +183,6 @@ class StoppedCluster:
             sums=view.seen.last.sums,
         )
 
-    def __repr__(self) -> str:
-        return f"<StoppedCluster {self._before} to {self._shards} shards>"
-
 
 def seal_segments(places: ClusterPlaces, state: GatheredState) -> int:
     """Give all open segments their final form, as the next owners would; returns their number.

@@ -173,9 +173,6 @@ class StoppedFolder:
                 self._places.tell(f"{segment.name}: {error}; it has no derived files")
         return work
 
-    def __repr__(self) -> str:
-        return f"StoppedFolder({self._folder})"
-
 
 def gather_folder(
     folder: Path, work: Path, open_table: Opener, told: Callable[[int], None]

@@ -100,19 +100,19 @@ class Division:
         self._sitemaps: dict[bytes, set[int]] = {}
 
     def write(self, told: OnRows = lambda number: None) -> None:
-        """Write all rows; ``told`` is called with the number of rows read. Blocks."""
+        """Write all rows; ``told`` is called with the number of rows read so far. Blocks."""
+        read = 0
         for partition, table in self._tables.items():
             self._hosts.line_up(partition)
             self._number_letters(partition)
             self._sitemaps = {key[1:]: set() for key, _ in table.scan(b"T", prefix_end(b"T"))}
-            read = 0
             for key, value in table.scan(b"", _LAST_KEY):
                 self._move(partition, key, value)
                 read += 1
                 if read % _TOLD_EVERY == 0:
-                    told(_TOLD_EVERY)
+                    told(read)
             self._finish_due()
-            told(read % _TOLD_EVERY)
+        told(read)
         self._hosts.finish()
         for shard in self._sink.shards:
             self._sink.put(shard, COUNTERS_KEY, encode_record(self._counters[shard]))
@@ -249,9 +249,6 @@ class Division:
             if len(values) == 1 and (value := values.pop()) is not None:
                 for shard in self._sink.shards:
                     self._sink.put(shard, key, value)
-
-    def __repr__(self) -> str:
-        return f"<Division {self._owners!r} {self._sink!r}>"
 
 
 def _shard_of_site(owners: HostOwners, partition: int, key: bytes, value: bytes) -> int:
