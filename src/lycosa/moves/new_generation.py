@@ -159,6 +159,9 @@ class NewGeneration:
             control.append([(key_of(each), msgspec.msgpack.encode(each)) for each in saved])
         finally:
             control.close()
+        # A new crawl is complete with its manifest, so its settings are there before. Those of a
+        # crawl that is divided again must stay until the new division is in force: ``read_crawl``
+        # corrects them if a program is killed in between.
         if number == 1:
             self._save_settings()
         if not create_manifest(places.objects, self.manifest, number):
@@ -195,6 +198,7 @@ def delete_others(places: ClusterPlaces, manifest: Manifest) -> str:
         places.objects.delete(unneeded(found))
         delete_state_topics(places.client, places.given.name, generation, number)
     except (ObjectError, KafkaAway) as error:
+        # the move is done all the same
         return (
             f"what is left of the earlier division could not be deleted ({error}); it is not"
             " used; the same command, given again, deletes it"

@@ -1,6 +1,6 @@
 """Begins the log of a shard whose first state is a snapshot, not the commits of the log.
 
-The snapshot is of a commit ``mark`` that no log has (``shard.first_snapshot``). The log gets claims
+The snapshot is of a commit ``mark`` that no log has (``moves.new_shards``). The log gets claims
 until its term is that of the mark, and then one commit without writes. It says that the commit
 before it was ``mark``. So the next owner needs this snapshot or a later one, and terms and
 sequences continue those from which the state came.
