@@ -102,7 +102,7 @@ def move_crawl(source: MoveSource, places: ClusterPlaces, shards: int) -> MoveRe
     frontier = msgspec.structs.replace(config.frontier, partitions=shards)
     config = msgspec.structs.replace(config, frontier=frontier)
     made = NewGeneration(places, _next_manifest(state, generation, shards), config)
-    places.told("taking parcels", 0, 0)
+    places.on_step("taking parcels", 0, 0)
     held = asyncio.run(drain_parcels(state))
     made.make_topics()
     counters = made.write_shards(state, held)

@@ -63,7 +63,7 @@ class ClusterPlaces(msgspec.Struct, frozen=True):
     """The services of a cluster, for a program that changes its generation.
 
     ``objects`` has the keys of all generations. ``work`` is a local folder that the program may
-    fill; ``told`` and ``tell`` hear what is done, and what is waited for.
+    fill. ``on_step`` is called with what is done, ``tell`` with lines for the operator.
     """
 
     given: ClusterFile
@@ -71,7 +71,7 @@ class ClusterPlaces(msgspec.Struct, frozen=True):
     objects: ObjectStore
     work: Path
     open_table: Opener
-    told: OnStep
+    on_step: OnStep
     tell: Callable[[str], None]
 
 
@@ -105,7 +105,7 @@ class NewGeneration:
                 tables[number] = places.open_table(table_folder(state.folder, number))
             owners = HostOwners(tables, Sites(suffix_list(state.folder)).site_of, self._shards)
             total = sum(counters_of(table).discovered for table in tables.values())
-            counters = recounted(owners, lambda done: places.told("counting URLs", done, total))
+            counters = recounted(owners, lambda done: places.on_step("counting URLs", done, total))
             old = OldState(owners, state.manifest.identity.bands, state.was_on_machine, held)
             mark = Mark(max(state.term, state.newest.term) + 1, state.newest.sequence + 1)
             first = FirstCommit(0, mark, state.wall, state.time, state.settings, state.is_orderly)
@@ -117,7 +117,7 @@ class NewGeneration:
     def _write_group(
         self, old: OldState, shards: range, counters: list[Counters], first: FirstCommit
     ) -> None:
-        places, told = self._places, self._places.told
+        places, on_step = self._places, self._places.on_step
         folder = places.work / "shards"
         shutil.rmtree(folder, ignore_errors=True)
         store = placed_objects(places.objects, self.manifest.generation)
@@ -127,10 +127,10 @@ class NewGeneration:
         try:
             division = Division(old, RowSink(tables), counters)
             step = f"dividing rows for shards {shards[0]} to {shards[-1]}"
-            division.write(lambda done: told(step, done, 0))
+            division.write(lambda done: on_step(step, done, 0))
             _check(old.owners, tables, counters)
             for shard in shards:
-                told("saving shards", shard + 1, self._shards)
+                on_step("saving shards", shard + 1, self._shards)
                 save_first_snapshot(place, shard, data[shard], first.mark)
         finally:
             for each in data.values():
@@ -141,7 +141,7 @@ class NewGeneration:
             self._topics,
             self.manifest.crawl,
             [msgspec.structs.replace(first, shard=shard) for shard in shards],
-            lambda done: told("beginning logs", shards[0] + done, self._shards),
+            lambda done: on_step("beginning logs", shards[0] + done, self._shards),
             places.tell,
         )
 

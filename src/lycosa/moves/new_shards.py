@@ -94,15 +94,16 @@ def begin_new_logs(
     topics: Topics,
     crawl: str,
     firsts: Sequence[FirstCommit],
-    told: Callable[[int], None],
+    on_begun: Callable[[int], None],
     tell: Callable[[str], None],
 ) -> None:
     """Begin the logs of some shards behind their first snapshots; may be repeated. Blocks.
 
-    ``told`` is called with the number of logs that are begun. Raises the errors of ``begin_log``.
+    ``on_begun`` is called with the number of logs that are begun. Raises the errors of
+    ``begin_log``.
     """
-    told(0)
+    on_begun(0)
     with ThreadPoolExecutor(_LOGS_AT_ONCE) as pool:
         begun = pool.map(lambda first: begin_log(client, topics, crawl, first, tell), firsts)
         for done, _ in enumerate(begun, 1):
-            told(done)
+            on_begun(done)

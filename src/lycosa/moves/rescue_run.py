@@ -95,7 +95,7 @@ async def rescue_crawl(places: ClusterPlaces, is_dry: bool = False) -> RescueRep
         state = _created(place.store, state)
     remains: dict[int, LeftShard] = {}
     for shard in place.shards:
-        places.told(f"shard {shard}: reading its newest snapshot", 0, 0)
+        places.on_step(f"shard {shard}: reading its newest snapshot", 0, 0)
         lost = state.lost.get(shard, [])
         remains[shard] = survey_shard(place, shard, state.marks[shard], lost)
     common = OtherShards(
@@ -127,7 +127,7 @@ def _rescue_place(places: ClusterPlaces) -> RescuePlace:
     crawl = read_crawl(places.objects, places.given)
     placed = placed_objects(places.objects, crawl.manifest.generation)
     store = PatientStore(placed, tell)
-    return RescuePlace(crawl, store, places.work, places.open_table, places.told)
+    return RescuePlace(crawl, store, places.work, places.open_table, places.on_step)
 
 
 def _refuse_remains(
@@ -193,7 +193,7 @@ def _begin_logs(
             FirstCommit(shard, mark, wall, max(wall, state.shards[shard].time))
             for shard, mark in state.marks.items()
         ],
-        lambda done: places.told("beginning logs", done, len(state.marks)),
+        lambda done: places.on_step("beginning logs", done, len(state.marks)),
         places.tell,
     )
     for shard, first in state.marks.items():

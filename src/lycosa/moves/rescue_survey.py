@@ -52,14 +52,14 @@ class PointOfView(Enum):
 class RescuePlace(msgspec.Struct, frozen=True):
     """Where a rescue works: the crawl's objects, and a local folder for tables.
 
-    ``told`` is called with what is done.
+    ``on_step`` is called with what is done.
     """
 
     crawl: StoredCrawl
     store: ObjectStore
     work: Path
     open_table: Opener
-    told: OnStep
+    on_step: OnStep
 
     @property
     def shards(self) -> range:
@@ -195,7 +195,7 @@ def _restored(
         _AnyLog(shard),
         folder,
         place.snapshots(shard, folder).local_snapshots(shard),
-        told=lambda done, total: place.told(
+        told=lambda done, total: place.on_step(
             f"shard {shard}: MB of its snapshot", done >> 20, total >> 20
         ),
     )

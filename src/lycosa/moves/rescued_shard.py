@@ -243,7 +243,7 @@ class ShardRescue:
             self._first_us = min([*dates, self._first_us or dates[0]])
             self._last_us = max([*dates, self._last_us])
         self._read += len(batch)
-        self._place.told(f"shard {self._shard}: captures read", self._read, 0)
+        self._place.on_step(f"shard {self._shard}: captures read", self._read, 0)
         await assembled.worker.committer.commit()
 
     # -- the worker

@@ -130,7 +130,7 @@ class StoppedCluster:
 
         with ThreadPoolExecutor(_LOGS_AT_ONCE) as pool:
             for done, _ in enumerate(pool.map(close, state.ends.items()), 1):
-                places.told("closing logs", done, len(state.ends))
+                places.on_step("closing logs", done, len(state.ends))
         return seal_segments(places, state)
 
     def _records(self) -> list[Record]:
@@ -159,7 +159,7 @@ class StoppedCluster:
                 table = tables[each.shard] = places.open_table(table_folder(work, each.shard))
                 # a worker of one machine would look for the commit in its own log
                 table.write({MARK_KEY: None})
-                places.told("shards", len(tables), self._before)
+                places.on_step("shards", len(tables), self._before)
             numbers = {number: numbers_of(table.scan) for number, table in tables.items()}
             for each in positions:
                 parcels = opened.read_inbox(each.shard, each.inbox)

@@ -101,7 +101,7 @@ class StoppedFolder:
             self._folder,
             work,
             places.open_table,
-            lambda done: places.told("partitions", done, count),
+            lambda done: places.on_step("partitions", done, count),
         )
         reserve_place(places.objects, places.given, suffix_list(work).read_bytes())
         place = f"{generation_prefix(generation)}machine/"
@@ -115,7 +115,7 @@ class StoppedFolder:
         segments = FolderView(self._folder).list_segments()
         for number, segment in enumerate(segments, 1):
             self._send(segment)
-            self._places.told("segments", number, len(segments))
+            self._places.on_step("segments", number, len(segments))
         return len(segments)
 
     # -- segments
@@ -175,12 +175,13 @@ class StoppedFolder:
 
 
 def gather_folder(
-    folder: Path, work: Path, open_table: Opener, told: Callable[[int], None]
+    folder: Path, work: Path, open_table: Opener, on_partition: Callable[[int], None]
 ) -> GatheredState:
     """Gather the tables and attempt logs of a crawl folder in the folder ``work``. Blocks.
 
-    ``told`` is called with the number of partitions that are there. Raises ``ManifestError``,
-    ``CommittedDataMissing``, ``TableLocked``, ``LogDamaged``, ``StoreDamaged`` or ``OSError``.
+    ``on_partition`` is called with the number of partitions that are there. Raises
+    ``ManifestError``, ``CommittedDataMissing``, ``TableLocked``, ``LogDamaged``, ``StoreDamaged``
+    or ``OSError``.
     """
     manifest, config = load_manifest(folder), settings_of(folder)
     check_crawl(folder, manifest, config.seen.urls, table_reader())
@@ -192,7 +193,7 @@ def gather_folder(
             if table_folder(folder, number).exists():
                 _copy_table(table_folder(folder, number), target)
             tables[number] = open_table(target)
-            told(number + 1)
+            on_partition(number + 1)
         wall, crawl_time, sequence = _apply_logs(folder, tables)
         newest = max(Mark.unpack(table.get(MARK_KEY)) for table in tables.values())
     for pattern in ("attempts-w*", "settling-w*", "crashes.json"):

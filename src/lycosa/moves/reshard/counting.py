@@ -31,7 +31,7 @@ class _HostTotals(msgspec.Struct):
     refused: dict[int, int] = {}
 
 
-def recounted(owners: HostOwners, told: OnRows = lambda number: None) -> list[Counters]:
+def recounted(owners: HostOwners, on_rows: OnRows = lambda number: None) -> list[Counters]:
     """The counters of each shard, by number. Raises ``StateDamaged``."""
     found = [Counters() for _ in range(owners.shards)]
     totals = [_HostTotals() for _ in range(owners.shards)]
@@ -49,14 +49,14 @@ def recounted(owners: HostOwners, told: OnRows = lambda number: None) -> list[Co
             counters.asked = max(counters.asked, asked)
         for key, value in table.scan(b"U", prefix_end(b"U")):
             shard = owners.shard_of(partition, key[1:9])
-            aside = states.get(key[1:9])
-            _count_url(found[shard], decode_url(value), aside[1] if aside else None)
+            set_aside = states.get(key[1:9])
+            _count_url(found[shard], decode_url(value), set_aside[1] if set_aside else None)
             read += 1
             if read % _TOLD_EVERY == 0:
-                told(read)
+                on_rows(read)
         for key, _ in table.scan(b"E", prefix_end(b"E")):
             found[owners.shard_of(partition, key[1:9])].leased += 1
-    told(read)
+    on_rows(read)
     _divide_totals(found, totals, [counters_of(table) for table in owners.tables.values()])
     return found
 
@@ -75,10 +75,10 @@ def _count_host(counters: Counters, totals: _HostTotals, record: VisitRecord) ->
         count(totals.refused, reason, number)
 
 
-def _count_url(counters: Counters, record: UrlRecord, aside: HostState | None) -> None:
+def _count_url(counters: Counters, record: UrlRecord, set_aside: HostState | None) -> None:
     state = record.state
-    if state is UrlState.QUEUED and aside is not None:
-        state = counted_as(aside)
+    if state is UrlState.QUEUED and set_aside is not None:
+        state = counted_as(set_aside)
     counters.move_urls(None, state)
     if record.state not in (UrlState.QUEUED, UrlState.PARKED):
         counters.move_reason(None, record.reason)

@@ -56,13 +56,13 @@ from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 _BY_HOST = b"UQRNBXYE"
 _MADE_AGAIN = b"FKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
-_TOLD_EVERY = 20_000
+_EVERY = 20_000
 _MOST_VOUCHING = 100
 _CRASHES, _LETTERS = meta_key("crashes"), meta_key("dead_letters")
 _UNPARSED, _ALLOWED = meta_key("unparsed"), meta_key("allowed")
-_NAMES, _ACTIONS, _TOLD = map(meta_key, ("host_names", "actions", "told_actions"))
+_NAMES, _ACTIONS, _ACTIONS_REPORTED = map(meta_key, ("host_names", "actions", "told_actions"))
 _MADE_ANEW = frozenset(
-    {COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS, _NAMES, _ACTIONS, _TOLD}
+    {COUNTERS_KEY, MARK_KEY, FRONT_KEY, _CRASHES, _LETTERS, _NAMES, _ACTIONS, _ACTIONS_REPORTED}
 )
 _TO_ALL = frozenset({_UNPARSED, _ALLOWED})
 _LAST_KEY = b"\xff" * 32
@@ -99,8 +99,8 @@ class Division:
         self._due: dict[int, tuple[int, list[bytes]]] = {}
         self._sitemaps: dict[bytes, set[int]] = {}
 
-    def write(self, told: OnRows = lambda number: None) -> None:
-        """Write all rows; ``told`` is called with the number of rows read so far. Blocks."""
+    def write(self, on_rows: OnRows = lambda number: None) -> None:
+        """Write all rows; ``on_rows`` is called with the number of rows read so far. Blocks."""
         read = 0
         for partition, table in self._tables.items():
             self._hosts.line_up(partition)
@@ -109,10 +109,10 @@ class Division:
             for key, value in table.scan(b"", _LAST_KEY):
                 self._move(partition, key, value)
                 read += 1
-                if read % _TOLD_EVERY == 0:
-                    told(read)
+                if read % _EVERY == 0:
+                    on_rows(read)
             self._finish_due()
-        told(read)
+        on_rows(read)
         self._hosts.finish()
         for shard in self._sink.shards:
             self._sink.put(shard, COUNTERS_KEY, encode_record(self._counters[shard]))
