@@ -35,7 +35,7 @@ from lycosa.base.model.fetched import FetchRequest
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.synthetic import RequestLog, SyntheticFetcher
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from planting import planted
 
 PLANTS = {
@@ -175,7 +175,7 @@ def live_with_fetcher(
 
 
 def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
-    from lycosa.worker.calls.lease_service import OutsideDesk
+    from lycosa.worker.calls.lease_service import LeaseService
     from lycosa.worker.visit.pacing import HostRest, Pacing
     from lycosa.worker.worker import Worker
 
@@ -188,9 +188,9 @@ def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
 
         return Worker, "next_commit", lambda right: at_once
     assert plant == "eager"
-    store = OutsideDesk._store
+    store = LeaseService._store
 
-    async def eager(self: OutsideDesk, visit: Any, row: Any, fetched: Any, after: float) -> None:
+    async def eager(self: LeaseService, visit: Any, row: Any, fetched: Any, after: float) -> None:
         rest = HostRest.__call__
         HostRest.__call__ = lambda self, *given: 0.0  # type: ignore[method-assign]
         until = HostRest.__exit__
@@ -204,4 +204,4 @@ def _bug(plant: str) -> tuple[object, str, Callable[..., Any]]:
         finally:
             HostRest.__call__, HostRest.__exit__ = rest, until  # type: ignore[method-assign]
 
-    return OutsideDesk, "_store", lambda right: eager
+    return LeaseService, "_store", lambda right: eager

@@ -65,7 +65,8 @@ from lycosa.synthetic import (
     VirtualOffload,
     run_virtual,
 )
-from lycosa.worker.assembly import Ports, assemble
+from lycosa.worker.assemble import assemble
+from lycosa.worker.worker_ports import Ports
 
 SITE = "http://www.example.org"
 PAGES = {

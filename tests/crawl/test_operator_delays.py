@@ -19,7 +19,7 @@ from lycosa.inspect.audit.politeness_check import PolitenessChecks
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Crash
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import moved, page, robots, scripted_crawl
 
 HOST = "a.example"

@@ -91,7 +91,7 @@ def _late_lease() -> Sequence[Change]:
 
     async def write(self: Committer, pending: Any, commit: Commit, *others: Any) -> None:
         await right(self, pending, commit, *others)
-        self._books.lease.renew(self._clock.monotonic())
+        self._files.lease.renew(self._clock.monotonic())
 
     return [(Committer, "_write", write)]
 

@@ -28,9 +28,9 @@ from lycosa.state.kv.rocks import opener_within
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import Ground, Shard
 from lycosa.state.store import SegmentFiles
-from lycosa.worker.assembly import assemble
-from lycosa.worker.commit.owned_shard import operator_delay_s, recent_hosts
+from lycosa.worker.assemble import assemble
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.owned_shard import operator_delay_s, recent_hosts
 from lycosa.worker.real_ports import cache_of, real_ports
 
 

@@ -31,7 +31,6 @@ from lycosa.state.commit import Commit, Mark
 from lycosa.state.commit.log_port import FeedSource, no_rows
 from lycosa.state.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.state.exchange import ExchangeEnds, MemoryTopics, NoAnswer
-from lycosa.state.exchange.exchange_port import Handover, Parcel
 from lycosa.state.exchange.renumbering import renumbered
 from lycosa.state.folder.names import attempts_folder, mark_of, spool_folder, stamp_of, suffix_list
 from lycosa.state.folder.url_seen import known_hashes
@@ -45,8 +44,7 @@ from lycosa.state.store import FoundSegments, layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segments_port import StoredSegment
-from lycosa.worker.assembly import Assembled, assemble
-from lycosa.worker.commit.parcel_commit import Cut
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.real_ports import real_ports
 
@@ -259,21 +257,19 @@ class ShardRescue:
         """
         job = self._job()
         topics = MemoryTopics()
-        ends = ExchangeEnds(_Nowhere(), _Nowhere(), topics.inbound(self._shard))
+        ends = ExchangeEnds(None, _Nowhere(), topics.inbound(self._shard))
         ports = real_ports(job, self._place.open_table)
         ports = msgspec.structs.replace(ports, exchange=ends)
-        assembled = assemble(job, ports, want_permits=lambda: None, shard=self._shard_of(data))
-        assembled.worker.committer.mail = _KeptParcels(assembled)
+        assembled = assemble(job, ports, self._shard_of(data))
         try:
             yield (
                 assembled,
                 StoredCaptures(
-                    assembled.stages,
+                    assembled,
                     assembled.worker.frontier.partitions[self._shard],
                     job.config,
-                    assembled.stages.reparsing,
+                    assembled.worker.reparsing,
                     ports.offload,
-                    assembled.delivery.departures.post_place,
                 ),
             )
         finally:
@@ -351,10 +347,7 @@ class _NoLog(MemoryLog):
 
 
 class _Nowhere:
-    """Ends of an exchange that delivers nothing and answers nothing."""
-
-    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
-        return Handover(0)
+    """The owners of other partitions, none of which runs."""
 
     async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         return {}
@@ -363,20 +356,4 @@ class _Nowhere:
         raise NoAnswer("no worker runs during a rescue")
 
     async def close(self) -> None:
-        return None
-
-
-class _KeptParcels:
-    """Puts parcels into the outbox and sends none. Implements ``ParcelDelivery``."""
-
-    def __init__(self, assembled: Assembled) -> None:
-        self._delivery = assembled.delivery
-
-    def cut_parcels(self) -> Cut:
-        return self._delivery.cut_parcels()
-
-    def send_parcels(self, cut: Cut) -> None:
-        return None
-
-    def trim_inbox(self, position: int) -> None:
         return None

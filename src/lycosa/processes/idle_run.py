@@ -16,7 +16,7 @@ from lycosa.base.system.memory_plan import memory_plan
 from lycosa.processes.session import open_session
 from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.kv.rocks import opener_within
-from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.real_ports import cache_of, real_ports
 
 

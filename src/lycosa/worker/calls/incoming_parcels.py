@@ -2,11 +2,9 @@
 
 Parcels come in two ways. Either another worker delivers one over a connection and waits until the
 commit that took it is on disk (``receive_parcel``). Or they are in the inbox topic of the worker's
-partition. The topic is read from the position that the last commit names. Every commit names the
-position up to which everything read is taken, so what a crash lost is read again. A parcel in a
-topic that is not the next one is skipped, because its sender posts it again after the missing one.
-So is a record that is no parcel of the crawl: if it stands where a parcel was, the next parcel of
-its source says that one is missing.
+partition (``inbox_topic``). A parcel in a topic that is not the next one is skipped, because its
+sender posts it again after the missing one. So is a record that is no parcel of the crawl: if it
+stands where a parcel was, the next parcel of its source says that one is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import msgspec
 
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.exchange import (
-    Inbound,
     Inbox,
     InboxDamaged,
     LookUp,
@@ -30,6 +27,7 @@ from lycosa.state.exchange import (
 )
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.seen.duplicates import Duplicates
+from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.near_duplicates import NearDuplicates
 from lycosa.worker.visit.errands import Errands
@@ -51,74 +49,39 @@ class ParcelReceivers(msgspec.Struct, frozen=True):
 
 
 class IncomingParcels:
-    """One per worker.
-
-    ``inbound`` is its inbox topic, and ``after`` the position that its last commit names.
-    """
+    """One per worker."""
 
     def __init__(
         self,
         partitions: Mapping[int, Partition],
         tables: Mapping[int, KeyValue],
-        takers: ParcelReceivers,
+        receivers: ParcelReceivers,
         worker: Worker,
-        inbound: Inbound | None = None,
-        after: int = 0,
+        topic: InboxTopic,
     ) -> None:
-        assert inbound is None or len(partitions) == 1, "a topic is of one partition"
-        self._partitions, self._tables, self._takers, self._worker = (
-            partitions,
-            tables,
-            takers,
-            worker,
-        )
+        assert not topic.exists or len(partitions) == 1, "a topic is of one partition"
+        self._partitions, self._tables = partitions, tables
+        self._receivers, self._worker, self._topic = receivers, worker, topic
         self._inboxes = {
             number: Inbox(partitions[number].table, table, number)
             for number, table in tables.items()
         }
-        self._inbound, self._reading = inbound, set[asyncio.Task[None]]()
-        self.position = self._committed = after
-        """Position of the topic up to which everything is read and taken."""
+        self._reading: asyncio.Task[None] | None = None
         self.activity = 0
         self.stepped_over = 0
         """Number of skipped parcels of the topic, which were not the next one."""
 
     def __repr__(self) -> str:
         return (
-            f"<IncomingParcels position={self.position} activity={self.activity}"
+            f"<IncomingParcels {self._topic!r} activity={self.activity}"
             f" stepped_over={self.stepped_over}>"
         )
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether everything that was read is committed."""
-        return self.position == self._committed
-
-    async def lag(self) -> int:
-        """Number of records of the topic that are not taken yet; 0 without a topic."""
-        return (
-            max(await self._inbound.last_position() - self.position, 0)
-            if self._inbound is not None
-            else 0
-        )
-
     def start(self) -> None:
-        """Start reading the topic, if there is one."""
-        if self._inbound is not None:
-            task = asyncio.get_running_loop().create_task(self._read(self._inbound))
-            self._reading.add(task)
-            task.add_done_callback(self._ended)
-
-    def trim_inbox(self, position: int) -> None:
-        """Let the topic drop what is up to a position, without waiting for it."""
-        if self._inbound is not None and position:
-            task = asyncio.get_running_loop().create_task(self._inbound.trim(position))
-            self._reading.add(task)
-            task.add_done_callback(self._ended)
-
-    def note_committed(self, position: int) -> None:
-        """Note that the commit that names this position is on disk."""
-        self._committed = position
+        """Start reading the topic, if there is one. The exchange must be open."""
+        if self._topic.exists:
+            self._reading = asyncio.get_running_loop().create_task(self._read())
+            self._reading.add_done_callback(self._ended)
 
     def look_up(self, partition: int) -> LookUp:
         """The lookup for other workers' questions about a partition's keys.
@@ -153,29 +116,30 @@ class IncomingParcels:
                     after = parcels[-1].sequence
 
     def _take(self, parcel: Parcel) -> None:
-        inbox, takers = self._inboxes[parcel.destination], self._takers
+        inbox, receivers = self._inboxes[parcel.destination], self._receivers
         if not inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
             return
         if parcel.places:
-            takers.intake.receive_places(self._partitions[parcel.destination], parcel.places)
+            receivers.intake.receive_places(self._partitions[parcel.destination], parcel.places)
         if parcel.discovered:
-            takers.intake.receive_urls(self._partitions[parcel.destination], parcel.discovered)
+            receivers.intake.receive_urls(self._partitions[parcel.destination], parcel.discovered)
         for key, value in parcel.contents:
-            takers.duplicates.file_row(parcel.destination, key, value)
+            receivers.duplicates.file_row(parcel.destination, key, value)
         for fingerprint in parcel.fingerprints:
-            takers.near.judge_fingerprint(parcel.destination, fingerprint)
+            receivers.near.judge_fingerprint(parcel.destination, fingerprint)
         for verdict in parcel.verdicts:
-            takers.near.deliver_verdict(parcel.destination, verdict)
+            receivers.near.deliver_verdict(parcel.destination, verdict)
         for errand in parcel.errands:
-            takers.errands.deliver_item(parcel.destination, errand)
+            receivers.errands.deliver_item(parcel.destination, errand)
         for answer in parcel.answers:
-            takers.errands.deliver_item(parcel.destination, answer)
+            receivers.errands.deliver_item(parcel.destination, answer)
         inbox.accept_parcel(parcel.source, parcel.sequence)
         self.activity += 1
 
-    async def _read(self, inbound: Inbound) -> None:
+    async def _read(self) -> None:
+        topic = self._topic
         while True:
-            for position, parcel in await self._next_parcels(inbound):
+            for position, parcel in await self._next_parcels():
                 await asyncio.sleep(
                     0
                 )  # a parcel may have 500 URLs: one parcel in a step of the loop
@@ -187,32 +151,32 @@ class IncomingParcels:
                 except ParcelsLost as error:
                     raise _lost_in_topic(error) from error
                 # No await since the parcel was taken, so that both are in the same commit.
-                self.position = position
+                topic.position = position
                 self._worker.wake()
-            while self.position - self._committed >= _MOST_UNCOMMITTED:
+            while topic.uncommitted >= _MOST_UNCOMMITTED:
                 await self._worker.next_commit()
 
-    async def _next_parcels(self, inbound: Inbound) -> Sequence[tuple[int, Parcel | None]]:
+    async def _next_parcels(self) -> Sequence[tuple[int, Parcel | None]]:
         """Raises ``Fenced`` when a later owner has trimmed the topic, and the errors of the
         topic.
         """
         try:
-            return await inbound.read_parcels(self.position)
+            return await self._topic.read_parcels()
         except PositionLost:
             # An owner that does not know yet that it lost the shard must not report damage.
             await self._worker.committer.commit(is_forced=True)
             raise
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._reading.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._worker.fail(error)
 
     async def close(self) -> None:
-        tasks = list(self._reading)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Stop reading. What was taken and not committed is read again."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await self._topic.close()
 
 
 def _lost_in_topic(error: ParcelsLost) -> InboxDamaged:

@@ -8,6 +8,7 @@ open.
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -17,7 +18,7 @@ from lycosa.base.ports import Clock
 from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.crawl_clock import CrawlClock, ahead_s
-from lycosa.stages.frontier.frontier import Frontier
+from lycosa.stages.frontier.frontier import LONGEST_DUE_S, Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.sitemap_news import SitemapNews
@@ -31,28 +32,32 @@ from lycosa.state.attempts.shipping import SHIPPED_KEEPING
 from lycosa.state.folder.names import addresses_path, attempts_folder, suffix_list
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.shard.opened_shard import PartitionData, Shard
-from lycosa.worker.intake.reopen_hosts import reopen_allowed
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import table_place
+from lycosa.worker.reopen_hosts import reopen_allowed
 
 _COMMIT_MARGIN_S = 60.0
 
 
-class Owned(msgspec.Struct, frozen=True):
-    """What one worker owns for one run."""
+class OwnedShard(msgspec.Struct, frozen=True):
+    """What one worker owns for one run, over its open shard.
+
+    ``benched`` has the names of the hosts that entered the workbench since they were last read.
+    """
 
     job: WorkerJob
-    shard: Shard
+    opened: Shard
     clock: CrawlClock
     chance: random.Random
     sites: Sites
     partitions: Mapping[int, Partition]
     frontier: Frontier
+    benched: list[str]
     crashes: CrashCounts
     attempts: AttemptLog
 
 
-def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
+def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedShard:
     """Open what the worker owns, over an open shard. Blocks."""
     config, attempts = job.config, attempts_folder(job.folder)
     chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
@@ -68,7 +73,8 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
     blamed = suspects(attempts, lambda host: owner_of(host) in partitions)
     crashes.after_restart(blamed, job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
-    frontier = _frontier(job, partitions)
+    benched: list[str] = []
+    frontier = _frontier(job, partitions, benched)
     log = AttemptLog(
         attempts,
         job.number,
@@ -83,7 +89,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
     )
     lent = _lent_hosts(partitions, clock)
     frontier.hold_back(recent | {host: max(at, recent.get(host, at)) for host, at in lent.items()})
-    return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
+    return OwnedShard(job, shard, clock, chance, sites, partitions, frontier, benched, crashes, log)
 
 
 def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
@@ -99,23 +105,22 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
             forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
+        most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,
     )
 
 
-def _frontier(job: WorkerJob, partitions: Mapping[int, Partition]) -> Frontier:
+def _frontier(job: WorkerJob, partitions: Mapping[int, Partition], benched: list[str]) -> Frontier:
     config = job.config
     workbench = Workbench(config.politeness.address_slots)
-    frontier = Frontier(
+    return Frontier(
         partitions.values(),
         workbench,
         config.frontier.workbench,
         hosts_of_address(config.politeness),
+        longest_wait_s=max(longest_wait(config.politeness), config.retry.max_s),
+        longest_due_s=max(LONGEST_DUE_S, longest_interval(config.refetch), config.retry.max_s),
+        benched=benched,
     )
-    frontier.longest_wait_s = max(longest_wait(config.politeness), config.retry.max_s)
-    frontier.longest_due_s = max(
-        frontier.longest_due_s, longest_interval(config.refetch), config.retry.max_s
-    )
-    return frontier
 
 
 def _place(job: WorkerJob) -> str:

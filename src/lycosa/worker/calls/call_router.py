@@ -3,7 +3,7 @@ partitions.
 
 A call that changes something is executed on the loop, in steps of at most about ten milliseconds,
 and answered when the commit that contains its effect is in the log. A question is answered by
-``reader``, which works on another thread. Whatever bytes arrive, the worker continues: what is not
+a reader, which works on another thread. Whatever bytes arrive, the worker continues: what is not
 a call, or cannot be done, is answered by ``CallRefusal``. While a call is open the worker is not
 idle, so the crawl does not end under it.
 """
@@ -25,6 +25,7 @@ from lycosa.base.calls import (
 )
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.stages.frontier.partition import Partition
+from lycosa.worker.worker import Worker
 
 CallHandler = Callable[[Partition, Any], Awaitable[CallReply]]
 """Executes the calls of one type on the loop; the next commit contains the effect."""
@@ -36,66 +37,68 @@ MOST_OPEN = 256
 """Calls that are open at a time; more are refused, because each may have a large message."""
 
 
-class CallDesk:
-    """One per worker. ``committed`` waits for the next commit that is cut."""
+class CallRouter:
+    """Gives each call to the handler of its type; one per worker."""
 
     def __init__(
         self,
         partitions: Mapping[int, Partition],
         handlers: Mapping[type, CallHandler],
-        committed: Callable[[], Awaitable[None]],
-        wake: Callable[[], None],
+        worker: Worker,
     ) -> None:
-        self._partitions, self._handlers = partitions, handlers
-        self._committed, self._wake = committed, wake
-        self.reader: ReadState | None = None
-        self.open_calls = 0
-        """Number of calls that change something and are not answered yet, apart from leases."""
+        self._partitions, self._handlers, self._worker = partitions, handlers, worker
         self._questions = self._asking = 0
         self.activity = 0
         """A number that grows with every call that changes something."""
 
     def __repr__(self) -> str:
-        return f"<CallDesk open={self.open_calls} questions={self._questions}>"
+        return f"<CallRouter open={self._worker.open_calls} questions={self._questions}>"
 
-    async def answer_call(self, partition: int, body: bytes) -> bytes:
-        """The reply to a call of that partition. Raises the errors of a commit."""
+    async def answer_call(
+        self, partition: int, body: bytes, read: ReadState | None = None
+    ) -> bytes:
+        """The reply to a call of that partition; ``read`` answers questions.
+
+        Raises the errors of a commit.
+        """
         try:
             call = decode_call(body)
         except UNREADABLE as error:
             return encode_reply(CallRefusal(f"not a call that this version knows: {error}"[:500]))
         if partition not in self._partitions:
             return encode_reply(CallRefusal(f"this worker does not own partition {partition}"))
-        if self.open_calls + self._questions + self._asking >= MOST_OPEN:
+        if self._worker.open_calls + self._questions + self._asking >= MOST_OPEN:
             return encode_reply(
                 CallRefusal(f"{MOST_OPEN} calls are open at this worker: call again later")
             )
         handler = self._handlers.get(type(call))
         if handler is None:
-            return encode_reply(await self._read(partition, call))
+            return encode_reply(await self._answer_question(partition, call, read))
         # A fetcher that asks again and again must not keep the crawl from its end; what it is lent
         # does.
         has_effect = not isinstance(call, LeaseUrls)
-        self.open_calls += has_effect
+        self._worker.open_calls += has_effect
         self._asking += not has_effect
         # after the handler's first step, which says what the call waits for
-        asyncio.get_running_loop().call_soon(self._wake)
+        asyncio.get_running_loop().call_soon(self._worker.wake)
         try:
             reply = await handler(self._partitions[partition], call)
             self.activity += has_effect
             if not isinstance(reply, CallRefusal):
-                await self._committed()
+                await self._worker.next_commit(is_called=True)
             return encode_reply(reply)
         finally:
-            self.open_calls -= has_effect
+            self._worker.open_calls -= has_effect
             self._asking -= not has_effect
-            self._wake()
+            self._worker.wake()
 
-    async def _read(self, partition: int, question: Call) -> CallReply:
-        if self.reader is None:
+    async def _answer_question(
+        self, partition: int, question: Call, read: ReadState | None
+    ) -> CallReply:
+        if read is None:
             return CallRefusal(f"this worker does not answer {type(question).__name__}")
         self._questions += 1
         try:
-            return await self.reader(partition, question)  # type: ignore[arg-type]
+            return await read(partition, question)  # type: ignore[arg-type]
         finally:
             self._questions -= 1
