@@ -17,7 +17,7 @@ from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.state.store.segments import SegmentStore
-from lycosa.worker.calls.call_parts import build_calls
+from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
 from lycosa.worker.commit.commit_parts import build_commit
@@ -25,11 +25,11 @@ from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.extensions import Extensions
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.intake.intake import Intake
-from lycosa.worker.intake.intake_parts import build_intake
+from lycosa.worker.intake.intake_parts import IntakeParts, build_intake
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.measures import measured_worker
-from lycosa.worker.owned_shard import open_owned_shard
+from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
 from lycosa.worker.visit.host_robots import Robots
@@ -37,7 +37,7 @@ from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
-from lycosa.worker.visit.visit_parts import build_visit
+from lycosa.worker.visit.visit_parts import VisitParts, build_visit
 from lycosa.worker.worker import Worker
 from lycosa.worker.worker_ports import Ports
 
@@ -94,8 +94,17 @@ def assemble(
         has_coordinator=has_coordinator,
     )
     calls = build_calls(owned, intake, visit, worker)
+    return _assembled(owned, intake, visit, worker, calls)
+
+
+def _assembled(
+    owned: OwnedShard,
+    intake: IntakeParts,
+    visit: VisitParts,
+    worker: Worker,
+    calls: CallParts,
+) -> Assembled:
     meter = measured_worker(worker, intake, visit, owned.clock)
-    live = AppliedSettings(job.config, worker, visit.pacing, visit.capturing)
 
     def close() -> None:
         meter.stop_watching()
@@ -110,13 +119,13 @@ def assemble(
         intake.topic,
         intake.duplicates,
         visit.pipeline,
-        visit.sender,
-        visit.pacing,
+        visit.stages.sender,
+        visit.stages.pacing,
         visit.robots,
         visit.permits,
         visit.stages.store,
         owned.clock,
-        live,
+        AppliedSettings(owned.job.config, worker, visit.stages.pacing, visit.capturing),
         meter,
         calls.calls,
         close,

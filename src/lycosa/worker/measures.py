@@ -34,7 +34,7 @@ def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, cloc
     meter = Meter()
     meter.set("lycosa_worker_starts_total", 1)
     partitions = list(worker.frontier.partitions.values())
-    measure_sender(meter, visit.sender)
+    measure_sender(meter, visit.stages.sender)
     _measure_parser(meter, visit.pipeline, worker.reparsing)
     meter.adopt("lycosa_commit_seconds", worker.committer.commit_times)
     meter.adopt("lycosa_robots_age_seconds", visit.robots.ages)

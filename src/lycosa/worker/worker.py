@@ -19,6 +19,7 @@ from lycosa.stages.schedule.fetch_outcome import is_unreached
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.commit.commit_parts import CommitParts
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.job import WorkerJob
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.visit_in_progress import Visit
@@ -45,12 +46,11 @@ class Worker:
         is_alone: bool,
         has_coordinator: bool,
     ) -> None:
-        job, config = owned.job, owned.job.config
-        self._config = config
+        self._config = owned.job.config
         self.frontier, self._benched = owned.frontier, owned.benched
-        self._pipeline, self._sender, self._lending = visit.pipeline, visit.sender, visit.lending
+        self._pipeline, self._lending = visit.pipeline, visit.lending
+        self._sender = visit.stages.sender
         self.committer, self.reparsing = commit.committer, commit.reparser
-        """The reparser of stored bodies that were never parsed."""
         self._files, self._outgoing = commit.files, outgoing
         self._clock = owned.clock
         self._signals, self._news = signals, signals.news
@@ -68,21 +68,15 @@ class Worker:
         # There is no capture, no server answered, and no waiting host could be reached.
         self.reaches_nobody = False
         self._has_visited = False  # in this run
-        self._careful_until = (
-            max(self._clock.monotonic(), job.held_until) + _CAREFUL_S if job.is_careful else 0.0
-        )
-        """In a careful start, the end of the time in which requests are sent one at a time.
-
-        Each is named in the log before, because the shard's workers died repeatedly without a
-        commit.
-        """
+        # The end of the time in which each request is sent alone, and named in the log before.
+        self._careful_until = _careful_until(owned.job, self._clock.monotonic())
         # The disk has less than ``store.min_free_bytes``: no visit is started until it has more.
         self.lacks_room = False
         self.free_bytes = 0  # of the disk, at the last look
         self.has_lease = True  # on its shard; without it no visit is started
         self.recalled = 0  # waits that ended because their stored time was impossible
         # by the settings, and by the available memory
-        self._slots = self._slots_by_memory = config.fetch.slots
+        self._slots = self._slots_by_memory = self._config.fetch.slots
         self.open_calls = 0
         """Calls that change something and are not answered yet; with one the worker is not idle."""
         # Those that the last commit names: no visit is started before the coordinator sends them.
@@ -427,3 +421,11 @@ class Worker:
         if self._signals.failure is not None:
             raise self._signals.failure
         self.committer.raise_failure()
+
+
+def _careful_until(job: WorkerJob, now: float) -> float:
+    """The end (monotonic) of a careful start, 0 for an ordinary one.
+
+    A start is careful when the shard's workers died repeatedly without a commit.
+    """
+    return max(now, job.held_until) + _CAREFUL_S if job.is_careful else 0.0

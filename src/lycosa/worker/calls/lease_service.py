@@ -138,8 +138,11 @@ class LeaseService:
         if (storing := self._storing.get(row.lease)) is None:
             if not self._is_open(row):
                 return ResultVerdict.LATE, "the lease has expired, and the URL is queued again"
+            limits = self._visit.stages.sender.limits
             try:
-                fetched = read_result(result, row, self._visit.sender.limits, self._clock.wall())
+                fetched = read_result(
+                    result, row, self._visit.stages.sender.limits, self._clock.wall()
+                )
             except UnreadableResult as error:
                 return ResultVerdict.REFUSED, str(error)
             started = self._start_storing(partition, row, fetched, result.retry_after_s)
@@ -200,7 +203,7 @@ class LeaseService:
         self, visit: Visit, row: LeaseRow, fetched: Fetched, retry_after_s: float
     ) -> None:
         async with visit:
-            pacing = self._visit.pacing
+            pacing = self._visit.stages.pacing
             pacing.take_back(visit.host, row.busy_until)
             with pacing.rest_of(visit.host) as rest:
                 rest(fetched, self._clock.monotonic(), self._clock.wall(), False)

@@ -54,14 +54,6 @@ class VisitParts(msgspec.Struct, frozen=True):
     lending: Lending
     close: Callable[[], None]
 
-    @property
-    def sender(self) -> RequestSender:
-        return self.stages.sender
-
-    @property
-    def pacing(self) -> Pacing:
-        return self.stages.pacing
-
 
 def build_visit(
     owned: OwnedShard,
@@ -71,52 +63,23 @@ def build_visit(
     extensions: Extensions,
 ) -> VisitParts:
     """The parts over an open shard and the intake."""
-    job, config, clock = owned.job, owned.job.config, owned.clock
-    slots = _slots(job, ports)
-    mark = StoringMark(attempts_folder(job.folder), job.number)
+    job, config = owned.job, owned.job.config
+    slots, mark = _slots(job, ports), StoringMark(attempts_folder(job.folder), job.number)
     stages = Stages(
-        owned.frontier,
-        below.intake,
-        _store(owned),
-        RequestSender(
-            ports.fetcher,
-            ports.resolver,
-            slots,
-            owned.attempts,
-            clock,
-            config,
-            extensions.listeners,
-        ),
-        Pacing(config.politeness, clock, owned.chance),
-        Slices(clock, mark),
-        EndedUrls(),
-        clock,
-        owned.crashes.suspicion_of,
+        frontier=owned.frontier,
+        intake=below.intake,
+        store=_store(owned),
+        sender=_sender(owned, ports, slots, extensions),
+        pacing=Pacing(config.politeness, owned.clock, owned.chance),
+        slices=Slices(owned.clock, mark),
+        ended=EndedUrls(),
+        clock=owned.clock,
+        suspicion=owned.crashes.suspicion_of,
     )
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
-    reader = RobotsReader(config.robots, config.agent.product, ports.offload)
-    most_rules = min(MOST_RULES, job.plan.rules) if job.plan is not None else MOST_RULES
-    robots = Robots(reader, stages.sender, clock, most_rules)
-    errands = Errands(stages, robots, below.outgoing)
-    steps = VisitSteps(
-        Leasing(stages, robots, errands, ports.offload),
-        errands,
-        AddressFinder(stages, config.politeness.address_delay_s),
-        RobotsTurns(stages, robots, errands),
-        PageTurns(stages),
-        ParserQueue(ports.parser, config.fetch.open_bytes // 2, clock),
-        CaptureBuilder(
-            config,
-            clock,
-            below.duplicates,
-            stages.store,
-            below.intake,
-            ports.offload,
-            extensions.sinks,
-        ),
-    )
-    permits = _permits(owned, ports, signals)
+    robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals)
+    steps = _steps(job, ports, below, stages, robots, extensions)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
     def close() -> None:
@@ -124,15 +87,64 @@ def build_visit(
         slots.close()
 
     return VisitParts(
-        stages,
-        Pipeline(config, stages, steps, lending, permits),
-        permits,
-        robots,
-        errands,
-        steps.pages,
-        steps.capturing,
-        lending,
-        close,
+        stages=stages,
+        pipeline=Pipeline(config, stages, steps, lending, permits),
+        permits=permits,
+        robots=robots,
+        errands=steps.errands,
+        pages=steps.pages,
+        capturing=steps.capturing,
+        lending=lending,
+        close=close,
+    )
+
+
+def _sender(
+    owned: OwnedShard, ports: Ports, slots: RequestSlots, extensions: Extensions
+) -> RequestSender:
+    return RequestSender(
+        ports.fetcher,
+        ports.resolver,
+        slots,
+        owned.attempts,
+        owned.clock,
+        owned.job.config,
+        extensions.listeners,
+    )
+
+
+def _robots(job: WorkerJob, ports: Ports, stages: Stages) -> Robots:
+    reader = RobotsReader(job.config.robots, job.config.agent.product, ports.offload)
+    most_rules = min(MOST_RULES, job.plan.rules) if job.plan is not None else MOST_RULES
+    return Robots(reader, stages.sender, stages.clock, most_rules)
+
+
+def _steps(
+    job: WorkerJob,
+    ports: Ports,
+    below: IntakeParts,
+    stages: Stages,
+    robots: Robots,
+    extensions: Extensions,
+) -> VisitSteps:
+    config, errands = job.config, Errands(stages, robots, below.outgoing)
+    capturing = CaptureBuilder(
+        config,
+        stages.clock,
+        below.duplicates,
+        stages.store,
+        below.intake,
+        ports.offload,
+        extensions.sinks,
+    )
+    return VisitSteps(
+        leasing=Leasing(stages, robots, errands, ports.offload),
+        errands=errands,
+        addresses=AddressFinder(stages, config.politeness.address_delay_s),
+        robots=RobotsTurns(stages, robots, errands),
+        pages=PageTurns(stages),
+        parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
+        capturing=capturing,
     )
 
 
