@@ -1,4 +1,4 @@
-"""Planting bugs: the code that a bug replaces has to exist, or finding the bug means nothing."""
+"""Breaches of promises, and the planting of bugs that must lead to one: the code that a bug replaces has to exist, or finding the bug means nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ class NoSuchCode(BaseException):
 
     This is no ``Exception``: a history that fails for this reason has not found the bug.
     """
+
+
+class Breach(AssertionError):
+    """A promise was broken; says by which history."""
+
+
+@contextlib.contextmanager
+def breaches(seed: int, told: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Within it a history lives. Raises ``Breach``, whatever went wrong: an error inside the crawl
+    is one as well. ``told`` is what happened until then.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"[:600]
+        raise Breach(f"seed {seed}: {what} (history: {'; '.join(told())})") from error
 
 
 class Change(NamedTuple):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from histories import Breach
-from outside_histories import PLANTS, live_with_fetcher
+from outside_fetching import PLANTS
+from outside_histories import live_with_fetcher
+from planting import Breach
 
 _FOUND = (3,)  # a clock that was set forward at a restart freed the hosts that were lent
 
@@ -27,7 +28,7 @@ def test_a_planted_bug_of_leases_is_found(plant: str, tmp_path: Path) -> None:
     for seed in range(5):
         (tmp_path / str(seed)).mkdir()
         try:
-            live_with_fetcher(seed, tmp_path / str(seed), plant, with_audit=False)
+            live_with_fetcher(seed, tmp_path / str(seed), PLANTS[plant], with_audit=False)
         except Breach as breach:
             print(breach)
             return

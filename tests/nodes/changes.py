@@ -15,6 +15,7 @@ from nodes.history import TROUBLE_S, NodesHistory
 from nodes.plugin import Plugin
 
 _DELAYS = ("3", "4", "5")
+_AGAIN_S = 5.0
 _TOLD_S = 60.0  # after the last change and the last fault every owner has heard of it by then
 
 
@@ -26,12 +27,15 @@ class Changes(Plugin):
         self._changed_at = 0.0
 
     async def operate(self) -> None:
-        for delay in _DELAYS:
+        for version, delay in enumerate(_DELAYS, 1):
             await asyncio.sleep(self.history.chance.uniform(10.0, 80.0))
             self.history.tell(f"delay of {delay} s")
             change = ChangeSettings({"politeness.delay_s": delay})
-            self.world.newest.hear(CALLER, change)
-            self._changed_at = asyncio.get_running_loop().time()
+            # a coordinator that is over, or has a successor, changes nothing: the operator repeats it
+            while self.world.newest.coordinator.settings.version < version:
+                self.world.newest.hear(CALLER, change)
+                self._changed_at = asyncio.get_running_loop().time()
+                await asyncio.sleep(_AGAIN_S)
 
     def judge(self) -> None:
         world = self.world

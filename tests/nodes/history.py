@@ -24,11 +24,12 @@ import msgspec
 
 from judging import (
     asked,
+    ends_as_surveyed,
     errands_are_kept,
     is_balanced,
     no_disallowed,
+    outcomes_in,
     quick_config,
-    state_of,
     urls_of,
 )
 from lycosa.base.config.sections import (
@@ -41,7 +42,6 @@ from lycosa.base.config.sections import (
     StoreSection,
 )
 from lycosa.base.messages.coordinator_messages import CALLER, Drain, MoreAsks, Move, NoMoreAsks
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.urls.identity import join_url
 from lycosa.inspect.audit.view_audit import audit_view
@@ -61,7 +61,7 @@ from nodes.machine import Machine
 from nodes.near_copies import near_copies_are_told, rows_name_originals
 from nodes.plugin import Plugin
 from nodes.world import Setting, World
-from planting import Plant, planted
+from planting import Plant, breaches, planted
 from store_samples import crawl_rows
 
 LONGEST_S = 2500.0
@@ -69,10 +69,6 @@ TROUBLE_S = 240.0
 LEAST_FAULTS = 10
 MOST_TURNS = 100_000  # of the loop, for each shard
 _LEAST_URLS = 150
-
-
-class Breach(AssertionError):
-    """A promise was broken; says by which history."""
 
 
 class Lived(msgspec.Struct, frozen=True):
@@ -410,21 +406,8 @@ class NodesHistory:
         truth = self.web.survey(self.surveyed)
         for plugin in self.plugins:
             plugin.expect(truth)
-        requested = asked(world.log)
-        assert set(requested) == truth.requested, (
-            "requests",
-            sorted(set(requested) ^ truth.requested)[:5],
-        )
-        found: dict[str, UrlState] = {}
-        for table in opened.values():
-            for host, _, record in urls_of(table):
-                found[join_url("https" if record.secure else "http", host.host, record.target)] = (
-                    state_of(host, record)
-                )
-        assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
-        assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
-        assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
-        assert {u for u, s in found.items() if s is UrlState.REFUSED} == truth.disallowed
+        found = {url: state for url, (state, _) in outcomes_in(opened.values()).items()}
+        ends_as_surveyed(truth, asked(world.log), found)
         for table in opened.values():
             is_balanced(table)
         errands_are_kept(opened)
@@ -540,13 +523,7 @@ def live_and_judge(
     nodes: int = 0,
     plant: Plant | None = None,
 ) -> Lived:
-    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl
-    is one as well.
-    """
+    """One history to its end. Raises ``Breach``, whatever went wrong."""
     history = NodesHistory(seed, path, plugins, shards, nodes, plant)
-    try:
+    with breaches(seed, lambda: history.world.told[-40:] if hasattr(history, "world") else ()):
         return history.live()
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"[:600]
-        told = "; ".join(history.world.told[-40:]) if hasattr(history, "world") else ""
-        raise Breach(f"seed {seed}: {what} (history: {told})") from error
