@@ -153,8 +153,6 @@ def _eager() -> Iterable[Change]:
     return [Change(OutsideDesk, "_store", eager)]
 
 
-PLANTS = {
-    "free": Plant("a host is not busy while an outside fetcher has one of its URLs", _free),
-    "told": Plant("a lease is told before the commit that contains it", _told),
-    "eager": Plant("a result ends the host's rest", _eager),
-}
+FREE = Plant("a host is not busy while an outside fetcher has one of its URLs", _free)
+EAGER = Plant("a result ends the host's rest", _eager)
+TOLD = Plant("a lease is told before the commit that contains it", _told)

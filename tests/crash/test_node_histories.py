@@ -12,6 +12,7 @@ from nodes.doors import Doors
 from nodes.history import LEAST_FAULTS, NodesHistory, live_and_judge
 from nodes.outside import Outside
 from nodes.plants import PLANTS
+from nodes.plugin import Plugin
 from nodes.pools import Pool
 from nodes.shaky import Shaky
 from nodes.stops import Stops
@@ -83,6 +84,20 @@ def test_machines_that_share_addresses_overload_none(seed: int, tmp_path: Path) 
     assert lived.takeovers > 0
 
 
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        [Outside, Unparsed, Pool],
+        [Changes, Stops, Unparsed, Shaky],
+        [Outside, Pool, Changes, Clocks, Doors, Shaky, Stops, Unparsed],
+    ],
+)
+def test_what_happens_at_the_same_time_breaks_no_promise(
+    plugins: list[type[Plugin]], tmp_path: Path
+) -> None:
+    assert live_and_judge(0, tmp_path, plugins).takeovers > 0
+
+
 def test_one_seed_gives_one_history(tmp_path: Path) -> None:
     lived = []
     for name in ("first", "second"):
@@ -103,6 +118,8 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
         "mixed files",
         "old coordinator",
         "marker",
+        "free",
+        pytest.param("eager", marks=pytest.mark.long),
     ],
 )
 def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:

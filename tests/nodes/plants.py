@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-import outside_fetching
 from lycosa.cluster.coordinator.node_plan import NodePlan
 from lycosa.cluster.kafka.kafka_log import KafkaLog
 from lycosa.cluster.kafka.visibility import Visibility
@@ -28,6 +27,7 @@ from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.worker.commit.committer import Committer
 from memory_kafka import MemoryProducer, Partition
 from nodes.outside import Outside
+from outside_fetching import EAGER, FREE
 from planting import Change, Plant
 
 _LAG_S = 8.0
@@ -186,5 +186,6 @@ PLANTS = {
     "shared key": Plant(
         "a new owner continues the segment of the one before, under the same keys", _shared_key
     ),
-    **{name: plant._replace(plugins=(Outside,)) for name, plant in outside_fetching.PLANTS.items()},
+    "free": FREE._replace(plugins=(Outside,)),
+    "eager": EAGER._replace(plugins=(Outside,)),
 }
