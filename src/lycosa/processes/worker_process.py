@@ -46,7 +46,7 @@ from lycosa.base.system.process_memory import give_back, use_few_arenas
 from lycosa.inspect.queries.question_thread import StateReader, measure_reader
 from lycosa.processes.failures import failure_of
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
-from lycosa.processes.worker_state import WorkerState
+from lycosa.processes.worker_views import views_of_worker
 from lycosa.state.kv.rocks import SharedCache, opener_within
 from lycosa.state.shard.live_view import viewable
 from lycosa.worker.assembly import Assembled, Ports, assemble
@@ -133,7 +133,7 @@ class WorkerProcess:
         ask = want_permits if ports.exchange is not None else None
         shard = viewable(place.shard or open_folder_shard(job, ports.open_table))
         assembled = assemble(job, ports, ask, shard, _extensions(job))
-        self._reader = StateReader(WorkerState(job, shard, assembled))
+        self._reader = StateReader(views_of_worker(job, shard, assembled))
         assembled.calls.reader = self._reader.answer
         measure_reader(assembled.meter, self._reader)
         duties = CoordinatorLink(assembled, place.term, self._tell, place.peers)

@@ -14,7 +14,9 @@ cache. Scans stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -37,6 +39,7 @@ from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewS
 from lycosa.state.store import SegmentFiles
 
 _TRIES = 20
+_USED_S = 3.0
 
 
 class FolderView(SegmentView):
@@ -137,6 +140,23 @@ class FolderView(SegmentView):
             time,
             {name: length for each in lengths.values() for name, length in each.items()},
         )
+
+
+def recent_views(folder: Path) -> Callable[[int | None], AbstractContextManager[FolderView]]:
+    """Opens views of all partitions of a folder whose crawl does not run.
+
+    A view serves for some seconds, because commands of operators may change the folder meanwhile.
+    """
+    view: FolderView | None = None
+    until = 0.0
+
+    def open_view(partition: int | None) -> AbstractContextManager[FolderView]:
+        nonlocal view, until
+        if view is None or time.monotonic() > until:
+            view, until = FolderView(folder), time.monotonic() + _USED_S
+        return nullcontext(view)
+
+    return open_view
 
 
 def _settings(folder: Path) -> Config | None:
