@@ -18,7 +18,7 @@ from judging import asked, is_balanced, state_of, urls_of
 from lycosa.base.config.sections import ScopeRule, ScopeSection
 from lycosa.base.model.completed import UrlState
 from lycosa.base.urls.identity import join_url
-from lycosa.inspect.audit.view_audit import audit_view
+from lycosa.inspect.audit.crawl_audit import audit_view
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.sent_response import Response
 from lycosa.synthetic.synthetic_web import Responder

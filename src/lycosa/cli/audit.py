@@ -90,7 +90,8 @@ def command(
 
 def run(place: CrawlPlace, sample: int, hosts: bool, as_json: bool) -> int:
     """Audit the crawl of a folder and print the report; returns the exit code."""
-    from lycosa.inspect.audit.folder_audit import AuditOptions, audit
+    from lycosa.inspect.audit.crawl_audit import AuditOptions
+    from lycosa.inspect.audit.folder_audit import audit
 
     return _told(audit(place.folder, AuditOptions(sample, hosts), _progress()), as_json)
 
@@ -100,7 +101,7 @@ def print_cluster_audit(
 ) -> int:
     """Audit the crawl of a cluster and print the report; returns the exit code."""
     from lycosa.inspect.audit.cluster_audit import audit_cluster
-    from lycosa.inspect.audit.folder_audit import AuditOptions
+    from lycosa.inspect.audit.crawl_audit import AuditOptions
 
     with opened_cluster(place) as opened:
         report = audit_cluster(opened, AuditOptions(sample, hosts), reads_feed, _progress())

@@ -22,12 +22,18 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.state.commit import NOTHING, Commit, Mark
+from lycosa.state.commit import NOTHING, Commit
 from lycosa.state.kv.kv_port import Opener, SavedTable
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.cached_snapshots import CachedSnapshots, new_work_folder
 from lycosa.state.shard.snapshot_view import SnapshotView
-from lycosa.state.shard.view import CommitReader, CrawlOrigin, LastCommits, ViewSummary
+from lycosa.state.shard.view import (
+    CommitReader,
+    CrawlOrigin,
+    LastCommits,
+    ShardPosition,
+    ViewSummary,
+)
 from lycosa.state.store import JournalRow, RecordError, StoredRecord, StoredSegment, layout
 from lycosa.state.store.object_segments import ObjectSegments
 
@@ -58,30 +64,6 @@ class CrawlStores(msgspec.Struct, frozen=True):
     open_log: Callable[[int], ShardLog]
     open_table: Opener
     cache: Path
-
-
-class ShardPosition(msgspec.Struct, frozen=True):
-    """The state of a shard, as a view has it.
-
-    ``owner_term`` is the term of its newest owner, ``last`` the mark of the last commit read,
-    ``wall`` and ``time`` its wall time and crawl time (0 = there is none). ``inbox`` is the
-    position up to which its inbox is taken; ``settings`` the version of the live settings.
-    ``is_final`` says that its owner ended with this commit. ``snapshot`` is the commit of the
-    snapshot that was restored, ``needed`` the earliest commit of which a snapshot can be used (0 =
-    none is needed), and ``commits`` the number of commits that were read.
-    """
-
-    shard: int
-    owner_term: int
-    last: Mark
-    wall: float
-    time: float
-    inbox: int
-    settings: int
-    is_final: bool
-    snapshot: Mark
-    needed: int
-    commits: int
 
 
 class ReadingProgress(msgspec.Struct):
@@ -122,15 +104,11 @@ class ClusterView:
         self.seen = self._summary()
 
     def _summary(self) -> ViewSummary:
-        lasts = [view.seen.last for view in self._views.values()]
-        latest = max(lasts, key=lambda last: (last.time, last.wall), default=LastCommits())
-        lengths = {name: length for last in lasts for name, length in last.lengths.items()}
-        sums = {name: value for last in lasts for name, value in last.sums.items()}
-        newest = max((last.newest for last in lasts), default=NOTHING)
         return ViewSummary(
             self._origin,
             range(self._origin.manifest.identity.partitions),
-            LastCommits(newest, latest.wall, latest.time, lengths, sums),
+            LastCommits.joined([view.seen.last for view in self._views.values()]),
+            shards=dict(sorted(self.shards.items())),
         )
 
     def open_shards(self, wanted: Collection[int] | None = None) -> None:

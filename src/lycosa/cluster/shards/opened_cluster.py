@@ -55,7 +55,8 @@ class OpenedCluster:
     """A crawl of a cluster, opened for reading: ``view`` and the services behind it.
 
     ``cache`` is the folder under which the crawl gets a folder of its own. ``tell`` is called with
-    what a call waits for, ``on_piece`` with the bytes of other downloads than snapshots. Raises
+    what a call waits for, ``on_piece`` with the bytes of other downloads than snapshots. With
+    ``reads_attempts`` attempt logs are downloaded for the requests to a single URL. Raises
     ``NotInitialized``, ``KafkaAway``, ``ObjectError``.
     """
 
@@ -66,6 +67,7 @@ class OpenedCluster:
         told: OnReading = lambda progress: None,
         tell: Callable[[str], None] = lambda text: None,
         on_piece: OnPiece = lambda number: None,
+        reads_attempts: bool = False,
     ) -> None:
         self.given = given
         if not given.objects:
@@ -83,8 +85,7 @@ class OpenedCluster:
             )
         self.tell = tell
         self.cache = cache / self.crawl
-        self.reads_attempts = False
-        """Whether attempt logs are downloaded for the requests to a single URL."""
+        self._reads_attempts = reads_attempts
         self._cached = CachedObjects(self.objects, self.cache / "objects", on_piece)
         self.view = ClusterView(self._origin(), self._stores(), told)
 
@@ -148,7 +149,7 @@ class OpenedCluster:
         )
 
     def _find_attempts(self, partition: int) -> Mapping[int, Sequence[Path]] | None:
-        return {partition: self.attempt_files(partition)} if self.reads_attempts else None
+        return {partition: self.attempt_files(partition)} if self._reads_attempts else None
 
     def attempt_files(self, shard: int) -> list[Path]:
         """The attempt logs of a shard that its workers sent, downloaded, oldest first."""

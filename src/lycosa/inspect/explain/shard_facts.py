@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from lycosa.base.system.durations import long_duration
-from lycosa.cluster.shards.cluster_view import ClusterView
 from lycosa.inspect.explain.facts import Explanation, when
+from lycosa.state.shard.view import ShardPosition
 
 
-def add_shard(answer: Explanation, view: ClusterView, shard: int, now: float) -> None:
+def add_shard(answer: Explanation, state: ShardPosition, now: float) -> None:
     """Add the shard, the terms of its owners, and the position and age of the state read.
 
     ``now`` is wall time in seconds.
     """
-    view.open_shards([shard])
-    state = view.shards[shard]
     last = state.last
-    answer.add_fact("shard", shard)
+    answer.add_fact("shard", state.shard)
     answer.add_fact("owner_term", state.owner_term)
     answer.add_fact(
         "commit",

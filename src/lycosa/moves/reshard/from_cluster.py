@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from lycosa.cluster.shards.cluster_view import ShardPosition
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.moves.reshard.gathered import GatheredState, prepare_gathering
 from lycosa.moves.reshard.host_owners import StateDamaged
@@ -20,6 +19,7 @@ from lycosa.state.exchange.parcel_rows import ParcelRow, encode_row
 from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.kv_port import KeyValue, Opener
 from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.shard.view import ShardPosition
 
 
 def gather_cluster(
