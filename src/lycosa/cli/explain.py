@@ -82,8 +82,8 @@ def run(
 ) -> ExitCode:
     """Look up the URL and print the answer; of a cluster, in the shard that owns the URL."""
     from lycosa.inspect.explain.explanation import explain
+    from lycosa.inspect.explain.facts import add_shard
     from lycosa.inspect.explain.lookup import found_on, links_not_searched
-    from lycosa.inspect.explain.shard_facts import add_shard
     from lycosa.inspect.saved_settings import load_saved_settings
 
     search = found_on if searches_links or place.cluster is None else links_not_searched

@@ -1,10 +1,11 @@
 """The port for viewing a crawl: what is committed in it, wherever it is stored.
 
-It has three implementations. ``folder_view`` reads the files of a crawl folder, during or after the
+Status, explain, export, SQL, the audit and the questions of callers read all crawls through it. It
+has four implementations. ``folder_view`` reads the files of a crawl folder, during or after the
 crawl. ``live_view`` reads the shard of a running worker, in that worker's process.
-``snapshot_view`` reads a shard's newest snapshot and the commits after it. Each shows the state
-after some commit, with no partial commit and all commits in order. Viewing changes nothing, takes
-no lock and claims nothing.
+``snapshot_view`` reads a shard's newest snapshot and the commits after it. ``cluster_view`` reads
+all shards of a cluster so. Each shows the state after some commit, with no partial commit and all
+commits in order. Viewing changes nothing, takes no lock and claims nothing.
 
 Uncommitted data, and data that belongs to the machine and not to the crawl, is not included:
 attempt logs, derived files, locks, the status of a running crawl. Code that needs such data uses
