@@ -23,7 +23,7 @@ from lycosa.cluster.kafka import (
 )
 from lycosa.cluster.kafka.partition_reader import PartitionReader
 from lycosa.cluster.kafka.topics import PAGES
-from lycosa.cluster.shards.cluster_view import ClusterView, CrawlStores, OnReading
+from lycosa.cluster.shards.cluster_view import ClusterView, OnReading
 from lycosa.cluster.shards.stored_crawl import StoredCrawl, read_crawl
 from lycosa.state.attempts.shipping import shipped_files
 from lycosa.state.exchange import Parcel
@@ -87,14 +87,14 @@ class OpenedCluster:
         self.cache = cache / self.crawl
         self._reads_attempts = reads_attempts
         self._cached = CachedObjects(self.objects, self.cache / "objects", on_piece)
-        self.view = ClusterView(self._origin(), self._stores(), told)
+        self.view = self._new_view(told)
 
     def close(self) -> None:
         self.view.close()
 
     def again(self) -> ClusterView:
         """Another view of the crawl, as it is committed now."""
-        return ClusterView(self._origin(), self._stores())
+        return self._new_view(lambda progress: None)
 
     def read_inbox(self, shard: int, position: int) -> Iterator[Parcel]:
         """The parcels in a shard's topic behind a position of its commits."""
@@ -113,8 +113,8 @@ class OpenedCluster:
         finally:
             reader.close()
 
-    def _origin(self) -> CrawlOrigin:
-        return CrawlOrigin(
+    def _new_view(self, told: OnReading) -> ClusterView:
+        origin = CrawlOrigin(
             self.given.name,
             self.stored.manifest,
             self._sites,
@@ -123,13 +123,13 @@ class OpenedCluster:
             find_attempts=self._find_attempts,
             is_cluster=True,
         )
-
-    def _stores(self) -> CrawlStores:
-        return CrawlStores(
+        return ClusterView(
+            origin,
             self.objects,
             lambda shard: KafkaLogReader(self.client, self.topics, self.crawl, shard, self.tell),
             rocks_opener(64 << 20, 32 << 20),  # for all shards together
             self.cache,
+            told,
         )
 
     def _sites(self) -> Sites:

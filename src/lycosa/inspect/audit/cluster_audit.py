@@ -24,7 +24,13 @@ from lycosa.base.messages.timeouts import ClusterRules
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.audited_segments import Segment, warc_reader
-from lycosa.inspect.audit.crawl_audit import Agreement, AuditedCrawl, AuditOptions, audit_crawl
+from lycosa.inspect.audit.crawl_audit import (
+    Agreement,
+    AuditedCrawl,
+    AuditOptions,
+    audit_crawl,
+    no_progress,
+)
 from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.politeness_check import AttemptLogs, OwnersLogs
 from lycosa.state.attempts.shipping import last_files
@@ -44,7 +50,7 @@ def audit_cluster(
     opened: OpenedCluster,
     options: AuditOptions,
     reads_feed: bool = False,
-    progress: OnAuditProgress = lambda what, done, total: None,
+    progress: OnAuditProgress = no_progress,
 ) -> AuditReport:
     """Audit the crawl of a cluster and return the report. Blocks.
 

@@ -6,9 +6,9 @@ record? Did every host and address get its delay? Would the stored robots.txt fi
 again? Do WARC, journal and derived files have the same captures, each once? Nothing is written, and
 only committed data is read, so a crawl that was killed is audited as it is.
 
-A crawl folder, a running worker, a snapshot and a cluster are audited alike. ``STEPS`` is the table
-of all checks: those that need only a view, and those that need something that only some crawls
-have. What a crawl does not have is left out.
+A crawl folder, a running worker, a snapshot and a cluster are audited alike. ``AUDIT_CHECKS`` is
+the table of all checks: those that need only a view, and those that need something that only some
+crawls have. What a crawl does not have is left out.
 
 Memory is bounded by 16 bytes a capture, 16 an attempt and 8 for each URL waiting at one host;
 everything else streams.
@@ -17,11 +17,11 @@ everything else streams.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
@@ -39,14 +39,16 @@ from lycosa.inspect.audit.snapshot_check import check_snapshots
 from lycosa.inspect.audit.state_check import StateChecks
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.state.exchange import Parcel
-from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JournalRow
 
+if TYPE_CHECKING:
+    from lycosa.cluster.shards.opened_cluster import OpenedCluster
+
 DEFAULT_SAMPLE = 2000
+_Need = TypeVar("_Need")
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
@@ -95,20 +97,6 @@ class AuditedFiles(Protocol):
         ...
 
 
-class SharedServices(Protocol):
-    """What the shards of a cluster share: object storage and topics."""
-
-    objects: ObjectStore
-
-    def read_inbox(self, shard: int, position: int) -> Iterator[Parcel]:
-        """The parcels in a shard's topic behind a position of its commits."""
-        ...
-
-    def read_feed(self, shard: int) -> Iterator[bytes | None]:
-        """The rows of a shard in the topic of captures, as they are stored."""
-        ...
-
-
 class AuditedCrawl(msgspec.Struct, frozen=True):
     """A crawl to audit: a view of it, and what else can be read of this crawl.
 
@@ -123,22 +111,24 @@ class AuditedCrawl(msgspec.Struct, frozen=True):
     files: AuditedFiles | None = None
     attempts: AttemptLogs | None = None
     folder: FolderView | None = None
-    cluster: SharedServices | None = None
+    cluster: OpenedCluster | None = None
     reads_feed: bool = False
     again: Callable[[], CrawlReader] | None = None
 
 
-def _no_progress(what: str, done: int, total: int) -> None:
+def no_progress(what: str, done: int, total: int) -> None:
     """Show nothing."""
 
 
-_DEFAULTS = AuditOptions()
+DEFAULT_OPTIONS = AuditOptions()
 
 
 def audit_crawl(
-    crawl: AuditedCrawl, options: AuditOptions = _DEFAULTS, progress: OnAuditProgress = _no_progress
+    crawl: AuditedCrawl,
+    options: AuditOptions = DEFAULT_OPTIONS,
+    progress: OnAuditProgress = no_progress,
 ) -> AuditReport:
-    """Make all checks of ``STEPS`` for which the crawl has what they need.
+    """Make all checks of ``AUDIT_CHECKS`` for which the crawl has what they need.
 
     Blocks: about 1.3 ms for each capture whose record is read and parsed again, 0.25 ms for each
     other one. Raises what the view and ``load_saved_settings`` raise when the crawl cannot be read
@@ -147,9 +137,8 @@ def audit_crawl(
     started = time.monotonic()
     with ExitStack() as open_tables:
         run = _Audit(crawl, options, progress, open_tables)
-        for step in STEPS:
-            if step.needs(crawl):
-                run.report.checks += step.make(run)
+        for make in AUDIT_CHECKS:
+            run.report.checks += make(run)
         run.report.elapsed_s = time.monotonic() - started
         return run.report
 
@@ -251,13 +240,6 @@ class _Audit:
                 check.add_breach(str(error))
 
 
-class AuditStep(NamedTuple):
-    """Some checks: what a crawl must have for them, and how they are made."""
-
-    needs: Callable[[AuditedCrawl], object]
-    make: Callable[[_Audit], Iterable[Check]]
-
-
 def _state(run: _Audit) -> list[Check]:
     """Every partition recounted."""
     captures, agreement = run.captures, run.crawl.agreement
@@ -275,30 +257,26 @@ def _state(run: _Audit) -> list[Check]:
     return checks.all_checks()
 
 
-def _url_seen(run: _Audit) -> list[Check]:
+def _url_seen(run: _Audit, folder: FolderView) -> list[Check]:
     """URL-seen is a file of the owner. In a cluster the next owner rebuilds it from the table."""
-    folder = run.reader.origin.folder
-    assert folder is not None
     check = Check("url-seen", "URLs with a record against URL-seen, both ways")
     if run.crawl.is_running:
         check.add_note("left out: the crawl is running and changes its file and memory")
     else:
         for view in run.views.values():
-            check_seen(check, folder, view)
+            check_seen(check, folder.path, view)
     return [check]
 
 
-def _commit_log(run: _Audit) -> list[Check]:
+def _commit_log(run: _Audit, folder: FolderView) -> list[Check]:
     """Logs against tables: a state without its log is older, and otherwise consistent."""
-    source = run.crawl.folder
-    assert source is not None
     check = Check(
         "commit log",
         "tables against the commit logs: no table has a commit later than the end of all logs",
     )
-    newest = source.seen.last.newest
+    newest = folder.seen.last.newest
     for number in run.views:
-        flushed = source.flushed(number)
+        flushed = folder.flushed(number)
         held = f"partition {number} holds commit {flushed.sequence} of run {flushed.term}"
         ends = f"the logs end at {newest.sequence} of {newest.term}"
         check.expect(flushed <= newest, f"{held}, {ends}: a log lost its end or is missing")
@@ -306,13 +284,13 @@ def _commit_log(run: _Audit) -> list[Check]:
 
 
 def _parcels(run: _Audit) -> list[Check]:
+    """Parcels between shards: none may be lost."""
     return [run.parcels.check] if run.parcels is not None else []
 
 
-def _snapshots(run: _Audit) -> list[Check]:
+def _snapshots(run: _Audit, cluster: OpenedCluster) -> list[Check]:
     """What the next owner of each shard would start from."""
-    assert run.crawl.cluster is not None
-    return [check_snapshots(run.crawl.cluster.objects, list(run.positions.values()))]
+    return [check_snapshots(cluster.objects, run.report.shards)]
 
 
 def _captures(run: _Audit) -> list[Check]:
@@ -330,22 +308,18 @@ def _captures(run: _Audit) -> list[Check]:
     ]
 
 
-def _removed(run: _Audit) -> list[Check]:
+def _removed(run: _Audit, folder: FolderView) -> list[Check]:
     """Files of the folder that only a store has."""
-    folder, segments = run.reader.origin.folder, run.segments
-    assert folder is not None and segments is not None
     removed = RemovedCheck(run.report.share, run.progress)
-    removed.check_folder(folder)
+    removed.check_folder(folder.path)
     run.report.unread += removed.unread
-    if segments.records.unread:
-        run.report.unread.append(f"{segments.records.unread} WARC records of such files")
+    if run.segments is not None and (unread := run.segments.records.unread):
+        run.report.unread.append(f"{unread} WARC records of such files")
     return [removed.check] if removed.check.checked or removed.unread else []
 
 
-def _politeness(run: _Audit) -> list[Check]:
+def _politeness(run: _Audit, logs: AttemptLogs) -> list[Check]:
     """Every pause of every host and address."""
-    logs = run.crawl.attempts
-    assert logs is not None
     checks = PolitenessChecks(
         run.saved.config.politeness,
         run.options.hosts,
@@ -360,22 +334,33 @@ def _politeness(run: _Audit) -> list[Check]:
     return checks.all_checks()
 
 
-def _feed(run: _Audit) -> list[Check]:
+def _feed(run: _Audit, cluster: OpenedCluster) -> list[Check]:
     """The topic of captures against the segments."""
-    assert run.crawl.cluster is not None
-    return [check_feed(run.crawl.cluster.read_feed, run.crawl.view, run.progress)]
+    return [check_feed(cluster.read_feed, run.crawl.view, run.progress)]
 
 
-STEPS = (
-    AuditStep(lambda crawl: crawl.view, _state),
-    AuditStep(lambda crawl: crawl.folder, _url_seen),
+def _if(
+    need: Callable[[AuditedCrawl], _Need | None], make: Callable[[_Audit, _Need], list[Check]]
+) -> Callable[[_Audit], list[Check]]:
+    """The checks that ``make`` makes, for a crawl that has what they need; otherwise none."""
+
+    def make_or_leave_out(run: _Audit) -> list[Check]:
+        found = need(run.crawl)
+        return make(run, found) if found is not None else []
+
+    return make_or_leave_out
+
+
+AUDIT_CHECKS: tuple[Callable[[_Audit], list[Check]], ...] = (
+    _state,
+    _if(lambda crawl: crawl.folder, _url_seen),
     # the logs of a running crawl go on while its tables are read
-    AuditStep(lambda crawl: crawl.folder and not crawl.is_running, _commit_log),
-    AuditStep(lambda crawl: crawl.cluster, _parcels),
-    AuditStep(lambda crawl: crawl.cluster, _snapshots),
-    AuditStep(lambda crawl: crawl.view, _captures),
-    AuditStep(lambda crawl: crawl.folder and crawl.files, _removed),
-    AuditStep(lambda crawl: crawl.attempts, _politeness),
-    AuditStep(lambda crawl: crawl.cluster and crawl.reads_feed, _feed),
+    _if(lambda crawl: None if crawl.is_running else crawl.folder, _commit_log),
+    _parcels,
+    _if(lambda crawl: crawl.cluster, _snapshots),
+    _captures,
+    _if(lambda crawl: crawl.folder, _removed),
+    _if(lambda crawl: crawl.attempts, _politeness),
+    _if(lambda crawl: crawl.cluster if crawl.reads_feed else None, _feed),
 )
-"""All checks in the order of the report, each with what it needs of the crawl."""
+"""All checks in the order of the report, each with what it needs of the crawl besides a view."""

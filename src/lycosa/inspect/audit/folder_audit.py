@@ -15,7 +15,14 @@ from pathlib import Path
 
 from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.audited_segments import Segment, segments
-from lycosa.inspect.audit.crawl_audit import Agreement, AuditedCrawl, AuditOptions, audit_crawl
+from lycosa.inspect.audit.crawl_audit import (
+    DEFAULT_OPTIONS,
+    Agreement,
+    AuditedCrawl,
+    AuditOptions,
+    audit_crawl,
+    no_progress,
+)
 from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.politeness_check import AttemptLogs, OwnersLogs
 from lycosa.inspect.committed_state import read_folder
@@ -25,13 +32,11 @@ from lycosa.state.folder.names import attempts_folder
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.store import layout
 
-_DEFAULTS = AuditOptions()
-
 
 def audit(
     folder: Path,
-    options: AuditOptions = _DEFAULTS,
-    progress: OnAuditProgress = lambda what, done, total: None,
+    options: AuditOptions = DEFAULT_OPTIONS,
+    progress: OnAuditProgress = no_progress,
 ) -> AuditReport:
     """Audit a crawl folder and return the report. Blocks, and raises as ``audit_crawl`` does."""
     started = time.monotonic()
@@ -59,7 +64,7 @@ def _audited(folder: Path, is_live: bool) -> AuditedCrawl:
         view,
         is_live,
         Agreement.TABLES_LATER if is_live else Agreement.EXACT,
-        _FolderFiles(folder, view, closed),
+        _FolderFiles(view, closed),
         AttemptLogs(
             lambda progress: [OwnersLogs(attempt_files_of(attempts_folder(folder)))],
             began if is_live else None,
@@ -74,15 +79,15 @@ class _FolderFiles:
 
     are_sealed = False
 
-    def __init__(self, folder: Path, view: FolderView, closed: Set[str] | None) -> None:
-        self._folder, self._view, self._closed = folder, view, closed
+    def __init__(self, view: FolderView, closed: Set[str] | None) -> None:
+        self._view, self._closed = view, closed
         self._found: list[Segment] = []
 
     def segments(self, check: Check, share: float) -> Iterator[Segment]:
         """See ``AuditedFiles``. Oldest first."""
-        self._found = segments(self._folder, self._view.seen.last.lengths, check, self._closed)
+        self._found = segments(self._view.path, self._view.seen.last.lengths, check, self._closed)
         yield from self._found
 
     def check_strangers(self, derived: DerivedChecks) -> None:
         """See ``AuditedFiles``."""
-        derived.check_strangers(self._folder, self._found)
+        derived.check_strangers(self._view.path, self._found)

@@ -29,10 +29,6 @@ _PATIENCE_S = 1.0  # of a question, for the reading of a small crawl
 _AGAIN_S = 15.0  # after a failure
 
 
-class ReadingCancelled(Exception):
-    """The state is not needed any more."""
-
-
 class StoredState:
     """Answers questions about the ended crawl of ``given``; closed when the crawl continues."""
 
@@ -102,7 +98,7 @@ class StoredState:
     def _note(self, progress: ReadingProgress) -> None:
         self._progress = progress
         if self._is_ending.is_set():
-            raise ReadingCancelled
+            raise NoAnswer("the crawl continues")  # ends the reading
 
     def _why_not(self) -> str:
         if self._failure:
