@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster, tell_age
+from lycosa.cli.crawl_reading import (
+    CrawlCommand,
+    CrawlPlace,
+    ProgressLine,
+    crawl_place,
+    opened_cluster,
+    tell_age,
+)
 from lycosa.cli.output import (
     ExitCode,
     clean,
@@ -23,7 +27,7 @@ from lycosa.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from lycosa.inspect.audit.audit_report import AuditReport
+    from lycosa.inspect.audit.audit_report import AuditReport, OnAuditProgress
 
 _EPILOG = """
 \b
@@ -38,7 +42,6 @@ The exit code is 0 when every check passes, and 1 with the first ten breaches wh
 cannot be checked, because files were removed after their upload and their store cannot be read, is
 listed and does not change the code.
 """
-_EVERY_S = 0.2
 
 
 @click.command(
@@ -79,45 +82,36 @@ def command(
     The checks cover URLs by state, links (from a second source), politeness, robots.txt and output
     files. Nothing is written.
     """
-    place = CrawlPlace(folder, cluster, cache)
-    wanted = 0 if everything else sample
-    if cluster is not None:
-        return print_cluster_audit(place, wanted, hosts, reads_feed, as_json)
-    if reads_feed:
+    if reads_feed and cluster is None:
         raise click.UsageError("--feed is for a crawl on machines: give --cluster FILE")
-    return run(place, wanted, hosts, as_json)
-
-
-def run(place: CrawlPlace, sample: int, hosts: bool, as_json: bool) -> int:
-    """Audit the crawl of a folder and print the report; returns the exit code."""
-    from lycosa.inspect.audit.folder_audit import AuditOptions, audit
-
-    return _told(audit(place.folder, AuditOptions(sample, hosts), _progress()), as_json)
-
-
-def print_cluster_audit(
-    place: CrawlPlace, sample: int, hosts: bool, reads_feed: bool, as_json: bool
-) -> int:
-    """Audit the crawl of a cluster and print the report; returns the exit code."""
-    from lycosa.inspect.audit.cluster_audit import audit_cluster
-    from lycosa.inspect.audit.folder_audit import AuditOptions
-
-    with opened_cluster(place) as opened:
-        report = audit_cluster(opened, AuditOptions(sample, hosts), reads_feed, _progress())
-        tell_age(opened.view)
-    return _told(report, as_json)
-
-
-def _told(report: AuditReport, as_json: bool) -> int:
-    import msgspec
-
+    place = CrawlPlace(folder, cluster, cache)
+    report = run(place, 0 if everything else sample, hosts, reads_feed)
     if as_json:
+        import msgspec
+
         emit_json(
             {**msgspec.to_builtins(report), "clean": report.is_clean, "breaches": report.breaches}
         )
     else:
         _print(report)
     return ExitCode.FINISHED if report.is_clean else ExitCode.INTERNAL
+
+
+def run(place: CrawlPlace, sample: int, hosts: bool, reads_feed: bool) -> AuditReport:
+    """Audit the crawl and return the report."""
+    from lycosa.inspect.audit.crawl_audit import AuditOptions
+    from lycosa.inspect.audit.folder_audit import audit
+
+    options = AuditOptions(sample, hosts)
+    if place.cluster is None:
+        return audit(place.folder, options, _showing(ProgressLine()))
+    with opened_cluster(place) as opened:
+        # the Kafka client is an optional extra, and is there when a cluster could be opened
+        from lycosa.inspect.audit.cluster_audit import audit_cluster
+
+        report = audit_cluster(opened, options, reads_feed, _showing(ProgressLine()))
+        tell_age(opened.view)
+    return report
 
 
 def _print(report: AuditReport) -> None:
@@ -186,18 +180,11 @@ def _print_unproven(report: AuditReport) -> None:
     )
 
 
-def _progress() -> Callable[[str, int, int], None]:
-    """Yield a callback that rewrites one line on standard error when that is a terminal."""
-    if not sys.stderr.isatty():
-        return lambda what, done, total: None
-    last = 0.0
+def _showing(line: ProgressLine) -> OnAuditProgress:
+    """Shows progress of an audit in a line on standard error."""
 
     def show(what: str, done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _EVERY_S:
-            last = time.monotonic()
-            share = f" of {human_count(total)}" if total else ""
-            sys.stderr.write(f"\r\x1b[K{human_count(done)}{share} {what}\r")
-            sys.stderr.flush()
+        share = f" of {human_count(total)}" if total else ""
+        line.show(f"{human_count(done)}{share} {what}")
 
     return show

@@ -19,7 +19,6 @@ from lycosa.base.config.sections import Config
 from lycosa.base.model.completed import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
-from lycosa.cluster.shards.cluster_view import ClusterView, ShardPosition
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
@@ -39,7 +38,7 @@ from lycosa.state.folder.names import status_path
 from lycosa.state.folder.seed_sources import SeedSource, load_sources
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.state.shard.counters import Counters, count
-from lycosa.state.shard.view import CrawlView
+from lycosa.state.shard.view import CrawlView, ShardPosition
 from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
 from lycosa.state.store.derived_files import DERIVED_KINDS
@@ -162,7 +161,7 @@ def crawl_status(
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.upload_url = saved.config.upload.url
     _add_files(status, folder, reader.source)
-    status.shards = _shards(reader.source)
+    status.shards = list(reader.source.seen.shards.values())
     status.waits_for = _waits_for(status, folder, now)
     return status
 
@@ -173,11 +172,6 @@ def _add_files(status: CrawlStatus, folder: Path | None, source: CrawlView) -> N
     else:
         status.outputs, status.removed = _outputs(folder), _removed(folder)
         status.lacking = _lacking(folder, status.is_running)
-
-
-def _shards(source: CrawlView) -> list[ShardPosition]:
-    shards = source.shards.values() if isinstance(source, ClusterView) else ()
-    return sorted(shards, key=lambda shard: shard.shard)
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:

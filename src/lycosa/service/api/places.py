@@ -19,7 +19,6 @@ from lycosa.base.urls.identity import Canonicalizer, Sites, host_of, partition_o
 from lycosa.cluster.network import Credentials, NetworkInquiry, credentials_of
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.cluster.shards.stored_crawl import read_crawl, stored_sites
-from lycosa.inspect.queries.folder_state import FolderState
 from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.service.api.stored_state import StoredState
@@ -28,6 +27,7 @@ from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites
 from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.objects.store_opening import open_store
+from lycosa.state.shard.folder_view import recent_views
 
 _SHARE = 0.5  # of a core that questions may use while nothing is crawled
 _LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
@@ -122,7 +122,7 @@ class FolderCrawl:
             _end(self._closing, self._reader.close())
             self._reader = None
         elif status.is_over and self._reader is None:
-            self._reader = StateReader(FolderState(self.folder), _SHARE)
+            self._reader = StateReader(recent_views(self.folder), _SHARE)
         if status.coordinator != self._run:
             self._run = status.coordinator
             if self._exchange is not None:
