@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 
-from lycosa.base.calls import DeadLetterAction, DeadLetterDecision, DecisionAnswer, ReparseDecision
+from lycosa.base.calls import DeadLetterDecision, DecisionAnswer, ReparseDecision
 from lycosa.base.messages.coordinator_messages import (
     CallerMessage,
     ClusterStatus,
@@ -79,7 +79,7 @@ class DecisionCalls:
                 DeadLetterDecision(
                     f"{decision_id}-{number}",
                     by,
-                    DeadLetterAction(action.value),
+                    action,
                     [hash8(each.url).hex() for each in part],
                     host=host,
                     why=why,
