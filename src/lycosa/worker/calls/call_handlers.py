@@ -59,20 +59,22 @@ class CallDesk:
         return f"<CallDesk open={self.open_calls} questions={self._questions}>"
 
     async def answer_call(self, partition: int, body: bytes) -> bytes:
-        """The reply to a call of that partition. Raises the errors of a commit."""
+        """The reply to a call that another process made; as ``answer`` otherwise."""
         try:
             call = decode_call(body)
         except UNREADABLE as error:
             return encode_reply(CallRefusal(f"not a call that this version knows: {error}"[:500]))
+        return encode_reply(await self.answer(partition, call))
+
+    async def answer(self, partition: int, call: Call) -> CallReply:
+        """The reply to a call of that partition. Raises the errors of a commit."""
         if partition not in self._partitions:
-            return encode_reply(CallRefusal(f"this worker does not own partition {partition}"))
+            return CallRefusal(f"this worker does not own partition {partition}")
         if self.open_calls + self._questions + self._asking >= MOST_OPEN:
-            return encode_reply(
-                CallRefusal(f"{MOST_OPEN} calls are open at this worker: call again later")
-            )
+            return CallRefusal(f"{MOST_OPEN} calls are open at this worker: call again later")
         handler = self._handlers.get(type(call))
         if handler is None:
-            return encode_reply(await self._read(partition, call))
+            return await self._read(partition, call)
         # A fetcher that asks again and again must not keep the crawl from its end; what it is lent
         # does.
         has_effect = not isinstance(call, LeaseUrls)
@@ -85,7 +87,7 @@ class CallDesk:
             self.activity += has_effect
             if not isinstance(reply, CallRefusal):
                 await self._committed()
-            return encode_reply(reply)
+            return reply
         finally:
             self.open_calls -= has_effect
             self._asking -= not has_effect
