@@ -15,25 +15,24 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.calls import Call, CallReply
+from lycosa.base.calls import Call, CallReply, StateQuestion
 from lycosa.base.system.memory_plan import memory_plan
-from lycosa.inspect.queries.question_thread import StateReader
+from lycosa.inspect.queries.answering import StateAnswers
+from lycosa.inspect.queries.time_budget import TimeBudget
 from lycosa.processes.session import open_session
 from lycosa.processes.worker_state import WorkerState
 from lycosa.service.api.places import PartitionFinder
 from lycosa.state.folder.names import crawl_sites
 from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.kv.rocks import opener_within
-from lycosa.state.shard.live_view import viewable
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.commit.reparser import Reparsed
-from lycosa.worker.job import WorkerJob
 from lycosa.worker.real_ports import cache_of, real_ports
 
 _COMMIT_S = 0.01  # until a call is looked at that may wait for a commit
 _WAIT_S = 0.1
-_SHARE = 1.0  # of a core that questions may use, because nothing is crawled
+_READING_S = 1.0  # for one question
 
 
 class ReparseReport(msgspec.Struct, frozen=True):
@@ -50,22 +49,26 @@ class ReparseReport(msgspec.Struct, frozen=True):
 class StoppedFolder:
     """An open folder; implements ``CallableCrawl``."""
 
-    def __init__(self, job: WorkerJob, assembled: Assembled) -> None:
-        sites = crawl_sites(job.folder, job.manifest.identity.suffixes)
-        self.addressing = PartitionFinder(job.config, sites)
-        self._folder, self._clock = job.folder, assembled.clock
+    def __init__(
+        self, addressing: PartitionFinder, assembled: Assembled, state: WorkerState
+    ) -> None:
+        self.addressing = addressing
+        self._clock, self._state = assembled.clock, state
+        self._answers = StateAnswers(state.saved_settings)
         self._calls, self._reparser = assembled.calls, assembled.worker.reparsing
         self._committer = assembled.worker.committer
         self._partitions = assembled.worker.frontier.partitions
 
     def __repr__(self) -> str:
-        return f"<StoppedFolder {self._folder} {self._calls!r}>"
+        return f"<StoppedFolder {self._state!r} {self._calls!r}>"
 
     def shard_of(self, partition: int) -> int:
         return 0
 
     async def call_owner(self, partition: int, call: Call) -> CallReply:
         """The owner's reply. Raises the errors of a commit."""
+        if isinstance(call, StateQuestion):
+            return self._read(partition, call)
         answering = asyncio.create_task(self._calls.answer(partition, call))
         try:
             while not answering.done():
@@ -76,6 +79,14 @@ class StoppedFolder:
             return answering.result()
         finally:
             answering.cancel()
+
+    def _read(self, partition: int, question: StateQuestion) -> CallReply:
+        """Answer a question without a thread, because no fetches wait for the loop here."""
+        view = self._state.open_view(partition)
+        try:
+            return self._answers.answer(view, partition, question, TimeBudget(_READING_S))
+        finally:
+            view.close()
 
     async def parse_wanted(self, with_killed: bool) -> ReparseReport:
         """Parse the documents that an operator asked for, and commit the results.
@@ -112,21 +123,19 @@ async def open_stopped_folder(folder: Path) -> AsyncIterator[StoppedFolder]:
     plan = memory_plan(msgspec.structs.replace(config, workers=1))
     with open_session(folder, config) as session:
         job = session.job(0, tuple(range(config.frontier.partitions)), plan)
+        addressing = PartitionFinder(config, crawl_sites(folder, job.manifest.identity.suffixes))
         ports = real_ports(job, opener_within(cache_of(plan)))
-        shard = viewable(open_folder_shard(job, ports.open_table))
+        shard = open_folder_shard(job, ports.open_table)
         assembled = assemble(job, ports, shard=shard)
         committer = assembled.worker.committer
-        reader = StateReader(WorkerState(job, shard, assembled), _SHARE)
-        assembled.calls.reader = reader.answer
         try:
             try:
-                yield StoppedFolder(job, assembled)
+                yield StoppedFolder(addressing, assembled, WorkerState(job, shard, assembled))
             finally:
                 # Also after a refusal or Ctrl-C: the last commit says that the run ended in order.
                 await committer.finish()
         finally:
             await committer.close()
-            await reader.close()
             await ports.parser.close()
             await assembled.sender.close()
             assembled.close()

@@ -78,7 +78,8 @@ class OperatorDecisions:
     async def _near_hosts(self, host: str) -> list[str]:
         """Hosts of the crawl with a similar name, as far as they are found quickly."""
         found: set[str] = set()
-        for search in near_searches(self._addressing.site_of(host)):
+        # the last one has the first hosts by name: all of a small crawl
+        for search in (*near_searches(self._addressing.site_of(host)), ""):
             query = HostsQuery(search, most=_NEAR)
             answers, _ = await self._calls.answers(query, range(self._addressing.partitions))
             found.update(row["host"] for each in answers.values() for row in decoded_rows(each))
