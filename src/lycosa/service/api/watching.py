@@ -28,7 +28,7 @@ from lycosa.cluster.serve.caller import (
     RequestRefused,
 )
 from lycosa.service.api.answers import CoordinatorSilent, Rates, ServiceRefusal
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.places import CoordinatedCrawl
 
 _EVERY_S = 1.0
 _OLD_S = 10.0  # a state that is older is no answer
@@ -45,7 +45,7 @@ class CoordinatorCaller:
 
     def __init__(
         self,
-        place: ReachedCrawl,
+        place: CoordinatedCrawl,
         heard: Callable[[ClusterStatus], None],
         note_wait: Callable[[str], None],
     ) -> None:
