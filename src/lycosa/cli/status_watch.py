@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import click
 
 from lycosa.base.messages.progress import Progress
-from lycosa.cli.crawl_display import Display, estimate_of
+from lycosa.cli.crawl_display import Display
 from lycosa.cli.crawl_reading import CrawlPlace, reading_crawl
 from lycosa.cli.output import ExitCode
+from lycosa.cli.progress_rows import estimate_of
 from lycosa.processes.status_file import read_live, waiting_for
 
 

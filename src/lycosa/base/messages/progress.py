@@ -68,25 +68,25 @@ class ProcessMemory(msgspec.Struct, frozen=True):
 class _Count:
     """A count of the meter as an attribute of ``Progress``; ``value`` is that of the label."""
 
-    __slots__ = ("_metric", "_value")
+    __slots__ = ("metric", "value")
 
     def __init__(self, metric: str, value: str = "") -> None:
-        self._metric, self._value = metric, value
+        self.metric, self.value = metric, value
 
     def __get__(self, progress: Progress, owner: type[Progress]) -> int:
-        return progress.meter.whole(self._metric, self._value)
+        return progress.meter.whole(self.metric, self.value)
 
 
 class _Counts:
     """The counts of the meter by label value as an attribute of ``Progress``."""
 
-    __slots__ = ("_metric",)
+    __slots__ = ("metric",)
 
     def __init__(self, metric: str) -> None:
-        self._metric = metric
+        self.metric = metric
 
     def __get__(self, progress: Progress, owner: type[Progress]) -> dict[str, int]:
-        return progress.meter.table(self._metric)
+        return progress.meter.table(self.metric)
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
