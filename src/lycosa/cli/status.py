@@ -26,7 +26,6 @@ from lycosa.cli.status_lists import print_lists
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lycosa.base.messages.progress import Progress
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.crawl_status import CrawlStatus
     from lycosa.state.store.closing import LackingFile
@@ -155,8 +154,10 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
 def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
     """Print the crawl's name, its state and its totals."""
     from lycosa.cli.progress_rows import captures_per_s, memory_by_part, uploads_in_words
+    from lycosa.inspect.crawl_status import shown_status
 
-    live = _progress(status)
+    shown = shown_status(status.live)
+    live = shown.progress if shown is not None else None
     captures = (
         f"{human_count(status.captures)} ({human_count(status.pages)} pages) in"
         f" {human_count(status.requests)} requests"
@@ -257,16 +258,6 @@ def _clock(status: CrawlStatus) -> str | None:
         if behind >= 1
         else None
     )
-
-
-def _progress(status: CrawlStatus) -> Progress | None:
-    """The progress that the running crawl wrote a moment ago."""
-    import msgspec
-
-    from lycosa.base.messages.progress import Progress
-
-    found = status.live.get("progress")
-    return msgspec.convert(found, Progress, str_keys=True) if found else None
 
 
 def _state(status: CrawlStatus, now: float) -> str:

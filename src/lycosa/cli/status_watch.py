@@ -22,7 +22,8 @@ from lycosa.cli.crawl_display import Display
 from lycosa.cli.crawl_reading import CrawlPlace, reading_crawl
 from lycosa.cli.output import ExitCode
 from lycosa.cli.progress_rows import estimate_of
-from lycosa.processes.status_file import read_live, waiting_for
+from lycosa.inspect.crawl_status import live_status, shown_status
+from lycosa.processes.status_file import waiting_for
 
 
 class WatchedState(NamedTuple):
@@ -62,7 +63,7 @@ def print_metrics(place: CrawlPlace) -> ExitCode:
         snapshot = crawl_metrics(asked_status(place.cluster))
     else:
         with reading_crawl(place):
-            live = read_live(place.folder, time.time())
+            live = shown_status(live_status(place.folder, time.time()))
         if live is None:
             raise click.ClickException(
                 f"the crawl in {place.folder} does not run, so it has no metrics;"
@@ -77,10 +78,8 @@ def _watch_folder(folder: Path, every_s: float, as_json: bool) -> ExitCode:
     from lycosa.inspect.running import is_running
 
     def look() -> WatchedState | None:
-        live = read_live(folder, time.time())
-        if live is None:
-            return None
-        return WatchedState(live.state, live.progress, [])
+        live = shown_status(live_status(folder, time.time()))
+        return WatchedState(live.state, live.progress, []) if live is not None else None
 
     return _watch(_looks(look, lambda: is_running(folder), every_s), str(folder), as_json, every_s)
 

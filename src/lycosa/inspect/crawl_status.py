@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from lycosa.base.config.sections import Config
+from lycosa.base.messages.progress import Progress
 from lycosa.base.model.completed import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
@@ -317,6 +318,22 @@ def live_status(folder: Path, now: float) -> dict[str, Any]:
         return {}
     updated = live.get("updated") if isinstance(live, dict) else None
     return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
+
+
+class LiveStatus(msgspec.Struct, frozen=True):
+    """The part of that status that commands show."""
+
+    state: str
+    progress: Progress
+    deaths: int = 0
+
+
+def shown_status(live: dict[str, Any]) -> LiveStatus | None:
+    """The part of a live status that commands show; ``None`` for none, or of another version."""
+    try:
+        return msgspec.convert(live, LiveStatus, str_keys=True)
+    except msgspec.ValidationError:
+        return None
 
 
 def is_starting(holder: LockHolder | None, now: float) -> bool:
