@@ -26,7 +26,12 @@ from lycosa.cli.output import (
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
-    from lycosa.base.messages.coordinator_messages import ClusterStatus, NodeStatus, ShardStatus
+    from lycosa.base.messages.coordinator_messages import (
+        CallerMessage,
+        ClusterStatus,
+        NodeStatus,
+        ShardStatus,
+    )
     from lycosa.base.messages.progress import Progress
     from lycosa.base.model.pool_use import PoolUse
 
@@ -43,7 +48,7 @@ def status(file: Path, as_json: bool, watch: bool) -> int:
     """Print what the coordinator knows about the crawl of FILE (cluster.toml)."""
     given = reachable_cluster(file)
     while True:
-        found = _asked(given)
+        found = ask_coordinator(given)
         if as_json:
             emit_json(status_values(found))
         else:
@@ -56,16 +61,17 @@ def status(file: Path, as_json: bool, watch: bool) -> int:
             emit("")
 
 
-def asked_status(file: Path) -> ClusterStatus:
-    """The answer of the coordinator of a ``cluster.toml``. Raises ``NoCoordinator``."""
-    return _asked(reachable_cluster(file))
+def ask_coordinator(given: ClusterFile, *messages: CallerMessage) -> ClusterStatus:
+    """Make requests of the coordinator of a ``cluster.toml``; returns the status after them.
 
-
-def _asked(given: ClusterFile) -> ClusterStatus:
+    Raises ``NoCoordinator``.
+    """
     from lycosa.cluster.network import credentials_of
     from lycosa.cluster.serve.caller import call_coordinator
 
-    return asyncio.run(call_coordinator(given, credentials_of(given), [], tell_line, SEARCH_S))
+    return asyncio.run(
+        call_coordinator(given, credentials_of(given), list(messages), tell_line, SEARCH_S)
+    )
 
 
 def status_values(found: ClusterStatus) -> dict[str, Any]:

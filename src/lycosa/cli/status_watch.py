@@ -7,7 +7,6 @@ asked of its coordinator, so watching costs the crawl nothing.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
@@ -58,9 +57,10 @@ def print_metrics(place: CrawlPlace) -> ExitCode:
     from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics, progress_metrics
 
     if place.cluster is not None:
-        from lycosa.cli.cluster_status import asked_status
+        from lycosa.cli.cluster_parts import reachable_cluster
+        from lycosa.cli.cluster_status import ask_coordinator
 
-        snapshot = crawl_metrics(asked_status(place.cluster))
+        snapshot = crawl_metrics(ask_coordinator(reachable_cluster(place.cluster)))
     else:
         with reading_crawl(place):
             live = shown_status(live_status(place.folder, time.time()))
@@ -85,18 +85,15 @@ def _watch_folder(folder: Path, every_s: float, as_json: bool) -> ExitCode:
 
 
 def _watch_cluster(file: Path, every_s: float, as_json: bool) -> ExitCode:
-    from lycosa.cli.cluster_parts import reachable_cluster, tell_line
-    from lycosa.cli.cluster_status import SEARCH_S, shards_line, state_line
-    from lycosa.cluster.network import credentials_of
-    from lycosa.cluster.serve.caller import call_coordinator
+    from lycosa.cli.cluster_parts import reachable_cluster
+    from lycosa.cli.cluster_status import ask_coordinator, shards_line, state_line
 
     given = reachable_cluster(file)
-    credentials = credentials_of(given, tell_line)
     is_over = False
 
     def look() -> WatchedState:
         nonlocal is_over
-        status = asyncio.run(call_coordinator(given, credentials, [], tell_line, SEARCH_S))
+        status = ask_coordinator(given)
         is_over = status.is_over
         return WatchedState(state_line(status), status.progress, [("shards", shards_line(status))])
 
