@@ -20,7 +20,7 @@ from lycosa.inspect.printable import clean, json_text
 
 __all__ = ["clean"]
 
-T = TypeVar("T")
+_Thing = TypeVar("_Thing")
 
 # a pipe without a reader, a terminal that was closed
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -190,18 +190,18 @@ def emit_table(
         )
 
 
-class Column(NamedTuple, Generic[T]):
+class Column(NamedTuple, Generic[_Thing]):
     """A column of a table of things: its heading, and what it shows of one of them.
 
     A column with a ``spare`` number is left out on a narrow terminal, the lowest number first.
     """
 
     name: str
-    show: Callable[[T], object]
+    show: Callable[[_Thing], object]
     spare: int = 0
 
 
-def emit_columns(columns: Sequence[Column[T]], things: Iterable[T]) -> None:
+def emit_columns(columns: Sequence[Column[_Thing]], things: Iterable[_Thing]) -> None:
     """Print an empty line and a table with a line for each thing; nothing without things."""
     rows = [[column.show(thing) for column in columns] for thing in things]
     if rows:
