@@ -10,6 +10,7 @@ from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import ProcessMemory
 from lycosa.base.model.upload_progress import UploadState
 from lycosa.cli.crawl_display import Display, folder_display
+from lycosa.cli.output import Column, emit_columns
 from lycosa.cli.progress_rows import memory_by_part, progress_rows
 from progress_making import progress_with
 
@@ -87,3 +88,15 @@ def test_a_new_folder_is_named_at_the_start(
     with folder_display(tmp_path, Config(), is_new=True):
         pass
     assert f"crawling into {tmp_path}" in capsys.readouterr().err
+
+
+def test_a_table_has_its_columns_and_nothing_without_rows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    columns: tuple[Column[tuple[str, int]], ...] = (
+        Column("host", lambda each: each[0]),
+        Column("waiting", lambda each: each[1], spare=1),
+    )
+    emit_columns(columns, [("a.example", 3), ("b", 12)])
+    emit_columns(columns, [])
+    assert capsys.readouterr().out == "\nhost       waiting\na.example  3\nb          12\n"
