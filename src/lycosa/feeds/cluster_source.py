@@ -102,6 +102,3 @@ class ClusterSource:
         if shard not in self._segments:
             self._segments[shard] = ObjectSegments(self._opened.objects, shard, self._opened.cache)
         return self._segments[shard]
-
-    def __repr__(self) -> str:
-        return f"ClusterSource({self.origin.name}, {self._follower!r})"

@@ -121,9 +121,6 @@ class PageFeed:
             )
         read.bytes, read.bytes_rows = end.bytes, read.rows
 
-    def __repr__(self) -> str:
-        return f"PageFeed({self.position!r})"
-
 
 class DeadLetterFeed:
     """The dead letters of a crawl folder after a position.
@@ -194,6 +191,3 @@ class DeadLetterFeed:
             letter = DeadLetter(address, row.reason, row.detail, row.tries, row.date_us / 1e6)
             self._last[number] = number_of(key)
             yield dead_letter_row(letter)[1]
-
-    def __repr__(self) -> str:
-        return f"DeadLetterFeed({self.position!r})"

@@ -159,9 +159,6 @@ class FolderSource:
         for worker in sorted(log_files_of(logs).keys() - self._tails.keys()):
             self._tails[worker] = TailReader(logs, worker, last_commit_path(self._folder, worker))
 
-    def __repr__(self) -> str:
-        return f"FolderSource({str(self._folder)!r}, logs={len(self._tails)})"
-
 
 def _gap(worker: int, before: int, number: int) -> list[JournalEnd]:
     """The journals between two numbers of a worker, of which not even the names are known."""

@@ -44,9 +44,6 @@ class RequestLog:
         self.exchanges: list[LoggedRequest] = []
         self._out: TextIO | None = file.open("a", buffering=1, encoding="utf-8") if file else None
 
-    def __repr__(self) -> str:
-        return f"<RequestLog {len(self.exchanges)} exchanges>"
-
     def __len__(self) -> int:
         return len(self.exchanges)
 

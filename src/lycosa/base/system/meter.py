@@ -108,9 +108,6 @@ class Meter:
         self._histograms: dict[str, dict[str, Histogram]] = {}
         self._readers: list[Callable[[], None]] = []
 
-    def __repr__(self) -> str:
-        return f"<Meter metrics={len(self._counters) + len(self._histograms)}>"
-
     def counter(self, name: str, value: str = "") -> Counter:
         """The counter or gauge of a label value; the same object for the same arguments."""
         _check(name, value, is_histogram=False)

@@ -14,9 +14,6 @@ class RouteTable:
         self._count = 0
         self.routes = Routes(0, {})
 
-    def __repr__(self) -> str:
-        return f"<RouteTable {self.routes}>"
-
     def update(self, addresses: dict[int, str]) -> None:
         """Note the addresses of the current owners, by shard."""
         if addresses != self.routes.addresses:

@@ -102,6 +102,3 @@ class KafkaInbound:
             self._tell(f"trimming {self._topic}/{self._shard}: {error}")
         else:
             self._tell("")
-
-    def __repr__(self) -> str:
-        return f"KafkaInbound({self._reader!r})"

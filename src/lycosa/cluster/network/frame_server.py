@@ -103,9 +103,6 @@ class FrameServer:
             "refused": self._refusals,
         }
 
-    def __repr__(self) -> str:
-        return f"FrameServer({self.snapshot()})"
-
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:

@@ -69,9 +69,6 @@ class CoordinatorConnection:
         self.answered: list[Answered] = []
         self._stream = stream
 
-    def __repr__(self) -> str:
-        return f"<CoordinatorConnection {self.address} answered={len(self.answered)}>"
-
     async def __aenter__(self) -> CoordinatorConnection:
         return self
 

@@ -80,9 +80,6 @@ class CallerDesk:
         self._runner, self._on_more, self._left_s = runner, on_more, left_s
         self._tasks = KeptTasks(on_error)
 
-    def __repr__(self) -> str:
-        return f"<CallerDesk {len(self._runner.callers)} callers>"
-
     @property
     def is_seeded(self) -> bool:
         """Whether a caller is connected that has more requests."""
@@ -174,9 +171,6 @@ class CallerSocket:
     def __init__(self, crawl: str, desk: CallerDesk) -> None:
         self._crawl, self._desk = crawl, desk
         self._server = FrameServer(Credentials(), self._serve, MAX_CALLER_BYTES)
-
-    def __repr__(self) -> str:
-        return f"<CallerSocket {self._server!r}>"
 
     async def open(self, address: str) -> None:
         """Listen at ``unix:PATH``. Raises ``OSError``."""

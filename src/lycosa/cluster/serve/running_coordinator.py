@@ -60,9 +60,6 @@ class RunningCoordinator:
         self.ready = asyncio.Event()
         self.over: asyncio.Future[ServeEnd] = asyncio.get_running_loop().create_future()
 
-    def __repr__(self) -> str:
-        return f"<RunningCoordinator {self._coordinator!r} {self.nodes!r}>"
-
     # -- its life
 
     async def claim(self, shards: int, limits: LimitSection, rules: ClusterRules) -> None:

@@ -180,9 +180,6 @@ class CassandraPlace:
         )
         return {name for (name,) in rows}
 
-    def __repr__(self) -> str:
-        return f"CassandraPlace({self.name})"
-
 
 def replication_problem(
     replication: Mapping[str, str], nodes: Mapping[str, int], local: str

@@ -246,8 +246,5 @@ class CassandraTables:
             (*mark, *times, self._crawl, number, *known),
         )
 
-    def __repr__(self) -> str:
-        return f"CassandraTables({self._connection!r}, positions={self.positions})"
-
 
 _POSITION, _KNOWN = "crawl = ? AND partition = ?", "IF term = ? AND sequence = ?"

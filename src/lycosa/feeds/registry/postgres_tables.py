@@ -122,9 +122,6 @@ class PostgresPlace:
         )
         return False
 
-    def __repr__(self) -> str:
-        return f"PostgresPlace({self.name})"
-
 
 class PostgresTables:
     """The tables of a schema as ``RegistryTables``; the connection becomes its own."""
@@ -210,9 +207,6 @@ class PostgresTables:
             if _positions(self._connection) != self.positions:
                 raise PositionsMoved
             yield self._connection
-
-    def __repr__(self) -> str:
-        return f"PostgresTables({shown_dsn(self._parameters)}, positions={self.positions})"
 
 
 def _turned_hosts(connection: PostgresConnection) -> list[tuple[Any, ...]]:

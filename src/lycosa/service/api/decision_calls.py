@@ -62,9 +62,6 @@ class DecisionCalls:
         self._calls = OwnerCalls(place, ApiLimits())
         self._finder = CoordinatorFinder(place.coordinator, place.credentials, tell)
 
-    def __repr__(self) -> str:
-        return f"<DecisionCalls {self._place!r}>"
-
     async def decide_letters(
         self, letters: Iterable[ListedLetter], action: LetterAction, by: str, why: str = ""
     ) -> int:

@@ -79,9 +79,6 @@ class Gate:
         self._logins = RequestQuota(_LOGIN_RATE, _LOGIN_BURST)
         self._held = Places(_HELD_BYTES, "bytes of requests")
 
-    def __repr__(self) -> str:
-        return f"<Gate {self._rules} {self._quota!r}>"
-
     async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)

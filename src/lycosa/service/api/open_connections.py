@@ -34,9 +34,6 @@ class OpenConnection:
     def __init__(self, client: str, close: Callable[[], None]) -> None:
         self.client, self.close = client, close
 
-    def __repr__(self) -> str:
-        return f"<OpenConnection {self.client}>"
-
 
 class OpenConnections:
     """The connections of a process, at most ``most``."""

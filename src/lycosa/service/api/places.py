@@ -42,9 +42,6 @@ class PartitionFinder:
         """What operators call the crawl, besides its id."""
         self._canonicalizer, self._sites = Canonicalizer(config.canonical), sites
 
-    def __repr__(self) -> str:
-        return f"<PartitionFinder {self.partitions} partitions, {self._sites!r}>"
-
     def canonical(self, url: str) -> str:
         """The canonical form. Raises ``InvalidUrl``."""
         return self._canonicalizer.canonical(url)
@@ -113,9 +110,6 @@ class FolderCrawl:
         self._reader: StateReader | None = None  # while the crawl does not run
         self._closing: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<FolderCrawl {self.folder} run={self._run}>"
-
     def follow(self, status: ClusterStatus) -> None:
         self._running = [shard.state == "running" for shard in status.shards]
         if not status.is_over and self._reader is not None:
@@ -176,9 +170,6 @@ class ClusterCrawl:
         self._given = given
         self._stored: StoredState | None = None  # while the crawl has ended
         self._closing: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<ClusterCrawl {self._inquiry!r}>"
 
     def follow(self, status: ClusterStatus) -> None:
         if status.is_over and self._stored is None:

@@ -106,9 +106,6 @@ class CrawlService:
         self._note = note_decision
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
-    def __repr__(self) -> str:
-        return f"<CrawlService {self._place!r} {self._calls!r}>"
-
     # -- the whole crawl, by its coordinator
 
     async def status(self) -> ClusterStatus:

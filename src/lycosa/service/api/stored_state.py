@@ -33,9 +33,6 @@ class StoredState:
         self._reader: StateReader | None = None
         self._failure, self._failed_at = "", 0.0
 
-    def __repr__(self) -> str:
-        return f"<StoredState {self._given.name} {self._reader!r} {self._failure}>"
-
     async def answer_call(self, partition: int, body: bytes) -> bytes:
         """The reply to a question. Raises ``NoAnswer``."""
         question = decode_call(body)

@@ -66,9 +66,6 @@ class Tokens:
         self._ended = set(ended)
         self.on_ended: Callable[[str], None] = lambda session: None
 
-    def __repr__(self) -> str:
-        return f"<Tokens {self._tokens}>"
-
     @property
     def are_none(self) -> bool:
         """Whether no token is needed."""

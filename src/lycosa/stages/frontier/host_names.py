@@ -92,7 +92,3 @@ class HostNames:
             self.add_name(_decode_name(value).host, last)
         self._until = last or None
         self._table.put(_INDEXED_KEY, encode_record(last))
-
-    def __repr__(self) -> str:
-        state = "complete" if self._until is None else f"until {self._until.hex()}"
-        return f"<HostNames {state}>"

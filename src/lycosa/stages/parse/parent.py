@@ -156,9 +156,6 @@ class ChildParser:
             tried_again=counts["tried_again"],
         )
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.snapshot()}>"
-
     async def _run(self) -> None:
         """Run one child after the other.
 

@@ -187,9 +187,6 @@ class PoolClock:
         """How exactly the time is known: the answer took so long."""
         return self._high - self._low
 
-    def __repr__(self) -> str:
-        return f"<PoolClock known={self.is_known} within {self.width_us} us>"
-
 
 def divided(section: PolitenessSection, nodes: int) -> PolitenessSection:
     """The limits of IP addresses for one of ``nodes`` nodes.

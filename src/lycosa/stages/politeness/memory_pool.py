@@ -101,10 +101,6 @@ class PoolServer:
         settle = max(settle for _, settle, _ in self._crawls.values())
         return self._since + settle - now, sum(shards for shards, _, _ in self._crawls.values())
 
-    def __repr__(self) -> str:
-        present, known = len(self._present), len(self._addresses)
-        return f"<PoolServer {self.name} {present} present, {known} addresses>"
-
 
 def _name(member: PoolMember) -> str:
     return f"{member.crawl}/{member.shard}"

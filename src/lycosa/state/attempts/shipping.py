@@ -89,9 +89,6 @@ class AttemptShipper:
             self._store.put(key, content)
             self._there.add(key)
 
-    def __repr__(self) -> str:
-        return f"AttemptShipper(shard={self._shard}, there={len(self._there or ())})"
-
 
 def ship_left_files(store: ObjectStore, folder: Path, shard: int) -> str:
     """Send what dead workers of a shard left on this machine; none may be running. Blocks.

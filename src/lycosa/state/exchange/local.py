@@ -77,9 +77,6 @@ class Receivers:
         for task in self._running:
             task.cancel()
 
-    def __repr__(self) -> str:
-        return f"Receivers(partitions={sorted(self._receivers)}, running={len(self._running)})"
-
     async def _take(self, parcel: Parcel) -> None:
         receiver = self._receivers.get(parcel.destination)
         if receiver is None:
@@ -155,9 +152,6 @@ class InProcessExchange:
 
     async def close(self) -> None:
         self.receivers.close()
-
-    def __repr__(self) -> str:
-        return f"InProcessExchange({self.receivers!r})"
 
 
 def handover(results: Sequence[BaseException | None]) -> Handover:

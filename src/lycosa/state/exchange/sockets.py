@@ -173,12 +173,6 @@ class SocketExchange:
         """Unanswered parcels by the name of the destination's socket."""
         return {path.name: link.unanswered for path, link in self._links.items()}
 
-    def __repr__(self) -> str:
-        return (
-            f"SocketExchange({self._address.name}, unanswered={self.snapshot()},"
-            f" {self.receivers!r})"
-        )
-
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:

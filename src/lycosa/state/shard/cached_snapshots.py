@@ -172,9 +172,6 @@ class CachedSnapshots:
                 if path.name not in listed and is_old:
                     path.unlink()
 
-    def __repr__(self) -> str:
-        return f"CachedSnapshots(shard={self._shard}, restored={self.restored})"
-
 
 def new_work_folder(cache: Path) -> Path:
     """A new folder for the tables of this process; those that dead processes left are deleted."""

@@ -143,9 +143,6 @@ class MemorySnapshots:
     def _files(self) -> str:
         return f"files/{self._shard:05d}/"
 
-    def __repr__(self) -> str:
-        return f"MemorySnapshots(shard={self._shard}, {[mark_of_key(key) for key in self._keys()]})"
-
 
 def _names(content: bytes) -> list[str]:
     """The names in a snapshot's list of files. Raises ``msgspec.DecodeError``."""

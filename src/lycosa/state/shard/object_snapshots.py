@@ -296,9 +296,6 @@ class ObjectSnapshots:
     def _file_key(self, content: str) -> str:
         return snapshot_file_key(self._shard, content)
 
-    def __repr__(self) -> str:
-        return f"ObjectSnapshots(shard={self._shard}, whole={sorted(self._same)})"
-
 
 def snapshot_key(shard: int, mark: Mark) -> str:
     """The key of a snapshot's list of files."""

@@ -161,9 +161,6 @@ class MemorySegments:
     def _key(self, kind: str, segment: str, offset: int) -> str:
         return f"{self._prefix()}{segment}/{kind}/{offset:012d}"
 
-    def __repr__(self) -> str:
-        return f"MemorySegments(shard={self._shard}, committed={self._lengths})"
-
 
 def _open_name(kind: str, segment: str) -> str:
     return layout.file_name(kind, segment) + layout.OPEN

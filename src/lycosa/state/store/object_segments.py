@@ -438,9 +438,6 @@ class ObjectSegments:
     def _prefix(self, segment: str = "") -> str:
         return f"parts/{self._shard:05d}/{f'{segment}/' if segment else ''}"
 
-    def __repr__(self) -> str:
-        return f"ObjectSegments(shard={self._shard}, committed={self._lengths})"
-
 
 def _complete(path: Path, find_similar: journal.FindSimilar) -> None:
     """Add near-duplicates to the rows of a journal. Raises ``JournalError``."""

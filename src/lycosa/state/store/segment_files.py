@@ -142,9 +142,6 @@ class SegmentFiles:
             raise named(error, path) from error
         return relative
 
-    def __repr__(self) -> str:
-        return f"SegmentFiles(worker={self._worker})"
-
 
 def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -> int | None:
     """The committed bytes of a file.
