@@ -49,7 +49,6 @@ class ClusterSource:
             yield commit
 
     def rewind(self) -> None:
-        """See ``ProjectorSource``."""
         self._follower.close()
         self._lengths.clear()
         self._open.clear()

@@ -70,7 +70,6 @@ class FolderSource:
             yield commit
 
     def rewind(self) -> None:
-        """See ``ProjectorSource``."""
         self._tails.clear()
         self._lengths.clear()
 
@@ -150,7 +149,6 @@ class FolderSource:
         return max((each[name] for each in self._lengths.values() if name in each), default=0)
 
     def count_waiting(self) -> int:
-        """See ``ProjectorSource``."""
         self._find_logs()
         return sum(tail.waiting for tail in self._tails.values())
 

@@ -57,6 +57,5 @@ class SimulatedTable:
             self._seen.save(self._commits)
 
     def close(self) -> None:
-        """Close the files."""
         self._seen.close()
         self._store.close()

@@ -72,7 +72,6 @@ class RequestLog:
             self._out.write("\t".join(map(str, fields)) + "\n")
 
     def close(self) -> None:
-        """Close the file."""
         if self._out:
             self._out.close()
             self._out = None

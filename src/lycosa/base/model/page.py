@@ -35,7 +35,6 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_of(capture: Capture, location: Location) -> Page:
-    """The page of a capture."""
     fetched, parsed = capture.fetched, capture.parsed
     duplicate = capture.original or capture.near_duplicate_of
     return Page(

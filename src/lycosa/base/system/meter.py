@@ -72,7 +72,6 @@ class Counter:
         self.number: Number = 0
 
     def add(self, by: Number = 1) -> None:
-        """Add to the number."""
         self.number += by
 
 
@@ -92,7 +91,6 @@ class Histogram:
         return sum(self.counts)
 
     def observe(self, value: float) -> None:
-        """Count a value."""
         self.counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 
@@ -145,7 +143,6 @@ class Meter:
         self._readers.clear()
 
     def snapshot(self) -> MeterSnapshot:
-        """The present numbers."""
         for read in self._readers:
             read()
         return MeterSnapshot(

@@ -150,7 +150,6 @@ class Coordinator:
         return cluster_status(crawl, decided, self._placement, self._seats, now)
 
     def follow_limits(self, limits: LimitSection) -> None:
-        """Follow changed limits."""
         self._permits.follow_limits(limits)
 
     # -- messages

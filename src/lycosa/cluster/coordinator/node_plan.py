@@ -153,7 +153,6 @@ class NodePlan:
     # -- the coordinator
 
     def handle_message(self, message: ToNode, now: float) -> list[NodeAct]:
-        """Handle a coordinator's message."""
         if message.coordinator < self.coordinator:
             return [Reply(Superseded(self.coordinator))]
         if message.coordinator > self.coordinator:

@@ -73,7 +73,6 @@ class Seats:
         return len(self._seats)
 
     def clear(self) -> None:
-        """Forget all owners."""
         for seat in self._seats:
             seat.leave()
 

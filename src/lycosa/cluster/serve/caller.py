@@ -81,7 +81,6 @@ class CoordinatorConnection:
         self.close()
 
     def close(self) -> None:
-        """End the conversation."""
         self._stream.close()
 
     async def status(self) -> ClusterStatus:

@@ -177,7 +177,6 @@ class CallerSocket:
         await self._server.open(address)
 
     async def close(self) -> None:
-        """End all conversations."""
         await self._desk.close()
         await self._server.close()
 

@@ -227,7 +227,6 @@ class CassandraConnection:
         return self._run(self._conditional(list(statements)))
 
     def close(self) -> None:
-        """Disconnect."""
         try:
             self._run(self._session.close())
         except DatabaseAway:

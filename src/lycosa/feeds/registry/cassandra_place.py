@@ -48,7 +48,6 @@ class CassandraPlace:
 
     @property
     def name(self) -> str:
-        """See ``RegistryPlace``."""
         return f"{self._address}, keyspace {self._keyspace}"
 
     def open(self, origin: CrawlOrigin, is_rebuilt: bool) -> CassandraTables:

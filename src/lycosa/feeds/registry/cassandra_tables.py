@@ -134,7 +134,6 @@ class CassandraTables:
         self.is_complete = True
 
     def close(self) -> None:
-        """See ``RegistryTables``."""
         self._connection.close()
 
     def _read_positions(self) -> dict[int, Mark]:

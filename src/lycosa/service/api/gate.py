@@ -308,7 +308,6 @@ def _check_form(path: str, headers: dict[str, str]) -> None:
 
 
 async def send_problem(problem: Problem, scope: AsgiMessage, send: Send) -> None:
-    """Answer with the problem."""
     body = problem.body(scope.get("path", ""))
     lines = {**problem.header_lines(), "content-length": str(len(body))}
     headers = [(name.encode(), value.encode("latin-1")) for name, value in lines.items()]

@@ -87,7 +87,6 @@ class OpenConnections:
         self._open.discard(one)
 
     def close_all(self) -> None:
-        """Close every connection at once."""
         for one in list(self._open):
             self.remove(one)
             one.close()

@@ -82,9 +82,7 @@ class ReachedCrawl(Protocol):
         """Call the owner. Raises ``CallRefused`` and ``NoAnswer``."""
         ...
 
-    async def close(self) -> None:
-        """Close the connections."""
-        ...
+    async def close(self) -> None: ...
 
 
 class FolderCrawl:

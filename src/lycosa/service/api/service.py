@@ -180,7 +180,6 @@ class CrawlService:
         return next(iter(decoded_rows(found)), None)
 
     async def host_urls(self, query: HostUrlsQuery) -> MergedList:
-        """The URLs of one host."""
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
         partition = self.addressing.of_host(query.host)
         return merged({partition: await self._calls.ask(partition, query)}, query.most, [])

@@ -136,7 +136,6 @@ class BoundedServer(uvicorn.Server):
         self._starting: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the given sockets."""
         await self.lifespan.startup()
         self.servers = []
         for listener in sockets or []:

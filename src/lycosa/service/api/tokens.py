@@ -72,7 +72,6 @@ class Tokens:
         return not self._tokens
 
     def client_of(self, secret: str) -> Client | None:
-        """The client with that secret."""
         digest = hashlib.sha256(secret.encode()).digest()
         found = None
         for token in self._tokens:  # all of them: the time must not tell which one is near

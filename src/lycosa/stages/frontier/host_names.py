@@ -60,7 +60,6 @@ class HostNames:
             self._until = None
 
     def add_name(self, host: str, host8: bytes) -> None:
-        """Add a new host."""
         self._table.put(host_name_key(reversed_host(host)), host8)
         if self._is_empty:
             self._is_empty = False

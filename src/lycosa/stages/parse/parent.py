@@ -131,7 +131,6 @@ class ChildParser:
             child.stop_reading()  # it gets no more documents, so its end makes none a suspect
 
     def snapshot(self) -> ParserSnapshot:
-        """The current state."""
         counts = self._counts
         sent = len(self._child.sent) if self._child else 0
         return ParserSnapshot(

@@ -105,7 +105,6 @@ def ship_left_files(store: ObjectStore, folder: Path, shard: int) -> str:
 
 
 def shipped_key(shard: int, term: int, number: int) -> str:
-    """The key of a file."""
     return f"{_prefix(shard)}{term:010d}-{number:06d}.log.zst"
 
 

@@ -33,24 +33,21 @@ _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR,
 
 
 class FolderStore:
-    """The files below a folder, which must exist: one that is not there may be a disk that is not
-    mounted.
+    """The files below a folder as an ``ObjectStore``.
+
+    The folder must exist: one that is not there may be a disk that is not mounted.
     """
 
     def __init__(self, url: str, root: Path) -> None:
         self._url, self._root = url, root
 
     def create(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore``."""
         self._called(f"creating {key}", lambda: self._write(key, data, is_new=True))
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """See ``ObjectStore``."""
         self._called(f"writing {key}", lambda: self._write(key, content, is_new=False))
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """See ``ObjectStore``."""
-
         def read() -> bytes:
             with self._path(key).open("rb") as file:
                 file.seek(start)
@@ -60,7 +57,6 @@ class FolderStore:
         return found
 
     def find(self, key: str) -> StoredObject | None:
-        """See ``ObjectStore``."""
         try:
             found = self._called(f"looking at {key}", lambda: self._path(key).stat())
         except ObjectMissing:
@@ -68,7 +64,6 @@ class FolderStore:
         return StoredObject(key, found.st_size, modified=found.st_mtime)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """See ``ObjectStore``."""
         self._called("listing", self._check)
         for folder, _, names in os.walk(self._root / prefix):
             for name in names:
@@ -80,7 +75,6 @@ class FolderStore:
                         yield StoredObject(key, found.st_size, modified=found.st_mtime)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """See ``ObjectStore``."""
         self._called("deleting", self._check)
         for key in keys:
             self._called(f"deleting {key}", partial(self._path(key).unlink, missing_ok=True))
