@@ -4,7 +4,7 @@ It assigns shards to nodes, grants permits, passes on requests and settings, and
 
     nodes' reports ──> placement ──────> Assignments to nodes
     owners' messages ─> permit_book ───> Permit, recorded first      (absolute numbers)
-                   ───> route_table ───> Routes: the addresses of owners
+                   ───> routes      ───> Routes: the addresses of owners
                    ───> end_rounds ────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
@@ -62,8 +62,7 @@ from lycosa.cluster.coordinator.overview import Decisions, cluster_status
 from lycosa.cluster.coordinator.owner_requests import Owner, Requests
 from lycosa.cluster.coordinator.permit_book import PermitBook
 from lycosa.cluster.coordinator.placement import Placement
-from lycosa.cluster.coordinator.route_table import RouteTable
-from lycosa.cluster.coordinator.shard_owners import Seats, lacking
+from lycosa.cluster.coordinator.shard_owners import RouteTable, Seats, lacking
 from lycosa.cluster.coordinator.steering import (
     SteeringMessage,
     ended,
