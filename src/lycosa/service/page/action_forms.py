@@ -14,15 +14,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from lycosa.base.calls import (
-    LONGEST_DELAY_S,
-    MOST_WORDS,
-    DeadLetterAction,
-    DeadLetterDecision,
-    DecisionAnswer,
-    HostAction,
-    HostDecision,
-)
+from lycosa.base import calls
 from lycosa.base.config.live_settings import LIVE
 from lycosa.base.config.units import read_seconds
 from lycosa.base.messages.coordinator_messages import ClusterStatus
@@ -81,16 +73,16 @@ async def _decide_host(request: Request) -> Response:
     fields = await _fields(request)
     host, why = fields.get("host", [""])[0], _why(fields)
     try:
-        action = HostAction(fields.get("action", [""])[0])
+        action = calls.HostAction(fields.get("action", [""])[0])
     except ValueError:
         raise Problem(422, "action: it must be pause, resume, retire or delay") from None
     delay_s = -1.0
-    if action is HostAction.DELAY and (text := fields.get("delay", [""])[0].strip()):
+    if action is calls.HostAction.DELAY and (text := fields.get("delay", [""])[0].strip()):
         try:
-            delay_s = min(read_seconds(text), LONGEST_DELAY_S)
+            delay_s = min(read_seconds(text), calls.LONGEST_DELAY_S)
         except ValueError as error:
             raise Problem(422, f"delay: {error}") from error
-    call = HostDecision(_call(), caller_name(request), host, action, why, delay_s=delay_s)
+    call = calls.HostDecision(_call(), caller_name(request), host, action, why, delay_s=delay_s)
     answer = await service_of(request).decide_host(call)
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 
@@ -98,10 +90,10 @@ async def _decide_host(request: Request) -> Response:
 async def _decide_letters(request: Request) -> Response:
     fields = await _fields(request)
     try:
-        action = DeadLetterAction(fields.get("action", [""])[0])
+        action = calls.DeadLetterAction(fields.get("action", [""])[0])
     except ValueError:
         raise Problem(422, "action: it must be retry or drop") from None
-    call = DeadLetterDecision(
+    call = calls.DeadLetterDecision(
         call=fields.get("call", [""])[0][:100] or _call(),
         by=caller_name(request),
         action=action,
@@ -160,8 +152,8 @@ async def _fields(request: Request) -> dict[str, list[str]]:
 def _why(fields: dict[str, list[str]]) -> str:
     """The remark for the log of actions."""
     why = fields.get("why", [""])[0]
-    if len(why) > MOST_WORDS:
-        raise Problem(422, f"why: at most {MOST_WORDS} characters; there are {len(why):,}")
+    if len(why) > calls.MOST_WORDS:
+        raise Problem(422, f"why: at most {calls.MOST_WORDS} characters; there are {len(why):,}")
     return why
 
 
@@ -169,7 +161,7 @@ def _call() -> str:
     return f"page {uuid.uuid4().hex}"
 
 
-def _changed(answer: DecisionAnswer, notice: str) -> str:
+def _changed(answer: calls.DecisionAnswer, notice: str) -> str:
     return notice if answer.changed else "none"
 
 

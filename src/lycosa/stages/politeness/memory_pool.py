@@ -8,20 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lycosa.stages.politeness.address_pool import (
-    GRANT_S,
-    MICRO,
-    PRESENT_S,
-    SET_BACK_S,
-    FreedSlot,
-    PoolAnswer,
-    PoolCall,
-    PoolMember,
-    StartedSlot,
-    WantedSlot,
-    wait_for_slot_us,
-    wait_for_start_us,
-)
+from lycosa.stages.politeness import address_pool
 
 
 class _PooledAddress:
@@ -51,26 +38,26 @@ class PoolServer:
         """Lose everything, as ``FLUSHALL`` does."""
         self.__init__(self.name, self.clock_us)  # type: ignore[misc]  # the same server, new data
 
-    def answer(self, call: PoolCall, deadline_us: int) -> PoolAnswer:
+    def answer(self, call: address_pool.PoolCall, deadline_us: int) -> address_pool.PoolAnswer:
         """Perform a call, as the script does."""
         now = self.clock_us()
         if now > deadline_us:
-            return PoolAnswer(self.name, now, is_late=True)
+            return address_pool.PoolAnswer(self.name, now, is_late=True)
         unsettled, expected = self._enter(call, now)
         present = len(self._present)
         is_shared = present >= expected and unsettled <= 0
         waits = []
         for request in call.requests:
             address = self._addresses.setdefault(request.address, _PooledAddress())
-            if isinstance(request, WantedSlot):
+            if isinstance(request, address_pool.WantedSlot):
                 waits.append(_take(address, request, call.member, now, is_shared))
-            elif isinstance(request, StartedSlot):
+            elif isinstance(request, address_pool.StartedSlot):
                 _start(address, request, now)
             else:
                 _free(address, request)
         if call.leaves:
             self._present.pop(_name(call.member), None)
-        return PoolAnswer(
+        return address_pool.PoolAnswer(
             self.name,
             now,
             is_shared,
@@ -80,10 +67,13 @@ class PoolServer:
             unsettled_us=max(unsettled, 0),
         )
 
-    def _enter(self, call: PoolCall, now: int) -> tuple[int, int]:
+    def _enter(self, call: address_pool.PoolCall, now: int) -> tuple[int, int]:
         """Note that the caller is present; returns when all is known, and how many are expected."""
         member = call.member
-        if self._server != self.name or now + int(SET_BACK_S * MICRO) < self._last:
+        if (
+            self._server != self.name
+            or now + int(address_pool.SET_BACK_S * address_pool.MICRO) < self._last
+        ):
             self._present.clear()
             self._crawls.clear()
             self._server, self._since = self.name, now
@@ -93,7 +83,7 @@ class PoolServer:
         if absent or call.is_new:
             self._since = now
         self._last = now
-        self._present[_name(member)] = now + int(PRESENT_S * MICRO)
+        self._present[_name(member)] = now + int(address_pool.PRESENT_S * address_pool.MICRO)
         self._crawls[member.crawl] = (member.shards, member.settle_us, now)
         for crawl, (_, settle, heard) in list(self._crawls.items()):
             if now - heard > settle:
@@ -102,12 +92,16 @@ class PoolServer:
         return self._since + settle - now, sum(shards for shards, _, _ in self._crawls.values())
 
 
-def _name(member: PoolMember) -> str:
+def _name(member: address_pool.PoolMember) -> str:
     return f"{member.crawl}/{member.shard}"
 
 
 def _take(
-    address: _PooledAddress, request: WantedSlot, member: PoolMember, now: int, is_shared: bool
+    address: _PooledAddress,
+    request: address_pool.WantedSlot,
+    member: address_pool.PoolMember,
+    now: int,
+    is_shared: bool,
 ) -> int:
     for slot, until in list(address.slots.items()):
         if until <= now:
@@ -117,28 +111,28 @@ def _take(
         wait = (
             0
             if start is None
-            else wait_for_start_us(now, start, not address.granted, member.delay_us)
+            else address_pool.wait_for_start_us(now, start, not address.granted, member.delay_us)
         )
         if not wait and len(address.slots) >= member.slots:
-            wait = wait_for_slot_us(member.delay_us)
+            wait = address_pool.wait_for_slot_us(member.delay_us)
         if wait:
             return wait
     address.before = start
     if start is not None and address.granted:
-        address.before = min(start + int(GRANT_S * MICRO), now)
+        address.before = min(start + int(address_pool.GRANT_S * address_pool.MICRO), now)
     address.start, address.granted = now, request.slot
     address.slots[request.slot] = now + member.slot_us
     return 0
 
 
-def _start(address: _PooledAddress, request: StartedSlot, now: int) -> None:
+def _start(address: _PooledAddress, request: address_pool.StartedSlot, now: int) -> None:
     at = now - request.age_us
     address.start = at if address.start is None else max(address.start, at)
     if address.granted == request.slot:
         address.granted, address.before = "", None
 
 
-def _free(address: _PooledAddress, request: FreedSlot) -> None:
+def _free(address: _PooledAddress, request: address_pool.FreedSlot) -> None:
     address.slots.pop(request.slot, None)
     if address.granted == request.slot and not request.was_sent:
         address.start, address.before, address.granted = address.before, None, ""

@@ -16,15 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lycosa.state.objects.object_errors import (
-    ObjectError,
-    ObjectExists,
-    ObjectMissing,
-    StoreFailed,
-    StoreFull,
-    StoreRefused,
-    StoreUnusable,
-)
+from lycosa.state.objects import object_errors
 from lycosa.state.objects.objects_port import StoredObject
 
 _TEMPORARY = ".lycosa-"
@@ -59,7 +51,7 @@ class FolderStore:
     def find(self, key: str) -> StoredObject | None:
         try:
             found = self._called(f"looking at {key}", lambda: self._path(key).stat())
-        except ObjectMissing:
+        except object_errors.ObjectMissing:
             return None
         return StoredObject(key, found.st_size, modified=found.st_mtime)
 
@@ -86,8 +78,8 @@ class FolderStore:
         if not self._root.is_dir():
             raise self._unusable()
 
-    def _unusable(self) -> StoreUnusable:
-        return StoreUnusable(
+    def _unusable(self) -> object_errors.StoreUnusable:
+        return object_errors.StoreUnusable(
             f"{self._url}: there is no such folder; create it, or mount the disk that has it"
         )
 
@@ -125,20 +117,20 @@ class FolderStore:
         except OSError as error:
             raise self._error(what, error) from error
 
-    def _error(self, what: str, error: OSError) -> ObjectError:
+    def _error(self, what: str, error: OSError) -> object_errors.ObjectError:
         said = f"{self._url}: {what}: {error.strerror}"
         if error.errno == errno.EEXIST:
-            return ObjectExists(f"{self._url}: there is an object already: {what}")
+            return object_errors.ObjectExists(f"{self._url}: there is an object already: {what}")
         if error.errno == errno.ENOENT:
             # On a disk that is not mounted every object would look deleted.
             if not self._root.is_dir():
                 return self._unusable()
-            return ObjectMissing(f"{self._url}: there is no such object: {what}")
+            return object_errors.ObjectMissing(f"{self._url}: there is no such object: {what}")
         if error.errno in _FULL:
-            return StoreFull(f"{said}; make room there")
+            return object_errors.StoreFull(f"{said}; make room there")
         if error.errno in _REFUSED:
-            return StoreRefused(f"{said}; give a folder that can be written to")
-        return StoreFailed(f"{said}; it is tried again")
+            return object_errors.StoreRefused(f"{said}; give a folder that can be written to")
+        return object_errors.StoreFailed(f"{said}; it is tried again")
 
     def __repr__(self) -> str:
         return f"FolderStore({self._url!r})"
