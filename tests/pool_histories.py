@@ -22,6 +22,7 @@ import msgspec
 import pytest
 
 from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.pool_use import PoolState
 from lycosa.stages.politeness.address_pool import (
     ANSWER_S,
     MICRO,
@@ -29,13 +30,12 @@ from lycosa.stages.politeness.address_pool import (
     PoolAway,
     PoolCall,
     PoolClock,
-    PoolState,
     PoolWorker,
 )
-from lycosa.stages.politeness.memory_pool import PoolServer
 from lycosa.stages.politeness.node_addresses import NodeAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
+from memory_pool import PoolServer
 
 NODES, SHARDS, TOTAL_S = 3, 6, 8.0
 SECTION = PolitenessSection(address_delay_s=1.0, address_slots=6)

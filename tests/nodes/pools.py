@@ -25,10 +25,10 @@ from lycosa.stages.politeness.address_pool import (
     PoolClock,
     PoolWorker,
 )
-from lycosa.stages.politeness.memory_pool import PoolServer
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import SyntheticResolver
 from lycosa.synthetic.virtual_clock import VirtualClock
+from memory_pool import PoolServer
 from nodes.history import TROUBLE_S, NodesHistory
 from nodes.machine import Machine, Process
 from nodes.world import World

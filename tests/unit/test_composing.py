@@ -20,11 +20,11 @@ from lycosa.moves.import_run import _Ends
 from lycosa.moves.new_generation import unneeded
 from lycosa.state.commit import Commit
 from lycosa.state.kv.memory_table import MemoryKeyValue
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.shard.view import LastCommits
 from lycosa.state.store import NotStored
 from lycosa.state.store.object_segments import KEPT_S, MISSING_S, ObjectSegments
 from lycosa.state.store.stored_parts import StoredPart, committed_parts
+from memory_objects import MemoryStore
 from store_samples import START, numbered
 
 URL = "https://www.example.org/page/"

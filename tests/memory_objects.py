@@ -1,4 +1,4 @@
-"""A store in memory, for tests and simulations: it behaves like a real one, and fails on demand."""
+"""A store in memory: it behaves like a real one, and fails on demand."""
 
 from __future__ import annotations
 

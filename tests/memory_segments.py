@@ -1,10 +1,10 @@
 """The segments port over objects in memory, with the behaviour of an object store.
 
-It is for tests and for simulated histories of many nodes. The records that a commit adds to a
-segment are one part: an object of its WARC bytes and an object of its journal lines. Their keys
-name the shard, the segment and the offset in it. A segment's name contains the term, and a new
-owner never continues a segment. So no two owners write the same key, and a put may be repeated. A
-closed segment is the concatenation of its parts. Only WARC and journal are kept here.
+The records that a commit adds to a segment are one part: an object of its WARC bytes and an object
+of its journal lines. Their keys name the shard, the segment and the offset in it. A segment's name
+contains the term, and a new owner never continues a segment. So no two owners write the same key,
+and a put may be repeated. A closed segment is the concatenation of its parts. Only WARC and journal
+are kept here.
 """
 
 from __future__ import annotations
