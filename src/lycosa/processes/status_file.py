@@ -88,6 +88,7 @@ def read_live(folder: Path, now: float) -> LiveStatus | None:
     try:
         live = msgspec.json.decode(status_path(folder).read_bytes(), type=LiveStatus)
     except (OSError, *UNREADABLE):
+        # a file that is just replaced, or that another version wrote, says nothing about this run
         return None
     return live if abs(now - live.updated) < LIVE_S else None
 
