@@ -27,8 +27,8 @@ import trustme
 import uvloop
 
 from lycosa.base.config.cluster_file import TlsSection
-from lycosa.cluster.network import Credentials, NetworkInquiry, TlsFiles
-from lycosa.state.exchange import Inquiry, Parcel, SocketExchange
+from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, TlsFiles
+from lycosa.state.exchange import Inquiry, Parcel
 
 TOKEN = b"0123456789abcdef"
 KEYS = 4

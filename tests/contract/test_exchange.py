@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.system.frames import frame_pieces
+from lycosa.cluster.network import SocketExchange
 from lycosa.state.commit import Commit, CommitLog, PartitionBatch
 from lycosa.state.exchange import (
     ExchangeError,
@@ -33,7 +34,6 @@ from lycosa.state.exchange import (
     ParcelRefused,
     ParcelsStuck,
     Receiver,
-    SocketExchange,
 )
 from lycosa.state.exchange.outbox_sender import Stalled
 from lycosa.state.kv.kv_port import pairs_of
@@ -595,7 +595,8 @@ WORKER = """
 import asyncio, sys
 from pathlib import Path
 from lycosa.state.commit import CommitLog, Commit, Mark, PartitionBatch
-from lycosa.state.exchange import Inbox, SocketExchange
+from lycosa.cluster.network import SocketExchange
+from lycosa.state.exchange import Inbox
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 

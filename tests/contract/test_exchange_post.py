@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.errand import Asker, Errand
 from lycosa.cluster.kafka import KafkaInbound, KafkaPost
+from lycosa.cluster.network import SocketExchange
 from lycosa.state.exchange import (
     ExchangeError,
     Handover,
@@ -32,7 +33,6 @@ from lycosa.state.exchange import (
     ParcelsLost,
     PositionLost,
     Post,
-    SocketExchange,
     TopicPost,
 )
 from lycosa.state.kv.memory_table import MemoryKeyValue

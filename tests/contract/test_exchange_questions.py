@@ -20,7 +20,7 @@ import pytest
 
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.partition_key import PartitionKey
-from lycosa.cluster.network import Credentials, NetworkInquiry, TlsFiles
+from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, TlsFiles
 from lycosa.state.exchange import (
     CallRefused,
     ExchangeError,
@@ -32,7 +32,6 @@ from lycosa.state.exchange import (
     Outbox,
     OutboxSender,
     Parcel,
-    SocketExchange,
 )
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
@@ -395,7 +394,7 @@ def test_rows_are_divided_into_parcels_and_an_empty_list_is_none() -> None:
 _ANSWERING = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.state.exchange import SocketExchange
+from lycosa.cluster.network import SocketExchange
 async def main():
     async def receive(parcel): await asyncio.Event().wait()
     exchange = SocketExchange(Path(sys.argv[1]), lambda partition: Path(), "c")

@@ -17,8 +17,8 @@ from test_network_hostile import answering
 
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.cluster.network import Credentials, NetworkInquiry, connect
+from lycosa.cluster.network.connection import ENCODER, Hello, Parcels
 from lycosa.state.exchange import NoAnswer, Parcel
-from lycosa.state.exchange.connection import ENCODER, Hello, Parcels
 
 CREDENTIALS = Credentials(TOKEN)
 ANSWER_S = 0.2

@@ -13,7 +13,8 @@ import msgspec
 
 from lycosa.base.messages.worker_messages import ToWorker
 from lycosa.base.model.pool_use import PoolUse
-from lycosa.state.exchange import ExchangeEnds, SocketExchange
+from lycosa.cluster.network import SocketExchange
+from lycosa.state.exchange import ExchangeEnds
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.worker.assembly import Assembled, Ports
 from lycosa.worker.coordinator_link import Peers

@@ -16,14 +16,19 @@ from lycosa.base.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.urls.identity import Canonicalizer, Sites, host_of, partition_of
-from lycosa.cluster.network import Credentials, NetworkInquiry, credentials_of
+from lycosa.cluster.network import (
+    Credentials,
+    NetworkInquiry,
+    SocketExchange,
+    credentials_of,
+)
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.cluster.shards.stored_crawl import read_crawl, stored_sites
 from lycosa.inspect.queries.folder_state import FolderState
 from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.service.api.stored_state import StoredState
-from lycosa.state.exchange import NoAnswer, SocketExchange
+from lycosa.state.exchange import NoAnswer
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites
 from lycosa.state.folder.saved_config import settings_of
