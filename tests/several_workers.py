@@ -103,7 +103,7 @@ async def _main(
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
-                    exchange.register_partition(
+                    exchange.receivers.register_partition(
                         partition,
                         each.delivery.arrivals.receive_parcel,
                         each.delivery.arrivals.look_up(partition),

@@ -120,7 +120,7 @@ class Pair:
 async def pair(request: pytest.FixtureRequest, sockets: Path) -> AsyncIterator[Pair]:
     if request.param == "in_process":
         exchange = InProcessExchange(deadline_s=1.0)
-        yield Pair(exchange, exchange.register_partition)
+        yield Pair(exchange, exchange.receivers.register_partition)
         await exchange.close()
         return
     ends = [
@@ -131,7 +131,7 @@ async def pair(request: pytest.FixtureRequest, sockets: Path) -> AsyncIterator[P
     ]
     for end in ends:
         await end.open()
-    yield Pair(ends[0], ends[1].register_partition)
+    yield Pair(ends[0], ends[1].receivers.register_partition)
     for end in ends:
         await end.close()
 
@@ -390,7 +390,7 @@ async def test_sockets_keep_at_most_a_window_unanswered(sockets: Path) -> None:
     for end in ends:
         await end.open()
     receiver = Partition(1)
-    ends[1].register_partition(1, receiver.receive_parcel)
+    ends[1].receivers.register_partition(1, receiver.receive_parcel)
     deliveries = [
         asyncio.create_task(ends[0].deliver_parcel(parcel(number))) for number in range(1, 11)
     ]
@@ -415,7 +415,7 @@ async def test_sockets_reach_a_worker_that_starts_later_and_one_that_starts_agai
         delivery = asyncio.create_task(delivered(sending, parcel(number)))
         await asyncio.sleep(0)
         receiving = SocketExchange(sockets / "w1", lambda partition: sockets / "w0", "c")
-        receiving.register_partition(1, receiver.receive_parcel)
+        receiving.receivers.register_partition(1, receiver.receive_parcel)
         await receiving.open()
         await reached(lambda number=number: len(receiver.effects) == number)  # type: ignore[misc]
         receiver.commit()
@@ -437,7 +437,7 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     ]
     await ends[1].open()
     receiver = Partition(1)
-    ends[1].register_partition(1, receiver.receive_parcel)
+    ends[1].receivers.register_partition(1, receiver.receive_parcel)
     with pytest.raises(ExchangeError, match=r"belongs to crawl and run crawl run 1|was lost"):
         await ends[0].deliver_parcel(parcel(1))
     assert receiver.effects == []
@@ -468,7 +468,7 @@ async def test_a_visitor_who_does_not_speak_the_language_is_closed_and_harms_nob
     assert b"refused" not in await reader.read()
     writer.close()
     receiver = Partition(1)
-    ends[1].register_partition(1, receiver.receive_parcel)
+    ends[1].receivers.register_partition(1, receiver.receive_parcel)
     delivery = asyncio.create_task(ends[0].deliver_parcel(parcel(1)))
     await reached(lambda: bool(receiver.effects))
     receiver.commit()
@@ -617,7 +617,7 @@ async def main(folder, sockets):
         while not inbox.is_committed(parcel.source, parcel.sequence):
             await committed.wait()
     exchange = SocketExchange(sockets / "w1", lambda partition: sockets / "w0", "c")
-    exchange.register_partition(1, receive)
+    exchange.receivers.register_partition(1, receive)
     await exchange.open()
     print("ready", flush=True)
     while True:

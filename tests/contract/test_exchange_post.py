@@ -146,7 +146,7 @@ async def way(request: pytest.FixtureRequest) -> AsyncIterator[Way]:
 
         def register(store: MemoryKeyValue) -> Target:
             target = Target(store, None)
-            ends[-1].register_partition(DESTINATION, target.receive_parcel)
+            ends[-1].receivers.register_partition(DESTINATION, target.receive_parcel)
             return target
 
         yield Way(ends[0], register)

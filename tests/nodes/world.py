@@ -263,7 +263,7 @@ class World:
         """The shard's owner answers from now on; one before it, which may still live, does not."""
         delivery = assembled.delivery
         self.owners[process.shard] = process
-        self._mesh.register_partition(
+        self._mesh.receivers.register_partition(
             process.shard,
             delivery.arrivals.receive_parcel,
             delivery.arrivals.look_up(process.shard),

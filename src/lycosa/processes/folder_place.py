@@ -76,7 +76,7 @@ class FolderPlace:
             return
         arrivals = assembled.delivery.arrivals
         for partition in self.job.owned:
-            self._exchange.register_partition(
+            self._exchange.receivers.register_partition(
                 partition,
                 arrivals.receive_parcel,
                 arrivals.look_up(partition),

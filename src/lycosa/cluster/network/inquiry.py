@@ -26,7 +26,6 @@ from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.network.frame_server import FrameServer
 from lycosa.cluster.network.link import WorkerLink, ask_owners
 from lycosa.state.exchange.exchange_errors import CallRefused, ExchangeError, NoAnswer
-from lycosa.state.exchange.exchange_port import Answering, LookUp, Receiver
 from lycosa.state.exchange.local import Receivers, replied
 
 _CONNECT_S = 5.0
@@ -57,19 +56,6 @@ class NetworkInquiry:
         self._rerouted = asyncio.Event()
         self._peers: dict[str, _Peer] = {}
         self._closing: set[asyncio.Task[None]] = set()
-
-    def register_partition(
-        self,
-        partition: int,
-        receiver: Receiver,
-        look_up: LookUp | None = None,
-        answering: Answering | None = None,
-    ) -> None:
-        """Register the callbacks of a partition, as in ``Receivers``.
-
-        ``receiver`` gets nothing: parcels come through the inbox topic.
-        """
-        self.receivers.register_partition(partition, receiver, look_up, answering)
 
     async def open(self, address: str) -> str:
         """Listen at ``HOST:PORT``; port 0 is any that is free. Returns the address with its port.

@@ -28,7 +28,7 @@ from lycosa.cluster.network.endpoints import UNIX
 from lycosa.cluster.network.frame_server import FrameServer
 from lycosa.cluster.network.link import WorkerLink, ask_owners
 from lycosa.state.exchange.exchange_errors import CallRefused, ExchangeError, NoAnswer
-from lycosa.state.exchange.exchange_port import Answering, Handover, LookUp, Parcel, Receiver
+from lycosa.state.exchange.exchange_port import Handover, Parcel
 from lycosa.state.exchange.local import Receivers, awaited, handover, replied
 
 _MAX_ADDRESS_BYTES = 100  # sun_path holds 104 on macOS, 108 on Linux
@@ -68,16 +68,6 @@ class SocketExchange:
         )
         self._links: dict[Path, WorkerLink] = {}
         self._server = FrameServer(Credentials(), self._serve, MAX_MESSAGE_BYTES)
-
-    def register_partition(
-        self,
-        partition: int,
-        receiver: Receiver,
-        look_up: LookUp | None = None,
-        answering: Answering | None = None,
-    ) -> None:
-        """Register the callbacks of a partition, as in ``Receivers``."""
-        self.receivers.register_partition(partition, receiver, look_up, answering)
 
     async def open(self) -> None:
         """Listen for connections. Raises ``OSError``."""

@@ -146,7 +146,7 @@ class NetworkPeers:
     async def open(self, assembled: Assembled, shard: int) -> None:
         """Listen on a free port, and answer for the shard. Raises ``OSError``."""
         arrivals = assembled.delivery.arrivals
-        self._inquiry.register_partition(
+        self._inquiry.receivers.register_partition(
             shard,
             arrivals.receive_parcel,
             arrivals.look_up(shard),

@@ -125,16 +125,6 @@ class InProcessExchange:
         self.receivers = Receivers()
         self._deadline_s, self._call_s = deadline_s, call_s
 
-    def register_partition(
-        self,
-        partition: int,
-        receiver: Receiver,
-        look_up: LookUp | None = None,
-        answering: Answering | None = None,
-    ) -> None:
-        """Register the callbacks of a partition, as in ``Receivers``."""
-        self.receivers.register_partition(partition, receiver, look_up, answering)
-
     async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         return handover(
             await asyncio.gather(*map(self.deliver_parcel, parcels), return_exceptions=True)
