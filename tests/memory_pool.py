@@ -1,6 +1,6 @@
 """The address pool in plain memory: the rules of the script that runs in Redis, readable.
 
-Simulations use it, and a test gives both the same calls. The state of one server is a
+Simulated histories use it, and a test gives both the same calls. The state of one server is a
 ``PoolServer``; a failover, an emptied server and a clock that is set are changes of its fields.
 """
 
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lycosa.stages.politeness import address_pool
+from lycosa.stages.politeness.address_pool import GRANT_S, MICRO
+
+_NO_SLOT_S, _UNREPORTED_S = 0.05, 0.02
 
 
 class _PooledAddress:
@@ -70,10 +73,7 @@ class PoolServer:
     def _enter(self, call: address_pool.PoolCall, now: int) -> tuple[int, int]:
         """Note that the caller is present; returns when all is known, and how many are expected."""
         member = call.member
-        if (
-            self._server != self.name
-            or now + int(address_pool.SET_BACK_S * address_pool.MICRO) < self._last
-        ):
+        if self._server != self.name or now + int(address_pool.SET_BACK_S * MICRO) < self._last:
             self._present.clear()
             self._crawls.clear()
             self._server, self._since = self.name, now
@@ -83,7 +83,7 @@ class PoolServer:
         if absent or call.is_new:
             self._since = now
         self._last = now
-        self._present[_name(member)] = now + int(address_pool.PRESENT_S * address_pool.MICRO)
+        self._present[_name(member)] = now + int(address_pool.PRESENT_S * MICRO)
         self._crawls[member.crawl] = (member.shards, member.settle_us, now)
         for crawl, (_, settle, heard) in list(self._crawls.items()):
             if now - heard > settle:
@@ -111,15 +111,15 @@ def _take(
         wait = (
             0
             if start is None
-            else address_pool.wait_for_start_us(now, start, not address.granted, member.delay_us)
+            else wait_for_start_us(now, start, not address.granted, member.delay_us)
         )
         if not wait and len(address.slots) >= member.slots:
-            wait = address_pool.wait_for_slot_us(member.delay_us)
+            wait = wait_for_slot_us(member.delay_us)
         if wait:
             return wait
     address.before = start
     if start is not None and address.granted:
-        address.before = min(start + int(address_pool.GRANT_S * address_pool.MICRO), now)
+        address.before = min(start + int(GRANT_S * MICRO), now)
     address.start, address.granted = now, request.slot
     address.slots[request.slot] = now + member.slot_us
     return 0
@@ -136,3 +136,20 @@ def _free(address: _PooledAddress, request: address_pool.FreedSlot) -> None:
     address.slots.pop(request.slot, None)
     if address.granted == request.slot and not request.was_sent:
         address.start, address.before, address.granted = address.before, None, ""
+
+
+def wait_for_slot_us(delay_us: int) -> int:
+    """How long to wait before asking again when all slots are in use."""
+    return max(int(_NO_SLOT_S * MICRO), min(delay_us, MICRO))
+
+
+def wait_for_start_us(now_us: int, start_us: int, is_reported: bool, delay_us: int) -> int:
+    """How long a request must wait for the last start, 0 when it need not.
+
+    A start that is not reported yet will probably be reported soon, so the wait is short then.
+    """
+    due_us = start_us + delay_us
+    if is_reported or due_us > now_us:
+        return max(due_us - now_us, 0)
+    last_us = due_us + int(GRANT_S * MICRO) - now_us
+    return max(min(last_us, int(_UNREPORTED_S * MICRO)), 0)
