@@ -49,14 +49,14 @@ from lycosa.inspect.audit.crawl_audit import audit_view
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
-from lycosa.state.shard.memory_snapshots import MemorySnapshots
 from lycosa.state.shard.opened_shard import Ground, PartitionData, open_shard
 from lycosa.state.shard.snapshot_view import SnapshotView
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
-from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.worker.commit.committed_rows import PAGES
+from memory_segments import MemorySegments
+from memory_snapshots import MemorySnapshots
 from nodes.machine import Machine
 from nodes.near_copies import near_copies_are_told, rows_name_originals
 from nodes.plugin import Plugin

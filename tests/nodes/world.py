@@ -286,7 +286,7 @@ class World:
         """The shard's owner answers from now on; one before it, which may still live, does not."""
         incoming = assembled.incoming
         self.owners[process.shard] = process
-        self._mesh.register_partition(
+        self._mesh.receivers.register_partition(
             process.shard,
             incoming.receive_parcel,
             incoming.look_up(process.shard),

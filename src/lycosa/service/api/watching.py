@@ -57,9 +57,6 @@ class CoordinatorCaller:
         self._why = "this interface has just started"
         self._changed = asyncio.Event()
 
-    def __repr__(self) -> str:
-        return f"<CoordinatorCaller {self._place.coordinator.name} {self._why}>"
-
     async def run(self) -> None:
         """Follow the coordinator until this is cancelled."""
         finder = self._finder()

@@ -13,13 +13,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from lycosa.base.calls import (
-    DecisionAnswer,
-    HostAction,
-    dead_letter_decision,
-    host_decision,
-    read_remark,
-)
+from lycosa.base import calls
 from lycosa.base.config.live_settings import LIVE
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.cluster.coordinator.crawl_metrics import crawl_state
@@ -76,9 +70,9 @@ async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus],
 async def _decide_host(request: Request) -> Response:
     fields = await _fields(request)
     host, action = fields.get("host", [""])[0], fields.get("action", [""])[0]
-    delay = fields.get("delay", [""])[0].strip() if action == HostAction.DELAY.value else ""
+    delay = fields.get("delay", [""])[0].strip() if action == calls.HostAction.DELAY.value else ""
     try:
-        decision = host_decision(
+        decision = calls.host_decision(
             "page",
             caller_name(request),
             host,
@@ -95,7 +89,7 @@ async def _decide_host(request: Request) -> Response:
 async def _decide_letters(request: Request) -> Response:
     fields = await _fields(request)
     try:
-        call = dead_letter_decision(
+        call = calls.dead_letter_decision(
             "page",
             caller_name(request),
             fields.get("action", [""])[0],
@@ -157,12 +151,12 @@ async def _fields(request: Request) -> dict[str, list[str]]:
 def _why(fields: dict[str, list[str]]) -> str:
     """The remark for the log of actions."""
     try:
-        return read_remark(fields.get("why", [""])[0])
+        return calls.read_remark(fields.get("why", [""])[0])
     except ValueError as error:
         raise Problem(422, f"why: {error}") from error
 
 
-def _changed(answer: DecisionAnswer, notice: str) -> str:
+def _changed(answer: calls.DecisionAnswer, notice: str) -> str:
     return notice if answer.changed else "none"
 
 
