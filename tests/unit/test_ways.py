@@ -205,7 +205,6 @@ def test_a_page_that_is_wrong_is_found(rows: list[str], reason: str) -> None:
         ("stages/schedule/priority.py", "step 1 calls `priority`", "does not refer"),
         ("state/kv/rocks.py", "step 1 calls `close`", "does not refer"),
         ("service/api/places.py", "step 1 calls `host`", "does not know"),
-        
     ],
 )
 def test_a_claim_that_is_wrong_is_found(module: str, claim: str, reason: str) -> None:

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.config.checks import STORE_SCHEMES
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.sources import SettingsError
 
 MOST_SHARDS = 1024
 MOST_NODES = 1024
-SCHEMES = ("s3", "gs", "az", "file")
 REDIS_PASSWORD_VARIABLE = "LYCOSA_REDIS_PASSWORD"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # topics begin with it, and paths of objects
@@ -284,8 +284,8 @@ def _objects_problems(objects: dict[str, Any]) -> Iterator[str]:
         return
     url = objects["url"]
     scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
-    if scheme not in SCHEMES or not separator or not rest:
-        yield f"objects.url: a URL is needed that begins with {', '.join(SCHEMES)}"
+    if scheme not in STORE_SCHEMES or not separator or not rest:
+        yield f"objects.url: a URL is needed that begins with {', '.join(STORE_SCHEMES)}"
     elif "@" in rest.partition("/")[0]:
         yield "objects.url: credentials do not belong there; they come from the environment"
 
