@@ -190,7 +190,7 @@ def _refuse_coordinator(given: ClusterFile) -> None:
 
 
 def _progress(as_lines: bool) -> Callable[[str], None]:
-    """Shows what is done now: in place on a terminal, otherwise what each shard is at."""
+    """Show what is done now: in place on a terminal, otherwise what each shard is at."""
     if as_lines:
         return tell_line
     if sys.stderr.isatty():

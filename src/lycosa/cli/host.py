@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 60.0
 _AGAIN_S = 1.0
-_SHOWN = 10  # hosts whose queues are told
+_SHOWN = 10  # hosts whose queues are shown
 _READING_S = 1.0  # for one question about a stopped crawl
 
 
@@ -138,7 +138,7 @@ _decision("retire", "Never request HOST again; its waiting URLs are refused.")
 
 
 class _Decided(msgspec.Struct, frozen=True):
-    """What a decision came to: its hosts, and the row of the first ones as it is now."""
+    """The result of a decision: its hosts, and the row of the first ones as it is now."""
 
     changed: int
     hosts: list[str]
@@ -213,7 +213,7 @@ def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterat
 
 
 async def _decide_stopped(folder: Path, decision: HostDecision) -> _Decided:
-    """Carry out the decision in a run of its own, and read what came of it."""
+    """Carry out the decision in a separate run, and read the result."""
     from lycosa.base.calls import Found, HostQuery
     from lycosa.inspect.committed_state import read_folder
     from lycosa.inspect.known_hosts import check_known

@@ -1,9 +1,9 @@
 """Brings a stopped crawl to shards of a cluster: from a crawl folder, or from fewer shards.
 
     gather (nothing changes where the crawl is) -> take all parcels -> divide, save, begin logs
-    -> make sure that the crawl did not go on -> put the new generation in force
+    -> make sure that the crawl did not continue -> put the new generation in force
 
-Up to the last step the crawl is what it was, and the import may be given up or repeated.
+Up to the last step the crawl is what it was, and the import may be dropped or repeated.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class _Ends:
 
     def seal_segments(self) -> int:
         """Give all open segments their final form, as the next owners would; returns their number.
-        Damaged ones are told.
+        Damaged ones are reported.
 
         Raises ``NotStored``, ``StoreDamaged`` or ``OSError``.
         """

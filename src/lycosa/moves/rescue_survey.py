@@ -207,7 +207,7 @@ def _restored(
 
 
 class _AnyLog(MemoryLog):
-    """A log that would continue every snapshot, because there is none that could refuse one."""
+    """Stands in for a lost log: it accepts every snapshot."""
 
     def __init__(self, shard: int) -> None:
         super().__init__(MemoryChangelog("", shard))

@@ -282,7 +282,7 @@ class ShardRescue:
             assembled.close()
 
     def _shard_of(self, data: PartitionData) -> Shard:
-        term = self._mark.term - 1  # of commits that nobody reads
+        term = self._mark.term - 1  # of commits that no reader gets
         local = FolderSnapshots(
             self._folder, self._place.crawl.config, self._place.open_table, [self._shard]
         )

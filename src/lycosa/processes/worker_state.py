@@ -39,7 +39,7 @@ class WorkerState:
             lambda: self._sites,
             lambda: assembled.live.config,
             folder=None if is_cluster else job.folder,
-            # Reading the attempt logs takes too long beside a crawl.
+            # Reading the attempt logs takes too long while a crawl runs.
             find_attempts=lambda partition: None,
             is_cluster=is_cluster,
         )

@@ -1,8 +1,8 @@
 """The progress of a worker or of a crawl: its numbers, and what it waits for.
 
 The numbers are a snapshot of the meter. Display, ``lycosa status``, API and ``/metrics`` read that
-one snapshot; the properties here name its numbers for programs. What is no number stands beside
-it: texts, the slowest hosts, the state of single processes.
+one snapshot; the properties here name its numbers for programs. Values that are not
+numbers are separate fields: texts, the slowest hosts, the state of single processes.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def hosts_retired(self) -> int:
-        """Hosts that were given up."""
+        """Hosts that were retired."""
         return self.meter.whole("lycosa_hosts", "retired")
 
     @property
@@ -352,7 +352,7 @@ _NAMED = (
 
 
 def progress_values(progress: Progress) -> dict[str, Any]:
-    """The progress as values for JSON, with its main numbers under names of their own."""
+    """The progress as values for JSON, with its main numbers under separate names."""
     values: dict[str, Any] = msgspec.to_builtins(progress)
     values.pop("type", None)
     return {name: getattr(progress, name) for name in _NAMED} | values

@@ -178,7 +178,7 @@ class Fold:
         """Offset and value of the last record."""
 
     def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
-        """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
+        """Add the next record; return the commit that it completes. Raises ``ChangelogDamaged``."""
         record = self._decoded(offset, value)
         if record is None:
             return None

@@ -100,7 +100,7 @@ class KafkaControl:
         self.number = 0
 
     def claim(self) -> ControlState:
-        """Begin the next coordinator's time; gives its number and what the earlier ones wrote.
+        """Begin the next coordinator's time; return its number and what the earlier ones wrote.
 
         Raises ``Fenced`` when another coordinator claims at the same time, ``ControlDamaged``, and
         ``OutcomeUnknown`` after ``close``.
@@ -152,7 +152,7 @@ class KafkaControl:
         self._reader.end()
 
     def _write(self, records: Sequence[OutgoingRecord]) -> int:
-        """Write the records until they are visible; gives the offset of the last."""
+        """Write the records until they are visible; return the offset of the last."""
         while True:
             try:
                 last = self._transactions.run(records)[-1]

@@ -48,7 +48,7 @@ def close_log(
 
 
 def extend_feeds(client: KafkaClient, topics: Topics) -> list[str]:
-    """Give the feeds a partition for each shard; gives the names of those that got more.
+    """Give the feeds a partition for each shard; return the names of those that got more.
 
     Rows that are in a feed stay where they are. Raises ``KafkaAway``.
     """
@@ -73,7 +73,7 @@ def delete_state_topics(client: KafkaClient, name: str, kept: str, number: int) 
     """Delete the topics with the state of other generations of the crawl ``name``.
 
     Those of the generation ``kept`` stay, and those of a number greater than ``number``, which a
-    later import is writing. Gives the names of those that were deleted. Raises ``KafkaAway``.
+    later import is writing. Return the names of those that were deleted. Raises ``KafkaAway``.
     """
     admin = client.admin()
     try:

@@ -62,7 +62,7 @@ class KafkaInbound:
         await asyncio.get_running_loop().run_in_executor(self._asking, self._trim, position)
 
     async def close(self) -> None:
-        """Ends what waits, and gives the connections back."""
+        """End a wait that is in progress, and close the connections."""
         for reader, pool in ((self._reader, self._reading), (self._asker, self._asking)):
             reader.end()
             await asyncio.get_running_loop().run_in_executor(pool, reader.close)

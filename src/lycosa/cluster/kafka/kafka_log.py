@@ -69,8 +69,8 @@ _HEAD_BYTES = 100  # of a record: crawl, term, sequence and part, or what tells 
 
 class KafkaLog:
     """One owner's hold on a shard's log. ``assignment`` is the number by which the coordinator
-    chose this owner; ``tell`` hears what a call waits for, ``on_foreign`` of the foreign records
-    that the claim finds.
+    chose this owner; ``tell`` is called with the reason for a wait, ``on_foreign`` with the foreign
+    records that the claim finds.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class KafkaLog:
 
     def claim(self) -> Claim:
         """See ``Log``. Raises ``Fenced`` as well: a later owner claims the shard, or the log has
-        one with a greater assignment. Also ``LogTrimmed``: an earlier owner had a trim under way.
+        one with a greater assignment. Also ``LogTrimmed``: an earlier owner had a trim in progress.
         Nothing is written into the log of another crawl.
         """
         self._check_crawl()
@@ -191,7 +191,7 @@ class KafkaLog:
             self._delete_before(self._kept[0][1])
 
     def close(self) -> None:
-        """Ends what another thread waits for, as well."""
+        """Close the log; a wait of another thread ends as well."""
         self._closed.set()
         self._transactions.close()
         self._visibility.close()
@@ -315,7 +315,7 @@ class KafkaLog:
         return is_fenced or self._transactions.is_closed
 
     def _append_marker(self) -> int:
-        """Append a record that means nothing, until it is in the log; gives its offset.
+        """Append a record that means nothing, until it is in the log; return its offset.
 
         ``RolledBack`` of a marker must not reach the caller of ``append``, to whom it says that the
         commit is not in the log. Raises ``Fenced`` and ``OutcomeUnknown``.

@@ -33,7 +33,7 @@ from lycosa.state.exchange import ExchangeError, Handover, Parcel
 
 
 class _Record:
-    """A record under way: ``count`` parcels from ``first`` on; ``done`` has its offset."""
+    """A record in flight: ``count`` parcels from ``first`` on; ``done`` has its offset."""
 
     def __init__(self, first: int, count: int, producer: Producer) -> None:
         self.first, self.count, self.producer = first, count, producer
@@ -107,7 +107,7 @@ class KafkaPost:
             await asyncio.wait(waiting, timeout=self._deadline_s)
 
     def _write(self, under_way: list[_Record], parcels: Sequence[Parcel]) -> ExchangeError | None:
-        """Gives the parcels to the producer; why it did not take them all."""
+        """Give the parcels to the producer; return why it did not take them all."""
         if self._is_closed:
             return ExchangeError("the post is closed")
         if not self._may_post():
@@ -171,7 +171,7 @@ class KafkaPost:
         return self._producer
 
     def _renew(self, failed: Producer) -> None:
-        """The next record gets a new producer; what the failed one has under way fails."""
+        """Give the next record a new producer; what the failed one has in flight fails."""
         if failed is self._producer:
             self._retired.append(failed)
             self._producer = None

@@ -146,15 +146,15 @@ class PartitionReader:
                 self._judge(failure, waiting)
 
     def interrupt(self) -> None:
-        """Ends the wait of ``batch`` that is under way, if there is one, with ``ReadingEnded``."""
+        """End a wait of ``batch`` that is in progress with ``ReadingEnded``."""
         self._interrupted.set()
 
     def end(self) -> None:
-        """Ends a wait, and all that follow, with ``ReadingEnded``."""
+        """End a wait, and all that follow, with ``ReadingEnded``."""
         self._ended.set()
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Close the connections."""
         self._ended.set()
         self._drop()
 

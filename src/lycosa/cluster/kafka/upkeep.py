@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def make_topics(client: KafkaClient, topics: Topics) -> list[str]:
-    """Makes the topics that are missing; gives their names. Raises ``KafkaAway``."""
+    """Make the topics that are missing; return their names. Raises ``KafkaAway``."""
     admin = client.admin()
     there = _metadata(client, admin).topics
     missing = [plan for plan in topics.plans() if plan.name not in there]

@@ -50,7 +50,7 @@ class ShardLog(CommitReader, Protocol):
 class CrawlStores(msgspec.Struct, frozen=True):
     """Where a crawl is stored.
 
-    ``open_log`` gives the log of a shard. ``open_table`` opens a table for reading and writing;
+    ``open_log`` returns the log of a shard. ``open_table`` opens a table for reading and writing;
     ``cache`` is a local folder of this crawl that may be kept.
     """
 

@@ -4,7 +4,7 @@ Requests of a host come from the owners of its shard, one after the other, so ea
 by itself, its owners in the order of their terms. Between requests of one machine the monotonic
 clock decides. Between two machines wall clocks do: a node is refused when its clock differs by more
 than some seconds from the coordinator's, so two of them may differ by twice as much. Each node has
-a table of addresses of its own, so addresses are judged for each of them. Requests that got their
+a separate table of addresses, so addresses are judged for each of them. Requests that got their
 slots from Redis are judged over all nodes as well, by the clock of Redis, which each of them names.
 
 Before an import, requests of a host came from another shard, or from a worker of one machine. These

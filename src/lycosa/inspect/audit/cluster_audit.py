@@ -198,7 +198,7 @@ class _ClusterAudit:
     def _warc_reader(
         self, stored: StoredSegment, files: dict[str, StoredObject], warc: Path
     ) -> Callable[[int, int], bytes]:
-        """Reads a WARC from the store, or from a copy when most of it will be read."""
+        """Read a WARC from the store, or from a copy when most of it will be read."""
         found = files.get(layout.file_name(layout.WARC, stored.name))
         if stored.is_closed and found is not None and self.report.share > _WHOLE_FROM:
             warc.parent.mkdir()

@@ -2,7 +2,7 @@
 
 The same functions answer for the tables of a running worker, for a crawl folder and for the
 snapshots of a cluster. Nothing here waits, and nothing is read that could be large: of a list only
-one piece is read, and where the budget ends, the answer says so and how to go on.
+one piece is read, and where the budget ends, the answer says so and how to continue.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _FIRST_READING_S = 0.01  # within a question, when the hosts are read between qu
 class StateAnswers:
     """Answers questions, and keeps the orders of hosts between them.
 
-    ``settings`` gives the settings by which delays are told; without it they are those that the
+    ``settings`` gives the settings by which delays are computed; without it they are those that the
     crawl saved. ``now`` is wall time. With ``is_tended`` the owner of this object calls
     ``read_orders`` between questions, so a question does not wait for it.
     """
@@ -145,7 +145,7 @@ class StateAnswers:
         return orders.is_older(self._now(), max(_LEAST_AGE_S, _WORK_AGE * work_s))
 
     def is_new(self, partitions: Sequence[int]) -> bool:
-        """Whether the hosts of one of these were never read to the end, so somebody waits."""
+        """Whether the hosts of one of these were never read to the end, so a caller waits."""
         return any(not self._orders[number].is_complete for number in partitions)
 
     def read_orders(self, source: CrawlView, partition: int, budget: TimeBudget) -> None:

@@ -1,9 +1,9 @@
-"""Rows of content-seen for new shards, whose keys have owners of their own.
+"""Rows of content-seen for new shards, whose keys have other owners.
 
 A digest (``C``) belongs to the shard that its last bytes give. A bucket of SimHashes (``S``)
 belongs to the shard that the upper block of its pair gives, and its owner keeps the captures
 (``s``) of the SimHashes that it has filed (``seen.near_judge``). On one machine each row is at the
-partition of its own key, and every SimHash is filed in all its tables. On a cluster an owner files
+partition of the key, and every SimHash is filed in all its tables. On a cluster an owner files
 a SimHash only if it knows no earlier capture like it. So its capture goes where this owner's
 buckets for it go, and nowhere else.
 """

@@ -1,7 +1,7 @@
-"""The state of a crawl on machines that has ended, read from storage while somebody asks for it.
+"""The state of a crawl on machines that has ended, read from storage while callers ask for it.
 
-The first question begins the reading; until it is done, questions are told how far it is. A failure
-is told as well, and the next question after a pause begins again.
+The first question begins the reading; until it is done, questions are answered with its progress. A
+failure is told as well, and the next question after a pause begins again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The frontier of one worker: its partitions' front queues above one workbench.
 
-``acquire`` gives a host that may be fetched now. ``release`` returns it with the time from which it
-may be fetched again. The workbench has no more hosts than fetching needs. It grows when a slot
+``acquire`` returns a host that may be fetched now. ``release`` returns it with the time from which
+it may be fetched again. The workbench has no more hosts than fetching needs. It grows when a slot
 finds no ready host while hosts wait in front queues (the required front size of BUbiNG). While
 others wait, a host leaves the workbench for the end of its front queue in two cases: after
 ``QUANTUM`` visits, so that a few large hosts cannot keep the others out, and as soon as its best

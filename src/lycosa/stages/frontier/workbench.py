@@ -33,9 +33,9 @@ class _Group:
 
 
 class Workbench:
-    """Hosts in attention.
+    """The hosts that the worker is visiting.
 
-    ``put_host`` adds a host, ``acquire`` gives the next ready one, and ``put_host`` returns it.
+    ``put_host`` adds a host, ``acquire`` returns the next ready one, and ``put_host`` returns it.
     ``postpone_address`` delays all hosts of an address.
     """
 

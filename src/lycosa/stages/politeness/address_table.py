@@ -20,7 +20,7 @@ that holds the slot. No call waits, and no slot leaks:
 * The row has a time until which its slots count. A process renews it while it holds slots
   (``renew``), so it passes only when the process has stood still for longer than a request lasts,
   as a suspended one does. Its slots then count no more for others. They stay its own, and count
-  again when it goes on: it takes none while too many are open, and others wait for it.
+  again when it continues: it takes none while too many are open, and others wait for it.
 
 Times are on a machine-wide monotonic clock, which starts again at every boot: a start more than a
 second in the future counts as happening now. An entry is kept for the longest delay of all

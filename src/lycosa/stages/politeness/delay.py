@@ -53,7 +53,7 @@ class Delay(msgspec.Struct, frozen=True, gc=False):
 class DelaySource(NamedTuple):
     """One source of delay: its name in ``explain`` and the log, and what it requires.
 
-    ``required_s`` gives the seconds that it requires at a crawl time after the last request, from
+    ``required_s`` returns the seconds that it requires at a crawl time after the last request, from
     the pace of the host; ``longest_s`` the most that it ever requires by these settings.
     ``is_refusal`` is for what a host in trouble asks for: it is no ordinary delay, and it is
     committed at once, so that the next owner of the shard knows it. ``meaning`` is for people.

@@ -126,7 +126,7 @@ def _longest_retry_after(fetched: Fetched, wall: float) -> str:
 
 
 def _number(value: str) -> float:
-    """Seconds as ``in_seconds`` gives them; below 0 for a value that cannot be read."""
+    """Seconds as ``in_seconds`` returns them; below 0 for a value that cannot be read."""
     seconds = parse_retry_after(value, 0.0)
     return -1.0 if seconds is None else seconds
 
