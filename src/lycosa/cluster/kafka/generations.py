@@ -83,6 +83,7 @@ def delete_state_topics(client: KafkaClient, name: str, kept: str, number: int) 
         for future in deleted.values():
             future.result(_ANSWER_S)
     except (KafkaException, TimeoutError) as error:
+        # Another process deleted them between the listing and this call: that is what was wanted.
         if (
             isinstance(error, KafkaException)
             and cause_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -99,6 +99,8 @@ class KafkaInbound:
         try:
             admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
         except (KafkaException, TimeoutError) as error:
+            # Trimming only saves space, and the next one does the same. The line tells the
+            # operator, for example, of a missing right.
             self._tell(f"trimming {self._topic}/{self._shard}: {error}")
         else:
             self._tell("")

@@ -74,6 +74,8 @@ def begin_log(
             try:
                 log.append(commit)
             except RolledBack as error:
+                # It is not in the log. Without its first commit the shard could not be claimed, so
+                # there is no limit.
                 tell(str(error))
             else:
                 return
@@ -116,6 +118,7 @@ def _write_claims(
             try:
                 writing.run(records)
             except RolledBack as error:
+                # None of these claims counts; the same number is tried again.
                 tell(str(error))
             else:
                 missing -= number

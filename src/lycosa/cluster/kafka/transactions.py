@@ -124,9 +124,14 @@ class Transactions:
                 self._check_open()
                 waiting.because()
         except (KafkaException, SystemError) as error:
+            # Not committed for certain: the commit had not begun. So it is rolled back, or the
+            # error says why not.
             self._roll_back(cause_of(error), waiting)
+        # ``flush`` ends without an error when records failed one by one; committing would leave a
+        # part of them.
         if sent.failure is not None or len(sent.offsets) < len(records):
             self._roll_back(sent.failure or KafkaError(KafkaError._FAIL, "no report"), waiting)
+        # From here on an error no longer says that nothing was written.
         self._is_committing = True
         self._repeat(lambda: self._given().commit_transaction(POLL_S * 4), waiting)
         return [sent.offsets[number] for number in range(len(records))]
@@ -146,6 +151,7 @@ class Transactions:
             self._free_if_closed()
 
     def _free_if_closed(self) -> None:
+        # Not under a call of another thread: that call frees it when it ends (``_using``).
         if self._closed.is_set() and self._in_use.acquire(blocking=False):
             self._producer = None
             self._in_use.release()
@@ -208,6 +214,7 @@ class Transactions:
                 if kind_of(again) not in (ErrorKind.AWAY, ErrorKind.DENIED, ErrorKind.ROLL_BACK):
                     self._raise(again)
                 waiting.because("" if again.code() == KafkaError._TIMED_OUT else again.str())
+                # As in ``_repeat``; and a close ends the wait.
                 self._client.wait(self._closed, POLL_S)
             else:
                 waiting.over()

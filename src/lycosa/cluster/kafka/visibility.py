@@ -65,6 +65,8 @@ class Visibility:
                 for place, future in asked.items()
             }
         except (KafkaException, TimeoutError) as error:
+            # No answer is no statement about the transaction: the caller asks again until its
+            # patience ends.
             report.because(cause_of(error).str())
             self._admin = None  # it may know a leader that is none any more, and ask it again
             return False

@@ -91,12 +91,15 @@ class Workbench:
         while self._heap:
             time, _, key, version = self._heap[0]
             group = self._groups.get(key)
+            # Entries are not removed from the middle of a heap. An outdated one is dropped when it
+            # comes to the top.
             if group is None or group.version != version:
                 heapq.heappop(self._heap)
                 continue
             if time > now:
                 return None
             heapq.heappop(self._heap)
+            # The best of its address: the entry of the group has the time of its first host.
             _, _, host = heapq.heappop(group.hosts)
             self._count -= 1
             group.in_use += 1
