@@ -305,7 +305,7 @@ _NAMED = (
 
 
 def progress_values(progress: Progress) -> dict[str, Any]:
-    """The progress as values for JSON, with its main numbers under names of their own."""
+    """The progress as values for JSON, with its main numbers under separate names."""
     values: dict[str, Any] = msgspec.to_builtins(progress)
     values.pop("type", None)
     return {name: getattr(progress, name) for name in _NAMED} | values
