@@ -19,7 +19,7 @@ from lycosa.cli.remarks import remark_options
 if TYPE_CHECKING:
     from lycosa.base.calls import HostDecision
 
-_SHOWN = 10  # hosts whose queues are told
+_SHOWN = 10  # hosts whose queues are shown
 
 
 class _Reach(msgspec.Struct, frozen=True):

@@ -174,7 +174,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     hosts_parked = _Count("lycosa_hosts", "parked")
     """Hosts beyond their budget."""
     hosts_retired = _Count("lycosa_hosts", "retired")
-    """Hosts that were given up."""
+    """Retired hosts."""
     hosts_paused = _Count("lycosa_hosts", "paused")
     """Hosts that an operator paused."""
     leased = _Count("lycosa_leases_outside")

@@ -80,8 +80,8 @@ class Frontier:
     ) -> None:
         """``address_hosts`` is the number of hosts of one address that can be of use at a time.
 
-        ``benched`` gets the name of each host that enters the workbench, for whoever looks up
-        names before they are needed.
+        ``benched`` gets the name of each host that enters the workbench, so that the worker
+        can look up names before they are needed.
         """
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
         self._lines = LineTurns((p.number, p.lines) for p in self.partitions.values())

@@ -90,8 +90,8 @@ class Workbench:
         while self._heap:
             time, _, key, version = self._heap[0]
             group = self._groups.get(key)
-            # Entries are not removed from the middle of a heap. An outdated one is dropped when it
-            # comes to the top.
+            # Entries are not removed from the middle of a heap. An outdated one is dropped at the
+            # top of it.
             if group is None or group.version != version:
                 heapq.heappop(self._heap)
                 continue
