@@ -18,9 +18,9 @@ from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import hashes_of
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
-from lycosa.state.shard.memory_snapshots import SnapshotUnusable
 from lycosa.state.shard.object_snapshots import ObjectSnapshots, snapshot_key
 from lycosa.state.shard.opened_shard import Ground, Shard, open_shard
+from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.store.object_segments import ObjectSegments
 
 pytestmark = pytest.mark.service

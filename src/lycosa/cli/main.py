@@ -83,7 +83,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     ),
     "lycosa.cluster.shards.opened_cluster.NotInitialized": (ExitCode.USAGE, ""),
     "lycosa.cluster.shards.opened_cluster.CacheDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.state.shard.memory_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
+    "lycosa.state.shard.usable_snapshots.SnapshotUnusable": (ExitCode.INTERNAL, ""),
     "lycosa.state.shard.snapshot_view.LogMovedOn": (
         ExitCode.INTERNAL,
         "give the same command again",

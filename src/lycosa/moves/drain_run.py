@@ -1,6 +1,6 @@
 """A run over a gathered state that fetches nothing: it takes all parcels and counts crashes.
 
-One worker owns all partitions, so every parcel is between two of its own and is taken exactly as
+One worker owns all partitions, so every parcel is between two of them and is taken exactly as
 its receiver would take it (``IncomingParcels.take_own_parcels``). URLs that were in flight at a
 crash become suspects, as at a start. Afterwards no outbox has a parcel.
 """
@@ -26,8 +26,8 @@ from lycosa.state.kv.rocks import opener_within
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import Ground, Shard
 from lycosa.state.store import SegmentFiles
-from lycosa.worker.commit.owned_shard import operator_delay_s, recent_hosts
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.owned_shard import operator_delay_s, recent_hosts
 from lycosa.worker.real_ports import cache_of, real_ports
 
 

@@ -5,7 +5,7 @@ All stages are assembled over an open shard, and the loop of the worker does not
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +16,9 @@ from lycosa.base.system.software import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.state.folder.manifest import Manifest
 from lycosa.state.shard.opened_shard import Shard
-from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.worker_ports import Ports
 
 
 def idle_job(
@@ -38,11 +39,9 @@ def idle_job(
 
 
 @asynccontextmanager
-async def open_idle_worker(
-    job: WorkerJob, ports: Ports, shard: Shard, want_permits: Callable[[], None] | None = None
-) -> AsyncIterator[Assembled]:
+async def open_idle_worker(job: WorkerJob, ports: Ports, shard: Shard) -> AsyncIterator[Assembled]:
     """The worker, which is closed with its ports behind the block. See ``assemble``."""
-    assembled = assemble(job, ports, want_permits=want_permits, shard=shard)
+    assembled = assemble(job, ports, shard)
     try:
         yield assembled
     finally:

@@ -35,7 +35,6 @@ from lycosa.state.commit import Commit, Mark
 from lycosa.state.commit.log_port import FeedSource, no_rows
 from lycosa.state.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.state.exchange import ExchangeEnds, MemoryTopics, NoAnswer
-from lycosa.state.exchange.exchange_port import Handover, Parcel
 from lycosa.state.exchange.renumbering import renumbered
 from lycosa.state.folder.names import attempts_folder, mark_of, spool_folder, stamp_of, suffix_list
 from lycosa.state.folder.url_seen import known_hashes
@@ -47,8 +46,7 @@ from lycosa.state.store import FoundSegments, layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segments_port import StoredSegment
-from lycosa.worker.assembly import Assembled
-from lycosa.worker.commit.parcel_commit import Cut
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.real_ports import real_ports
 
 _ROWS = 500  # of a commit
@@ -259,25 +257,22 @@ class ShardRescue:
             each.mkdir(parents=True, exist_ok=True)
         suffix_list(folder).write_bytes(crawl.suffixes)
         job = idle_job(folder, crawl.config, crawl.manifest, [self._shard], PreviousEnd.ORDERLY)
-        ends = ExchangeEnds(_Nowhere(), _Nowhere(), MemoryTopics().inbound(self._shard))
+        ends = ExchangeEnds(None, _Nowhere(), MemoryTopics().inbound(self._shard))
         ports = msgspec.structs.replace(real_ports(job, self._place.open_table), exchange=ends)
-        shard = self._shard_of(data)
-        async with open_idle_worker(job, ports, shard, want_permits=lambda: None) as assembled:
-            assembled.worker.committer.mail = _KeptParcels(assembled)
+        async with open_idle_worker(job, ports, self._shard_of(data)) as assembled:
             yield (
                 assembled,
                 StoredCaptures(
-                    assembled.stages,
+                    assembled,
                     assembled.worker.frontier.partitions[self._shard],
                     job.config,
-                    assembled.stages.reparsing,
+                    assembled.worker.reparsing,
                     ports.offload,
-                    assembled.delivery.departures.post_place,
                 ),
             )
 
     def _shard_of(self, data: PartitionData) -> Shard:
-        term = self._mark.term - 1  # of commits that nobody reads
+        term = self._mark.term - 1  # of commits that no reader gets
         local = self._place.snapshots(self._shard).local_snapshots(self._shard)
         log = _NoLog(MemoryChangelog("", self._shard))
         last = Commit(term=term, sequence=0, wall=0.0, shard=self._shard)
@@ -319,10 +314,7 @@ class _NoLog(MemoryLog):
 
 
 class _Nowhere:
-    """Ends of an exchange that delivers nothing and answers nothing."""
-
-    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
-        return Handover(0)
+    """The owners of other partitions, none of which runs."""
 
     async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         return {}
@@ -331,20 +323,4 @@ class _Nowhere:
         raise NoAnswer("no worker runs during a rescue")
 
     async def close(self) -> None:
-        return None
-
-
-class _KeptParcels:
-    """Puts parcels into the outbox and sends none. Implements ``ParcelDelivery``."""
-
-    def __init__(self, assembled: Assembled) -> None:
-        self._delivery = assembled.delivery
-
-    def cut_parcels(self) -> Cut:
-        return self._delivery.cut_parcels()
-
-    def send_parcels(self, cut: Cut) -> None:
-        return None
-
-    def trim_inbox(self, position: int) -> None:
         return None

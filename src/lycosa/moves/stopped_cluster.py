@@ -25,7 +25,6 @@ from lycosa.base.messages.control_records import (
 )
 from lycosa.cluster.kafka import KafkaControl, crawl_topics
 from lycosa.cluster.kafka.generations import close_log
-from lycosa.cluster.shards.cluster_view import ShardPosition
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.cluster.shards.stored_crawl import (
     CrawlFrozen,
@@ -47,6 +46,7 @@ from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.objects.generation import generation_prefix, placed_objects
 from lycosa.state.objects.object_errors import ObjectMissing
+from lycosa.state.shard.view import ShardPosition
 from lycosa.state.store import layout
 from lycosa.state.store.object_segments import ObjectSegments
 
@@ -186,7 +186,7 @@ class StoppedCluster:
 
 def seal_segments(places: ClusterPlaces, state: GatheredState) -> int:
     """Give all open segments their final form, as the next owners would; returns their number.
-    The operator is told of damaged ones.
+    Damaged ones are reported to the operator.
 
     Raises ``NotStored``, ``StoreDamaged`` or ``OSError``.
     """
