@@ -240,6 +240,8 @@ def _inflate_careful(
         try:
             yield inflater.decompress(step, limit + 1)
         except zlib.error as error:
+            # zlib raises and drops what it had decoded of this step. Browsers show a broken page up
+            # to the fault, so it is decoded again byte by byte.
             yield from _inflate_bytewise(before, step, limit)
             raise _BrokenError(str(error)) from None
         if inflater.eof:

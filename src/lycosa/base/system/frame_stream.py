@@ -81,6 +81,7 @@ class FrameStream(asyncio.Protocol):
                 self._arrival = asyncio.get_running_loop().create_future()
                 await self._arrival
         except BaseException:
+            # Also at a cancellation: the caller gets no stream that it could close.
             self.close()
             raise
 
@@ -211,6 +212,7 @@ class FrameStream(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and not self._is_over:
+            # A reset may overtake the last bytes, such as a refusal with its reason.
             self._read_rest()
         if exc is None:
             try:

@@ -201,6 +201,7 @@ class CassandraConnection:
         try:
             self._session = self._run(self._connect())
         except BaseException:
+            # The loop is shared by all connections and ends with the last one that holds it.
             _LOOP.release()
             raise
 

@@ -245,6 +245,8 @@ async def _body(receive: Receive, most: int, silent_s: float, held: HeldPlaces) 
                     raise Problem(413, f"a body here has at most {most:,} bytes", headers=_CLOSE)
                 if not message.get("more_body", False):
                     return b"".join(parts)
+                # Each byte buys time at the slowest allowed rate, so a trickle ends however it is
+                # divided.
                 until = (patience.when() or 0.0) + len(parts[-1]) / _BYTES_PER_S
                 patience.reschedule(min(until, loop.time() + silent_s))
     except TimeoutError:
@@ -291,6 +293,7 @@ def _check_origin(scope: AsgiMessage, headers: dict[str, str], changes: bool) ->
     try:
         netloc = urlsplit(origin).netloc
     except ValueError:
+        # Not an origin. As an empty one it is refused below.
         netloc = ""
     if not netloc or netloc.lower() != headers.get("host", "").lower():
         raise Problem(403, "a page of another origin sent this request")

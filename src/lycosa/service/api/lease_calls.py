@@ -85,6 +85,8 @@ class LeaseDesk:
             try:
                 reply = await self._calls.call(partition, call, WRITE_S)
             except OwnerSilent as error:
+                # The other owners may have URLs; only if all are silent does the caller get an
+                # error.
                 silent.append(error)
                 return []
             if not isinstance(reply, UrlsLeased):
@@ -120,6 +122,8 @@ class LeaseDesk:
                     reply = await self._calls.call(partition, call, WRITE_S)
                     assert isinstance(reply, ResultsTaken)
                 except (OwnerSilent, ServiceRefusal) as error:
+                    # Those of earlier pieces are stored. The same call again gives the same
+                    # verdicts for them.
                     for number in numbers[start:]:
                         lease, why = results[number].lease, f"call again: {error}"
                         taken[number] = ResultTaken(lease, ResultVerdict.UNKNOWN, why)

@@ -79,6 +79,7 @@ class OwnerCalls:
                     body = await self._place.call_owner(partition, encode_call(call))
                     reply: CallReply = decode_reply(body)
         except TimeoutError:
+            # The call may still take effect. Its id makes a repetition harmless.
             self._silent_until[shard] = loop.time() + _REST_S
             raise OwnerSilent(partition, f"no answer within {deadline_s:.0f} s") from None
         except NoAnswer as error:

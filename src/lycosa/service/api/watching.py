@@ -71,6 +71,8 @@ class CoordinatorCaller:
                         await self._look(connection)
                         await asyncio.sleep(_EVERY_S)
             except (RequestRefused, *_NODE_ERRORS) as error:
+                # Tried again for as long as this process runs: a coordinator that restarts is away
+                # for seconds.
                 self._why = str(error) or repr(error)
             if not self._is_waiting and time.monotonic() - self._at > _OLD_S:
                 self._is_waiting = True

@@ -109,6 +109,7 @@ class ChildParser:
             self._running = asyncio.create_task(asyncio.sleep(0))
         self._is_closing = True
         self._running.cancel()
+        # The cancellation is ours, of the line before.
         with suppress(asyncio.CancelledError):
             await self._running
         while self._waiting:
@@ -173,6 +174,7 @@ class ChildParser:
                 if self._waiting or self._away_why:
                     await self._use_child()
         except Exception as error:
+            # Nothing else would answer the waiting documents, and their visits would never end.
             for job in self._waiting:
                 if not job.answer.done():
                     job.answer.set_exception(RuntimeError(f"the parser failed: {error!r}"))

@@ -194,6 +194,7 @@ class Connection:
                         reply.set_result(found)
             elif isinstance(message, CallReplies):
                 for number, body, why, is_refused in message.replies:
+                    # The caller may have stopped waiting, and its number is never used again.
                     called = self._called.get(number)
                     if called is None or called.done():
                         continue
@@ -203,6 +204,7 @@ class Connection:
                         called.set_exception(CallRefused(why) if is_refused else NoAnswer(why))
 
     def _answer(self, call: int, refusal: str) -> None:
+        # No parcel has this number: the other side refuses the whole connection.
         if call == 0:
             self._end(refusal)
             return

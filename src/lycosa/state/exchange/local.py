@@ -89,6 +89,8 @@ class Receivers:
         except ExchangeError:
             raise
         except Exception as error:
+            # A fault of the receiver is its answer to this parcel; the connection and other parcels
+            # continue.
             raise ParcelRefused(
                 f"partition {parcel.destination} refused parcel {parcel.sequence}: {error!r}"
             ) from error
@@ -104,6 +106,7 @@ class Receivers:
         except ExchangeError:
             raise
         except Exception as error:
+            # As for a parcel: the caller learns of the fault, and other calls continue.
             raise CallRefused(f"partition {partition} refused a call: {error!r}") from error
 
     def _begin(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:

@@ -224,6 +224,7 @@ class Upload:
             try:
                 contents[file.name] = file_content(self._folder / file.name)
             except FileNotFoundError:
+                # A folder of a kind that this crawl has no file of.
                 continue  # another upload was quicker
             if not self._is_held(file, contents[file.name]):
                 return

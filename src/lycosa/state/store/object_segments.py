@@ -207,6 +207,7 @@ class ObjectSegments:
             except ObjectError as error:
                 raise NotStored(str(error)) from error
             known = self._parts.setdefault(part.name, [])
+            # A put whose answer was lost is repeated, and is one part.
             if stored not in known:
                 known.append(stored)
             journal_lengths[part.name] = stored.rows_end
@@ -248,6 +249,8 @@ class ObjectSegments:
             if not self._is_sealed(name):
                 self._seal(name, find_similar)
         except ObjectError as error:
+            # One such answer may be wrong, and sealing without a part is for good: it must stay
+            # missing for ``MISSING_S``.
             if isinstance(error, ObjectMissing):
                 self._missing.setdefault(name, self._now())
             raise NotStored(str(error)) from error
