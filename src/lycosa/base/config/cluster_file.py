@@ -193,6 +193,7 @@ def _problems(tree: dict[str, Any], path: Path) -> Iterator[str]:
         if not isinstance(tree.get(section, {}), dict):
             yield f"{section}: a section is needed, [{section}]"
             return
+    # All problems at once, so that an operator corrects the file once.
     yield from _kafka_problems(tree.get("kafka", {}))
     yield from _objects_problems(tree.get("objects", {}))
     yield from _unknown("coordinator", tree.get("coordinator", {}))

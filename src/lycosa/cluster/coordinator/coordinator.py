@@ -205,6 +205,7 @@ class Coordinator:
             self._out.clear()
 
     def _hear_caller(self, message: ToCoordinator, now: float) -> None:
+        # What is asked may make new work, so what workers said about being idle does not count.
         if isinstance(message, Ask):
             self._rounds.start_over()
             answered = self._requests.open_request(
@@ -223,6 +224,7 @@ class Coordinator:
                 self._send(CONTROL, self._asks)
             self._tell_all(now)
         elif isinstance(message, StopCrawl):
+            # A repeated stop changes nothing and is no second action in the log.
             if message.by and ended(self._end, message.end, message.at_once) != self._end:
                 self._record_action(message, now)
             self._decide_end(message.end, message.at_once)

@@ -376,6 +376,8 @@ class NodePlan:
         self._next_report = now + REPORT_S
         self._serial += 1
         for run in self._runs.values():
+            # From this report on the coordinator knows the run; an order that answers an earlier
+            # one is not about it.
             run.known_since = run.known_since or self._serial
         if self.is_leaving and not self.alive:
             self._left = self._left or self._serial
@@ -398,6 +400,8 @@ class NodePlan:
             is_leaving=self.is_leaving,
             deaths=self.deaths,
             memory=machine.memory,
+            # By the time that came and went, the coordinator bounds how far this node's clock is
+            # ahead.
             echo=self._echo[0],
             echo_age_s=now - self._echo[1],
         )

@@ -59,6 +59,7 @@ async def serve_api(
     settings = job.settings
     listener = socket.socket(fileno=job.listener)
     address = listener.getsockname()[0]
+    # A proxy ends TLS in front of this process; cookies must be marked for its clients.
     is_secure = bool(settings.certificate) or settings.is_behind_proxy
     rules = GateRules(
         host=split_address(settings.address)[0],

@@ -252,6 +252,7 @@ def _iso(wall: float) -> str:
 
 def _result(given: FetchResult, batch: str, service: CrawlService) -> OutsideResult:
     name = given.lease_id or given.url
+    # By the id of the lease, or by the URL among the leases of one request.
     if given.lease_id:
         lease = given.lease_id
     elif batch and given.url:
@@ -263,6 +264,7 @@ def _result(given: FetchResult, batch: str, service: CrawlService) -> OutsideRes
     error = "" if status and not isinstance(given.status, int) else given.error
     if given.status == "error" and not status:
         error = error or "the fetcher reports an error without a reason"
+    # Two accounts of one fetch could contradict each other, and none says nothing.
     if sum(map(bool, (status, given.warc, error))) != 1:
         raise Problem(422, f"{name}: give a status, or warc, or error")
     began, ended = seconds_of(given.began), seconds_of(given.ended)
@@ -280,6 +282,7 @@ def _result(given: FetchResult, batch: str, service: CrawlService) -> OutsideRes
         body=_decoded(given.body, name),
         warc=_decoded(given.warc, name),
         error=error,
+        # 0 is a statement of the server, and not the same as none.
         retry_after_s=-1.0 if retry_after_s is None else retry_after_s,
         began=began,
         ended=ended,

@@ -106,6 +106,7 @@ class Gate:
             client = scope.get("state", {}).get("client")
             name = client.name if client is not None else ""
             self._log.note_refusal(problem.status, scope["method"], scope["path"], name)
+            # A response that has begun cannot become another one; the connection just ends.
             if not has_begun:
                 await send_problem(problem, scope, guarded)
 
@@ -113,9 +114,12 @@ class Gate:
         headers = _headers(scope)
         peer = self._peer(scope, headers)
         self._log.begin_request(peer)
+        # From here on in the order of cost: what needs no memory first, the body last. A client
+        # that is refused has cost nothing.
         _check_length(headers)
         self._check_size(scope)
         self._check_host(headers)
+        # Before the token is looked at, so that guessing tokens is limited as well.
         if wait := self._quota.take(peer):
             raise Problem(429, f"more than {self._rules.limits.rate:g} requests a second", wait)
         path = scope["path"]
@@ -133,6 +137,7 @@ class Gate:
         if scope["method"] == "HEAD" and path not in (_LEASING, _EVENTS):
             # the server sends no body, because its own scope still has the method
             scope = {**scope, "method": "GET"}
+        # A body of these is not read at all.
         if scope["method"] in _SAFE:
             await self.inner(scope, receive, send)
             return

@@ -264,6 +264,8 @@ class _Reading:
     ) -> Parsed:
         canonical = self._add_links(page, sitemap, hints)
         outlinks = self._links_of(page)
+        # Cut before language and fingerprint, so that both depend on what is stored and can be
+        # computed again.
         text = page.text[: self._section.max_text]
         return Parsed(
             reason=self._reason,

@@ -217,9 +217,11 @@ def _after_failure(
 ) -> RobotsRecord:
     error, detail = _error(answer), answer.detail
     failures = record.failures + 1
+    # A later time than now is of a clock that was set back.
     began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
     longest = min(section.max_age_s, LONGEST_USE_S)
     pause = min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
+    # RFC 9309 section 2.3.1.4: while a server fails, the copy that is known may be used.
     if record.has_file:
         return msgspec.structs.replace(
             record,
@@ -229,6 +231,7 @@ def _after_failure(
             error=error,
             detail=detail,
         )
+    # Long by the clock and by several tries: one failed try after a pause of ours proves nothing.
     is_long = now - began >= section.outage_s and failures >= _OUTAGE_WITNESSES
     until = now + (longest if is_long else pause)
     expires = until if is_long else 0.0

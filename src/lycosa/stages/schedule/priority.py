@@ -26,6 +26,7 @@ _STALE_HALF_S = 30 * 86_400.0  # age of the last fetch at which the staleness fa
 
 def priority(factors: Factors, weights: PrioritySection) -> float:
     """The priority; a URL with a higher one is fetched sooner."""
+    # A program that submits a URL knows better than any formula.
     if factors.given >= 0:
         return factors.given
     importance = (
@@ -42,6 +43,7 @@ def priority(factors: Factors, weights: PrioritySection) -> float:
     total = (
         weights.importance + weights.authority + weights.depth + weights.change + weights.staleness
     )
+    # All weights are 0: every URL has the same priority, and the order is that of discovery.
     if total == 0:
         return 0.5
     weighted = (

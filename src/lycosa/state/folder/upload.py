@@ -295,6 +295,7 @@ class Upload:
         )
 
         path = self._folder / name
+        # The object is copied here to be judged: both copies are read more than once.
         with spooled_copy(self._folder) as folder:
             stored = Path(folder, "stored")
             found = self._store.find(name)
