@@ -63,6 +63,8 @@ class FrameStream(asyncio.Protocol):
         With TLS it waits for the handshake, and raises ``ssl.SSLError`` when that fails. Raises
         ``ConnectionError`` when the stream is closed.
         """
+        # The first ``send`` and the first ``receive`` may come at once; one of them makes the
+        # connection.
         async with self._opening:
             if self._is_over:
                 raise ConnectionResetError("the stream is closed")
@@ -142,6 +144,7 @@ class FrameStream(asyncio.Protocol):
             await self._arrival
         payload = self._kept.popleft()
         self._kept_bytes -= len(payload)
+        # Not at the first byte of room: each change of reading costs a system call.
         if self._is_full and self._kept_bytes <= CHUNK:
             self._is_full = False
             if self._transport is not None and self.is_open:
@@ -153,6 +156,7 @@ class FrameStream(asyncio.Protocol):
 
         Further calls do nothing.
         """
+        # What was received and not taken is of no use to a caller that closes.
         self._kept.clear()
         self._end(None)
         self._error = None

@@ -172,6 +172,8 @@ class RunningCoordinator:
     async def _watch(self) -> None:
         assert self._coordinator is not None
         while not self.over.done():
+            # Only now and then: a coordinator that was replaced learns it at its next record
+            # anyway, and one that has none to write learns it here.
             await asyncio.sleep(_WATCH_S)
             try:
                 newest = await self._records.newest_number()

@@ -294,6 +294,8 @@ class CassandraConnection:
 
         tasks = [asyncio.create_task(work()) for _ in range(_AT_ONCE)]
         try:
+            # The first error ends the step; what the others still write is written again by the
+            # repetition.
             await asyncio.gather(*tasks)
         finally:
             for each in tasks:

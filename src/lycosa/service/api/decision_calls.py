@@ -132,6 +132,7 @@ class DecisionCalls:
                     raise Undecided(str(error), before) from error
                 self._tell(f"{error}; trying again")
                 await asyncio.sleep(_AGAIN_S)
+                # The shard may have another owner by now.
                 await self._follow()
             else:
                 assert isinstance(reply, DecisionAnswer)

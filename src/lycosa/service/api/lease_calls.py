@@ -62,6 +62,8 @@ class LeaseDesk:
             if now >= deadline:
                 return batch, []
             soonest = min(self._empty_until.values(), default=now + _LOOK_S)
+            # Until the first owner that had nothing may be asked again, and at least as often as
+            # new URLs may come.
             await asyncio.sleep(min(max(soonest - now, 0.05), deadline - now, _LOOK_S))
 
     async def _one_round(

@@ -62,6 +62,7 @@ class StoredState:
         if self._opening is None and time.monotonic() - self._failed_at > _AGAIN_S:
             self._opening = asyncio.get_running_loop().create_task(self._read())
         if self._opening is not None:
+            # A short reading is over by then, so a small crawl is answered at the first question.
             await asyncio.wait({self._opening}, timeout=_PATIENCE_S)
 
     async def _read(self) -> None:

@@ -87,6 +87,7 @@ class CoordinatorCaller:
 
     async def next_status(self) -> ClusterStatus:
         """The next state, for programs that follow the crawl."""
+        # This event is for the next state; ``_look`` puts a new one in its place when it comes.
         changed = self._changed
         await changed.wait()
         return self.status()

@@ -143,6 +143,7 @@ class CachingResolver:
         pinned = self._pins.find_addresses(name)
         if pinned is not None:
             return pinned
+        # RFC 6761 section 6.3: these never go to a name server.
         if name == "localhost" or name.endswith(".localhost"):
             return ("127.0.0.1", "::1") if self._section.ipv6 else ("127.0.0.1",)
         literal = _literal(name)

@@ -210,6 +210,7 @@ class ChildParser:
         self._away_since = self._away_since if self._away_why else self._clock.monotonic()
         self._away_why = why
         await self._clock.sleep(self._retry_s)
+        # A machine that lacks memory gets worse by many tries to start a process.
         self._retry_s = min(2 * self._retry_s, _LONGEST_RETRY_S)
         self._more.set()
 
@@ -251,6 +252,7 @@ class ChildParser:
             and len(child.sent) < WINDOW
             and child.documents < most
         ):
+            # A suspect has a child alone, so that its death names the document that caused it.
             if child.sent and (child.works_alone or self._waiting[0].is_suspect):
                 return
             job = self._waiting.popleft()

@@ -105,6 +105,7 @@ class BatchingSender:
     async def run(self) -> None:
         while True:
             await self._wanted.wait()
+            # Before the messages are made: what comes while one is sent wakes this again.
             self._wanted.clear()
             while (payload := self._message()) is not None:
                 await self._stream.send(payload)

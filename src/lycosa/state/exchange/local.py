@@ -185,6 +185,8 @@ async def awaited(task: asyncio.Future[_T], deadline_s: float | None) -> _T:
 
     Raises ``ExchangeError``.
     """
+    # ``wait`` does not cancel the task, as ``wait_for`` would: the parcel may be in a commit
+    # already.
     done, _ = await asyncio.wait({task}, timeout=deadline_s)
     if not done:
         raise ExchangeError(f"no acknowledgement within {deadline_s} s")
