@@ -97,7 +97,7 @@ class Topics(msgspec.Struct, frozen=True):
             # log.
             "retention.ms": "-1",
             "retention.bytes": "-1",
-            # An unclean leader lacks acknowledged records, and owners would go on behind a hole.
+            # An unclean leader lacks acknowledged records, and owners would continue behind a hole.
             "unclean.leader.election.enable": "false",
         }
         frames = {"max.message.bytes": 1_000_000}
