@@ -106,6 +106,7 @@ class RunningCoordinator:
     def part_from_peers(self) -> None:
         """Tell callers that this coordinator ends, and close all connections."""
         for caller in self.callers:
+            # Not final: the caller looks for the next coordinator and repeats its request.
             caller.send_last(Refused("this coordinator has ended", is_final=False))
         for node in self.nodes:
             node.close()
@@ -122,7 +123,10 @@ class RunningCoordinator:
 
     async def hear(self, sender: str, message: ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""
+        # One message at a time: a record has to be safe before what follows from it, and the next
+        # message may depend on both.
         async with self._turn:
+            # Asked again within the lock: it may have ended while this message waited.
             if not self.over.done():
                 coordinator = self._coordinator
                 assert coordinator is not None, "the crawl is claimed first"

@@ -92,7 +92,7 @@ class Workbench:
             time, _, key, version = self._heap[0]
             group = self._groups.get(key)
             # Entries are not removed from the middle of a heap. An outdated one is dropped when it
-            # comes to the top.
+            # is at the top.
             if group is None or group.version != version:
                 heapq.heappop(self._heap)
                 continue
