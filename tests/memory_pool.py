@@ -58,6 +58,8 @@ class PoolServer:
                 _start(address, request, now)
             else:
                 _free(address, request)
+        # After the requests of the call: its freed slots are the last that the pool hears of this
+        # worker.
         if call.leaves:
             self._present.pop(_name(call.member), None)
         return address_pool.PoolAnswer(

@@ -93,6 +93,7 @@ class MemorySnapshots:
         try:
             listed = {name for key in self._keys() for name in _names(self._objects[key])}
         except UNREADABLE:
+            # As of an object store: no file is deleted while a list cannot be read.
             return
         now, known = self._now(), self._unlisted
         unlisted = [

@@ -51,6 +51,8 @@ class FeedFile:
         try:
             self._continue(fd)
         except BaseException:
+            # The lock is held through this descriptor: left open, the file could not be written
+            # again in this process.
             os.close(fd)
             raise
         self._fd = fd

@@ -141,6 +141,7 @@ class FolderSource:
         try:
             return (self._folder / name).stat().st_size
         except FileNotFoundError:
+            # Uploaded and removed since: the list of removed files has its length.
             removed = removed_files(self._folder).get(name)
             return removed.bytes if removed else 0
 

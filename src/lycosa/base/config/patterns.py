@@ -187,6 +187,7 @@ def _position(pattern: str, flaw: _Flaw) -> int:
         try:
             re2.compile(pattern[: position + len(flaw.part)], _options())
         except re2.error as error:
+            # The first prefix that fails in the same way ends where the flaw is.
             if _flaw(error).message == flaw.message:
                 return position
         position = pattern.find(flaw.part, position + 1)

@@ -43,6 +43,8 @@ class LogFile:
                 self._open(len(whole))
                 self._write(b"\n" + whole if self._is_torn else whole)
         except OSError:
+            # A full disk must not stop the crawl. The number of lost lines is logged when there is
+            # room.
             self.lost += len(lines) if is_counted else 0
             return False
         return True
@@ -84,6 +86,7 @@ class LogFile:
         try:
             there, here = Path(self._path).stat(), os.fstat(self._fd)
         except OSError:
+            # Rotated by another process, or deleted by an operator: a new file is opened.
             return False
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
@@ -94,6 +97,7 @@ class LogFile:
             if self._is_at_path():  # no other process has rotated it meanwhile
                 for number in range(self._most_files - 1, 0, -1):
                     newer = Path(f"{self._path}.{number - 1}" if number > 1 else self._path)
+                    # Fewer files than that number exist so far.
                     with suppress(FileNotFoundError):
                         newer.replace(f"{self._path}.{number}")
                 if self._most_files == 1:

@@ -60,6 +60,7 @@ def log_target(environment: Mapping[str, str]) -> LogTarget | None:
     try:
         return msgspec.json.decode(environment.get(VARIABLE, ""), type=LogTarget)
     except (msgspec.MsgspecError, ValueError):
+        # Set by our own processes only. A process without a log still works.
         return None
 
 

@@ -64,6 +64,8 @@ class ThreadOffload:
                 self._executor.submit(together.wait)
             together.wait()
         except BaseException:
+            # Without it the threads that were started would wait at the barrier, and the
+            # interpreter would wait for them.
             together.abort()
             raise
 

@@ -92,6 +92,7 @@ def decode_content(
             Reason.DECODE_FAILED,
             f"{len(names)} encodings stacked, at most {MAX_LAYERS} are undone",
         )
+    # Of the body as received, not of each layer: stacked layers would multiply the ratio.
     limit = min(max_bytes, max(RATIO_FREE_BYTES, len(body) * max_ratio))
     outcome = Decoded(body)
     for name in reversed(names):
@@ -130,6 +131,7 @@ def _undo(name: str, body: bytes, limit: int) -> Decoded:
         reason = Reason.NONE if _looks_like_text(body) else Reason.DECODE_FAILED
         return Decoded(body, reason, f"labelled {name}, but not in that encoding")
     decoded = _gather(fast(body, limit), limit)
+    # Rare: the fast decoder knows one form only. The careful one keeps what comes before a fault.
     if decoded.reason is Reason.DECODE_FAILED:
         decoded = _gather(careful(body, limit), limit)
     if decoded.reason is Reason.DECODE_FAILED and not decoded.body and _looks_like_text(body):
@@ -240,6 +242,8 @@ def _inflate_careful(
         try:
             yield inflater.decompress(step, limit + 1)
         except zlib.error as error:
+            # zlib raises and drops what it had decoded of this step. Browsers show a broken page up
+            # to the fault, so it is decoded again byte by byte.
             yield from _inflate_bytewise(before, step, limit)
             raise _BrokenError(str(error)) from None
         if inflater.eof:

@@ -90,6 +90,7 @@ def publish(temporary: Path, path: Path) -> None:
         temporary.replace(path)
         sync_folder(path.parent)
     except OSError as error:
+        # The old file stays as it was. The temporary one would be left in the folder for good.
         _discard(temporary)
         raise named(error, path) from error
 
@@ -128,6 +129,7 @@ def cut_back(path: Path, committed: int) -> int:
     try:
         length = path.stat().st_size
     except FileNotFoundError:
+        # Never committed, or lost: the committed length below tells which.
         length = 0
     if length < committed:
         raise FileTooShort(path, length, committed)

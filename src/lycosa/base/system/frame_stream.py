@@ -63,6 +63,8 @@ class FrameStream(asyncio.Protocol):
         With TLS it waits for the handshake, and raises ``ssl.SSLError`` when that fails. Raises
         ``ConnectionError`` when the stream is closed.
         """
+        # The first ``send`` and the first ``receive`` may come at once; one of them makes the
+        # connection.
         async with self._opening:
             if self._is_over:
                 raise ConnectionResetError("the stream is closed")
@@ -81,6 +83,7 @@ class FrameStream(asyncio.Protocol):
                 self._arrival = asyncio.get_running_loop().create_future()
                 await self._arrival
         except BaseException:
+            # Also at a cancellation: the caller gets no stream that it could close.
             self.close()
             raise
 
@@ -141,6 +144,7 @@ class FrameStream(asyncio.Protocol):
             await self._arrival
         payload = self._kept.popleft()
         self._kept_bytes -= len(payload)
+        # Not at the first byte of room: each change of reading costs a system call.
         if self._is_full and self._kept_bytes <= CHUNK:
             self._is_full = False
             if self._transport is not None and self.is_open:
@@ -152,6 +156,7 @@ class FrameStream(asyncio.Protocol):
 
         Further calls do nothing.
         """
+        # What was received and not taken is of no use to a caller that closes.
         self._kept.clear()
         self._end(None)
         self._error = None
@@ -211,6 +216,7 @@ class FrameStream(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and not self._is_over:
+            # A reset may overtake the last bytes, such as a refusal with its reason.
             self._read_rest()
         if exc is None:
             try:

@@ -30,6 +30,7 @@ class KeptTasks:
     async def wait(self) -> None:
         """Wait until all have ended, also those that begin meanwhile."""
         while self._tasks:
+            # A copy: tasks leave the set while they end.
             await asyncio.wait(set(self._tasks))
 
     async def cancel(self) -> None:

@@ -144,6 +144,7 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
     fixed = _WORKER + _COMPACTION
     supervisor = _supervisor(config)
     least = _PROGRAM + supervisor + workers * _least_share(parts)
+    # Half of the machine at most: the page cache of the kernel serves RocksDB and the journals.
     default = max(min(workers * _DEFAULT_WORKER, machine_bytes // 2), least)
     total = config.memory_bytes or default
     if total < least:

@@ -64,6 +64,7 @@ async def in_thread(work: Callable[[], _T], on_wait: Callable[[], None] = lambda
         try:
             threading.Thread(target=run, name="in-thread").start()
         except RuntimeError as error:
+            # ``can't start new thread`` is a passing state of the machine; any other error is ours.
             if not is_shortage(error):
                 raise
             attempt += 1

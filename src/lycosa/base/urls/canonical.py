@@ -155,6 +155,7 @@ class Canonicalizer:
         try:
             href = self._from_href(resolve(base), base)
         except InvalidUrl:
+            # A base that cannot be parsed: every reference is resolved the long way.
             return
         # The short cut copies the base's path as written. If a canonical step changed that path,
         # only full parsing gives the right result.

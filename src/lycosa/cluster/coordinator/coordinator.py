@@ -183,6 +183,7 @@ class Coordinator:
             self._out.clear()
 
     def _hear_caller(self, message: messages.ToCoordinator, now: float) -> None:
+        # What is asked may make new work, so what workers said about being idle does not count.
         if isinstance(message, messages.Ask):
             self._rounds.start_over()
             answered = self._requests.open_request(

@@ -53,6 +53,8 @@ class EndRounds:
         self._answers = {
             shard: (owner, answer)
             for shard, (owner, answer) in self._answers.items()
+            # An owner that was replaced since its answer: the new one may have work that it did not
+            # know of.
             if owners[shard] == owner
         }
         if len(self._answers) < len(owners):
@@ -67,6 +69,8 @@ class EndRounds:
             shard: (owner, answer.commits, answer.activity)
             for shard, (owner, answer) in self._answers.items()
         }
+        # Two equal rounds: a parcel that was in flight during the first has changed the activity of
+        # its receiver by the second.
         is_proof, self._before = said == self._before, said
         return is_proof
 

@@ -188,6 +188,7 @@ class NodePlan:
     # -- the coordinator
 
     def handle_message(self, message: ToNode, now: float) -> list[NodeAct]:
+        # A coordinator that does not know yet that it has a successor.
         if message.coordinator < self.coordinator:
             return [Reply(Superseded(self.coordinator))]
         if message.coordinator > self.coordinator:
@@ -195,12 +196,15 @@ class NodePlan:
             self._echo = (0.0, 0.0)
         if isinstance(message, Relay):
             run = self._runs.get(message.shard)
+            # Meant for another owner: a permit or a setting of an earlier term must not reach this
+            # one.
             if run is None or run.term != message.term or run.state is not ShardState.RUNNING:
                 return []
             return [TellWorker(message.shard, message.message)]
         return self._follow(message, now)
 
     def _follow(self, message: Assignments, now: float) -> list[NodeAct]:
+        # Overtaken on the way by a newer list.
         if (message.version, message.upon) < (self._obeyed, self._upon):
             return []
         self._is_changed = self._is_changed or message.version > self._obeyed
@@ -244,6 +248,7 @@ class NodePlan:
         if run.state in (ShardState.STARTING, ShardState.RUNNING):
             run.state, self._is_changed = ShardState.STOPPING, True
             return [TellWorker(shard, Stop(End.STOPPED.value))]
+        # Its process is ending; ``_leave`` decides when it has ended.
         if run.state is ShardState.STOPPING:
             return []
         if not wanted:
@@ -264,6 +269,8 @@ class NodePlan:
         if self.is_leaving:
             return 0
         wanted = self._wanted.get(shard, 0)
+        # An assignment below one that was obeyed is of a list from before; the shard may run
+        # elsewhere.
         return wanted if wanted >= self._greatest.get(shard, 0) else 0
 
     def _start(self, shard: int, run: ShardRun, assignment: int) -> StartWorker:
@@ -309,6 +316,7 @@ class NodePlan:
         was_stopping = run.state is ShardState.STOPPING
         if self.is_abandoned:
             acts = self._over(run, End.STOPPED.value)
+        # Something of this machine, such as its disk: another node may be able to.
         elif isinstance(ending, Failed) and ending.is_local and not ending.is_passing:
             acts = (
                 self._leave(shard, run) if was_stopping else self._unable(shard, run, ending, now)
@@ -369,6 +377,7 @@ class NodePlan:
         self.deaths += 1
         run.fruitless = self._in_row(run, run.fruitless)
         run.due = now + _pause_s(run.fruitless)
+        # No commit in between, so each start met the same cause, and another one would as well.
         if run.fruitless > MOST_DEATHS:
             text = f"worker {shard} died {run.fruitless} times in a row without committing anything"
             text = f"{text} (the last time: {how})" if how else text
@@ -381,6 +390,7 @@ class NodePlan:
     @staticmethod
     def _in_row(run: ShardRun, before: int) -> int:
         """The number of such ends in a row without a commit in between."""
+        # A commit in between shows that the worker got on, so the next death is a new series.
         number = before + 1 if run.commits <= run.last_commits else 1
         run.last_commits = run.commits
         return number
@@ -410,6 +420,8 @@ class NodePlan:
         self._next_report = now + REPORT_S
         self._serial += 1
         for run in self._runs.values():
+            # From this report on the coordinator knows the run; an order that answers an earlier
+            # one is not about it.
             run.known_since = run.known_since or self._serial
         if self.is_leaving and not self.alive:
             self._left = self._left or self._serial
@@ -432,6 +444,8 @@ class NodePlan:
             is_leaving=self.is_leaving,
             deaths=self.deaths,
             memory=machine.memory,
+            # By the time that came and went, the coordinator bounds how far this node's clock is
+            # ahead.
             echo=self._echo[0],
             echo_age_s=now - self._echo[1],
         )

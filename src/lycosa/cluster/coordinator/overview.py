@@ -58,6 +58,7 @@ def refusal_of(message: messages.CallerMessage, status: messages.ClusterStatus) 
     if isinstance(message, messages.Drain | messages.Move) and message.node not in names:
         known = f"; there are {', '.join(names)}" if names else "; no node has reported"
         return f"there is no node {message.node!r}{known}"
+    # Its shards stay until another node can have them, and one that stops meanwhile has none.
     if isinstance(message, messages.Drain) and not (message.is_over or message.is_forced):
         return _drain_refusal(message.node, status)
     if isinstance(message, messages.Ask) and (
@@ -74,6 +75,7 @@ def refusal_of(message: messages.CallerMessage, status: messages.ClusterStatus) 
             return f"node {node.name} gets no shards: {node.refusal}"
     if isinstance(message, messages.StopCrawl) and message.end not in [end.value for end in End]:
         return f"there is no end {message.end!r}"
+    # A crawl that has ended requests nothing anyway; the operator meant another one, or comes late.
     if isinstance(message, messages.PauseCrawl) and status.end:
         then = "resume it first" if message.is_paused else "call again"
         return f"the crawl has ended ({status.end}); {then}"
@@ -84,6 +86,7 @@ def refusal_of(message: messages.CallerMessage, status: messages.ClusterStatus) 
             check_live(message.values)
         except SettingsError as error:
             return "; ".join(error.problems)
+        # Two operators at two pages: the second would undo the first without having seen it.
         if changed := changed_meanwhile(message.shown, status.settings):
             return "changed by another operator meanwhile: " + ", ".join(
                 f"{key} is {value}, not {message.shown[key]}" for key, value in changed.items()

@@ -51,6 +51,8 @@ class PermitBook:
     @property
     def left(self) -> int:
         """The captures within the limit that no shard has or may make."""
+        # A shard that has not reported may have made captures under a permit of an earlier
+        # coordinator.
         if len(self._permits) < self._shards:
             return 0
         return max(self._limit - sum(permit.captures for permit in self._permits.values()), 0)
@@ -61,6 +63,8 @@ class PermitBook:
         A status of an earlier term, or from before the last permit, is ignored.
         """
         saved = self._permits.get(shard)
+        # A new owner: what it says that it may make is what the log of the shard has, whatever was
+        # granted to the one before.
         if saved is None or status.term > saved.term:
             serial = max(saved.serial if saved is not None else 0, status.serial) + 1
             return [
@@ -70,6 +74,7 @@ class PermitBook:
         if status.term < saved.term or status.serial != saved.serial:
             return []
         changed = []
+        # The owner gives back what it does not need; others may have it.
         if status.may < saved.captures:
             changed = [self._set(PermitSaved(shard, saved.term, saved.serial + 1, status.may))]
         return changed + self._ask(shard, status.wants)

@@ -114,6 +114,8 @@ class Placement:
     def record_report(self, name: str, report: NodeReport, now: float) -> None:
         node = self.nodes.setdefault(name, NodeView(name, name in self._draining))
         deaths = node.deaths
+        # An older report than the last one, or of an older process of the node: it says nothing
+        # about now.
         if not node.record_report(report, now, self._timeout_s, self._travel_s(report, now)):
             return
         self.worker_deaths += node.deaths - deaths
@@ -123,11 +125,15 @@ class Placement:
                 self._compare(node, self.places[each.shard], each, now)
         if running := node.shards:
             node.is_admitted = True  # an earlier coordinator admitted it
+        # Each coordinator numbers its lists from the beginning, so the version of an earlier one
+        # means nothing.
         obeyed = report.obeyed if report.coordinator == self._number else 0
         for shard in self._held[name] - running.keys():
             # it was not started yet, or the node's program was restarted
             place = self.places[shard]
             place.report = None
+            # The node has the list without the shard, and does not run it: only now may another
+            # node start it.
             if place.leaving and obeyed >= place.leaving:
                 self._free(place)
 
@@ -147,6 +153,8 @@ class Placement:
         """Compare a node's report of a shard with the known state."""
         if report.assignment < place.assignment or report.state is ShardState.STOPPING:
             return  # by its list the shard is no longer the node's
+        # Assigned by an earlier coordinator. The node runs it, so taking it over costs nothing, and
+        # moving it a hold.
         if report.assignment > place.assignment or not place.node:
             self._change(self.nodes.get(place.node))
             self._put(place, node.name)
@@ -201,6 +209,8 @@ class Placement:
 
     def tick(self, now: float, wall: float) -> None:
         """Drop silent nodes, move shards, and assign those without a node."""
+        # This process stood still. Reports may wait unread, and without them every node would look
+        # silent.
         if now - self._ticked > self._timeout_s / 2:
             self._quiet_until = now + self._timeout_s
         self._ticked = now
@@ -242,6 +252,8 @@ class Placement:
         """Admit nodes in the order in which they reported, up to the maximum number."""
         for node in list(self.nodes.values()):
             has_none = not self._load(node.name)
+            # Its place is kept for a restart, so that two nodes that restart in turn do not change
+            # places.
             if node.is_lost and now - node.heard > self._rules.vacant_s:
                 node.is_admitted = False
                 if has_none and now - node.heard > _FORGOTTEN_S:
@@ -249,6 +261,7 @@ class Placement:
                     del self._held[node.name]
             elif (node.is_draining or node.is_leaving) and has_none and not node.shards:
                 node.is_admitted = False
+        # Counted once: each admission below lowers it.
         free = self._room()
         for node in self.nodes.values():
             may_come = not (
@@ -282,6 +295,7 @@ class Placement:
             if place.node and not place.leaving and place.report is not None:
                 node = self.nodes[place.node]
                 is_resumed = place.is_over and not self.is_ending and self._rules.restarts
+                # The crawl continues, and the node that ended the shard is draining or refused now.
                 if is_resumed and not node.may_have(self._rules):
                     self._free(place)
                 elif is_resumed or place.report.state is ShardState.ASKING:
@@ -292,6 +306,8 @@ class Placement:
         # a shard without a node is about to change the loads
         is_moving = any(place.leaving or not place.node for place in self.places)
         for place in self.places:
+            # A shard that fails everywhere is not moved around: it would end workers on each node
+            # in turn.
             stays_failed = place.has_failed and not place.is_unable
             is_kept = place.is_over or (stays_failed and place.wanted in ("", place.node))
             if not place.node or place.leaving or is_kept:
@@ -315,6 +331,7 @@ class Placement:
         if place.is_unable:  # it is not sent from one node in trouble to the next
             return not other.is_troubled(self._ticked)
         is_settled = self._is_settled(place)
+        # A difference of one cannot become smaller by a move.
         is_uneven = self._load(node.name) - self._load(other.name) >= 2
         return (
             self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted

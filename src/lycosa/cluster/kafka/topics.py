@@ -93,11 +93,15 @@ class Topics(msgspec.Struct, frozen=True):
         kept = {
             **always,
             "cleanup.policy": "delete",
+            # Only owners trim, after a snapshot: what Kafka dropped by age would be a hole in the
+            # log.
             "retention.ms": "-1",
             "retention.bytes": "-1",
+            # An unclean leader lacks acknowledged records, and owners would continue behind a hole.
             "unclean.leader.election.enable": "false",
         }
         frames = {"max.message.bytes": 1_000_000}
+        # Feeds are for others; how long their rows stay is the operator's choice.
         feed = {**always, "cleanup.policy": "delete"}
         return [
             TopicPlan(self.changelog, self.shards, kept, frames),
@@ -113,6 +117,7 @@ class Topics(msgspec.Struct, frozen=True):
             TopicPlan(
                 self.named(CONTROL),
                 1,
+                # The newest value of each key is all that a coordinator needs.
                 {**always, "cleanup.policy": "compact", "unclean.leader.election.enable": "false"},
                 frames,
             ),

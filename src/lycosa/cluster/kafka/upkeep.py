@@ -119,6 +119,7 @@ def _brokers(
     numbers = [str(number) for number in sorted(metadata.brokers)]
     for number, settings in _settings(client, admin, "broker", numbers).items():
         longest = settings.get("transaction.max.timeout.ms", "")
+        # The broker would refuse the producer, at the claim of the first shard: say so before.
         if longest and int(longest) < TRANSACTION_TIMEOUT_MS:
             yield Finding(
                 f"broker {number}: transaction.max.timeout.ms is {longest}, at least"

@@ -85,6 +85,8 @@ class AcceptedConnection:
                 self._outgoing.wake()
             elif isinstance(message, Parcels):
                 for call, parcel in message.calls:
+                    # No more is read from the connection until a commit frees a slot: the sender
+                    # sees it as back-pressure.
                     await self._slots.acquire()
                     self._receivers.start_delivery(parcel).add_done_callback(
                         lambda task, call=call: self._done(call, task)  # type: ignore[misc]

@@ -105,6 +105,7 @@ class BatchingSender:
     async def run(self) -> None:
         while True:
             await self._wanted.wait()
+            # Before the messages are made: what comes while one is sent wakes this again.
             self._wanted.clear()
             while (payload := self._message()) is not None:
                 await self._stream.send(payload)
@@ -194,6 +195,7 @@ class Connection:
                         reply.set_result(found)
             elif isinstance(message, CallReplies):
                 for number, body, why, is_refused in message.replies:
+                    # The caller may have stopped waiting, and its number is never used again.
                     called = self._called.get(number)
                     if called is None or called.done():
                         continue
@@ -203,6 +205,7 @@ class Connection:
                         called.set_exception(CallRefused(why) if is_refused else NoAnswer(why))
 
     def _answer(self, call: int, refusal: str) -> None:
+        # No parcel has this number: the other side refuses the whole connection.
         if call == 0:
             self._end(refusal)
             return

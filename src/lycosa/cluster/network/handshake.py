@@ -135,12 +135,15 @@ async def admit_client(stream: FrameStream, credentials: Credentials) -> bytes:
                 f"its handshake has version {greeting.version}, and version {_VERSION} is spoken"
                 " here: the machines of a crawl need neighbouring releases of Lycosa"
             )
+        # A short nonce could be chosen so that an old proof fits. No reason is sent: no release of
+        # ours does this.
         if len(greeting.nonce) != _NONCE_BYTES:
             raise RefusedConnection("its nonce is not one")
         ours = secrets.token_bytes(_NONCE_BYTES)
         await stream.send(_encode(Challenge(ours, bool(credentials.token))))
         evidence = await _received(stream, _decode_evidence)
         nonces = greeting.nonce + ours
+        # Before the proof, which costs time in proportion to the length.
         if len(evidence.hello) > MAX_HELLO_BYTES:
             raise _Refusal(f"a hello of {len(evidence.hello)} bytes is too long")
         if not hmac.compare_digest(

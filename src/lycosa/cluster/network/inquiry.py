@@ -210,6 +210,8 @@ class _Peer:
             return None
         answer.add_done_callback(_retrieve)
         remaining = deadline - asyncio.get_running_loop().time()
+        # Not ``wait_for``: the question stays open after the time, so that ``_note_late`` sees how
+        # late it is answered.
         await asyncio.wait([answer], timeout=max(0.0, remaining))
         if not answer.done():
             self._note_late(answer)
@@ -233,11 +235,13 @@ class _Peer:
         if self._is_closed:
             return None
         if self._opening is None or self._opening.done():
+            # A worker that could not be reached lately costs a page no time.
             self._opened_by = loop.time() + (0 if self._link.is_failing else self._answer_s)
             self._opening = loop.create_task(self._link.open())
             self._opening.add_done_callback(_retrieve)
         timeout = self._opened_by - loop.time()
         if timeout > 0:
+            # The opening continues after the time; a later question finds its connection.
             await asyncio.wait([self._opening], timeout=timeout)
         return self._link.connection
 

@@ -104,8 +104,11 @@ class WorkerLink:
 
         Raises ``ExchangeError`` when the link is closed.
         """
+        # One opening for all that wait; the others find its connection.
         async with self._opening:
             while (connection := self.connection) is None:
+                # Before the try and not after it, so that the last error is reported without the
+                # pause.
                 if self._failures:
                     await asyncio.sleep(
                         min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(self._failures, 10))

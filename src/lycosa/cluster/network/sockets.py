@@ -93,6 +93,8 @@ class SocketExchange:
             async with asyncio.timeout(self._deadline_s):
                 await self._link(path).deliver_parcel(parcel)
         except TimeoutError:
+            # It may arrive all the same. The sender sends the parcel again, and the receiver knows
+            # it by its number.
             raise ExchangeError(
                 f"no acknowledgement from {path.name} within {self._deadline_s} s"
             ) from None
@@ -105,6 +107,8 @@ class SocketExchange:
             async with asyncio.timeout(self._answer_s):
                 return await self._link(path).look_up_keys(keys)
         except (TimeoutError, ExchangeError, ConnectionError):
+            # An unknown key is a missed duplicate at worst; a page must not wait for another
+            # worker.
             return {}
 
     async def call_owner(self, destination: int, body: bytes) -> bytes:

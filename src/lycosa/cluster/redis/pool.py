@@ -58,12 +58,15 @@ class RedisPool:
         arguments = (*_heads(call), *(part for each in call.requests for part in _parts(each)))
         keys = (_PRESENT, _STATE, _CRAWLS, *(_ADDRESS + each.address for each in call.requests))
         sent = self._clock.monotonic()
+        # The script drops a call that arrives later than this: its slots would be given to a worker
+        # that has stopped waiting.
         head = (self._server, self._times.deadline_us(sent))
         try:
             async with asyncio.timeout(address_pool.ANSWER_S):
                 found = await self._run(len(keys), *keys, *head, *arguments)
         except (RedisError, OSError, TimeoutError) as error:
             await self.close()
+            # A server that refuses the write has not counted this worker as present.
             server = "" if _refuses_writes(error) else self._server
             raise address_pool.PoolAway(_said(error, self._used), server) from error
         except BaseException:

@@ -185,6 +185,8 @@ class CoordinatorFinder:
                 self._has_connected = True
                 return connection
             for failure in failures:
+                # A wrong token or name stays wrong. Later it may be a coordinator that is being
+                # replaced.
                 if isinstance(failure, RefusedConnection) and not self._has_connected:
                     raise failure
             text = why_none_answers(self._given, failures)
@@ -198,6 +200,7 @@ class CoordinatorFinder:
 
         Raises ``RequestRefused`` when a coordinator refuses, and no other one answers.
         """
+        # All at once: only one of the addresses has the coordinator, and a dead one takes its time.
         tasks = [
             asyncio.ensure_future(self._connected(address)) for address in self._given.coordinators
         ]

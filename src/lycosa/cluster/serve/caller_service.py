@@ -128,6 +128,8 @@ class CallerDesk:
 
     async def _await_return(self) -> None:
         """Wait for a caller that left; then do not wait for its requests any more."""
+        # A connection that was lost comes back within seconds; a crawl must not end between two
+        # seeds of one file.
         await asyncio.sleep(self._left_s)
         if not self.is_seeded:
             await self._runner.hear(messages.CALLER, messages.NoMoreAsks())

@@ -99,6 +99,7 @@ class CoordinatorServer:
             return await self._runner.over
         finally:
             await self._tasks.cancel()
+            # In this order: nothing may be begun for a connection that is about to be closed.
             await self._desk.close()
             self._runner.part_from_peers()
             await server.close()

@@ -93,6 +93,7 @@ class RunningCoordinator:
     def part_from_peers(self) -> None:
         """Tell callers that this coordinator ends, and close all connections."""
         for caller in self.callers:
+            # Not final: the caller looks for the next coordinator and repeats its request.
             caller.send_last(messages.Refused("this coordinator has ended", is_final=False))
         for node in self.nodes:
             node.close()
@@ -109,7 +110,10 @@ class RunningCoordinator:
 
     async def hear(self, sender: str, message: messages.ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""
+        # One message at a time: a record has to be safe before what follows from it, and the next
+        # message may depend on both.
         async with self._turn:
+            # Asked again within the lock: it may have ended while this message waited.
             if not self.over.done():
                 coordinator = self._coordinator
                 assert coordinator is not None, "the crawl is claimed first"
@@ -159,6 +163,8 @@ class RunningCoordinator:
     async def _watch(self) -> None:
         assert self._coordinator is not None
         while not self.over.done():
+            # Only now and then: a coordinator that was replaced learns it at its next record
+            # anyway, and one that has none to write learns it here.
             await asyncio.sleep(_WATCH_S)
             try:
                 newest = await self._records.newest_number()

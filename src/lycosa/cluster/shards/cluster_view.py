@@ -200,6 +200,8 @@ class ClusterView:
         )
         view = SnapshotView(self._origin, log, segments, snapshots, [number], read)
         last, term = view.newest, log.newest_term
+        # Its consumer has a dozen descriptors and some threads, and a crawl may have a thousand
+        # shards.
         log.close()
         state = ShardPosition(
             shard=number,
@@ -209,6 +211,7 @@ class ClusterView:
             time=(last.time or last.wall) if last else 0.0,
             inbox=last.inbox if last else 0,
             settings=last.settings if last else 0,
+            # An owner that claimed and made no commit yet has begun again what the last one ended.
             is_final=last is not None and last.is_final and last.term == log.owner_term,
             snapshot=snapshots.restored or NOTHING,
             needed=snapshots.needed,

@@ -198,6 +198,7 @@ class CassandraConnection:
         try:
             self._session = self._run(self._connect())
         except BaseException:
+            # The loop is shared by all connections and ends with the last one that holds it.
             _LOOP.release()
             raise
 
@@ -289,6 +290,8 @@ class CassandraConnection:
 
         tasks = [asyncio.create_task(work()) for _ in range(_AT_ONCE)]
         try:
+            # The first error ends the step; what the others still write is written again by the
+            # repetition.
             await asyncio.gather(*tasks)
         finally:
             for each in tasks:

@@ -72,6 +72,7 @@ class CassandraPlace:
         peers = connection.rows("SELECT data_center FROM system.peers")
         nodes = Counter([center, *(name for (name,) in peers)])
         local = self._address.datacenter or center
+        # The driver would find no node, and only report that none answers.
         if local not in nodes:
             raise RegistryError(
                 f"{self._address} has no data center {local}; there is {', '.join(sorted(nodes))}"
@@ -118,12 +119,14 @@ class CassandraPlace:
         if is_rebuilt:
             self._drop(connection)
             buckets, state = self._buckets, CREATING
+        # Rows of the old registry may still be there. Filling it would mix two crawls.
         if state == DROPPING:
             raise RegistryError(
                 f"the rebuild of {self.name} was interrupted, or another process does it now; give"
                 " --rebuild again if none does"
             )
         if state == CREATING:
+            # Each of them may be repeated, because a process may end after any of them.
             for statement in creating_statements(self._keyspace):
                 connection.run(statement)
             self._change(connection, "state = ?", (FILLING,), CREATING)

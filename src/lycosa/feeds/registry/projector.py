@@ -111,10 +111,14 @@ class Projector:
                     is_open, is_rebuilt, failures = True, False, 0
                 has_moved = self._step()
             except DatabaseAway as error:
+                # The step is repeated from the position in the database, whatever part of it was
+                # written.
                 is_open, failures = False, failures + 1
                 self._report(waits_for=str(error))
                 pause = min(_POLL_S * 2 ** min(failures, 10), _MOST_WAIT_S)
             except PositionsMoved:
+                # Another projector writes the same registry; its positions are read again, and the
+                # rows are equal.
                 is_open, pause = False, _POLL_S
             else:
                 if is_once and self._has_all_until(began, has_moved):
@@ -233,6 +237,7 @@ class Projector:
                     changes = Changes(self._registry.followed)
             count += self._write(changes)
         except CommitsMissing as error:
+            # The log was trimmed past our position: this partition is read whole from a snapshot.
             self._seek_missing(error.partition)
             return 1
         return count

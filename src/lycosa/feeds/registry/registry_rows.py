@@ -329,6 +329,7 @@ def _uuid(record_id: str) -> UUID:
     try:
         return UUID(record_id.removeprefix("urn:uuid:"))
     except ValueError:
+        # No UUID: one that depends on the id alone, so that a repetition writes the same row.
         return uuid5(NAMESPACE_URL, record_id)
 
 

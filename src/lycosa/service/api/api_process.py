@@ -59,6 +59,7 @@ async def serve_api(
     settings = job.settings
     listener = socket.socket(fileno=job.listener)
     address = listener.getsockname()[0]
+    # A proxy ends TLS in front of this process; cookies must be marked for its clients.
     is_secure = bool(settings.certificate) or settings.is_behind_proxy
     rules = GateRules(
         host=split_address(settings.address)[0],
@@ -147,6 +148,7 @@ async def _run(supervisor: socket.socket, extend: Extend, log: ProcessLog) -> No
 
 async def _tell(supervisor: socket.socket) -> None:
     """Say that the loop runs."""
+    # The supervisor is gone; ``_follow`` sees that too, and ends the process.
     with suppress(ConnectionError):
         while True:
             _send_line(supervisor, "")
@@ -180,6 +182,7 @@ def run_api(extend: Extend = lambda app: None) -> None:
     except (OSError, ssl.SSLError, SettingsError) as error:
         log.tell_failure(str(error))
     except Exception as error:
+        # The last place that can log it: standard error may be closed.
         log.tell_failure(f"the process of the API cannot continue: {error!r}", error)
     _exit(log, 1)
 

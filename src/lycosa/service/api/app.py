@@ -121,6 +121,8 @@ def _add_errors(app: FastAPI, log: ProcessLog) -> None:
     async def problem(request: Request, error: Exception) -> Response:
         return answer(request, problem_of(error))
 
+    # Named one by one: an error that is none of these is a fault of ours, and its text is not for
+    # clients.
     for kind in (
         Problem,
         HTTPException,
@@ -136,6 +138,7 @@ def _add_errors(app: FastAPI, log: ProcessLog) -> None:
     ):
         app.add_exception_handler(kind, problem)
 
+    # The text may have paths or addresses, so it goes to the log only.
     async def fault(request: Request, error: Exception) -> Response:
         log.tell_failure(f"{request.method} {request.url.path} failed: {error!r}", error)
         return answer(request, Problem(500, "the server made an error; its log has it"))
@@ -158,10 +161,13 @@ def problem_of(error: Exception) -> Problem:
                     "where": ".".join(map(str, each["loc"])),
                     "why": _WHYS.get(each["type"], each["msg"]),
                 }
+                # A body of a thousand wrong values must not get an answer that is larger than it
+                # is.
                 for each in error.errors()[:20]
             ]
             first = errors[0] if errors else {"where": "", "why": "a value is not allowed"}
             return Problem(422, f"{first['where']}: {first['why']}", errors=errors)
+        # They pass: 503 with Retry-After makes clients repeat the request by themselves.
         case OwnerSilent() | CoordinatorSilent() | ServiceBusy():
             return Problem(503, str(error), error.retry_s)
         case HostUnknown():

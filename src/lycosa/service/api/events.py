@@ -62,6 +62,8 @@ class EventStream(Response):
         state, number = "", 0
         while not self._most or number < self._most:
             text = b": waiting\n\n"
+            # No news is no end of the stream: a comment keeps the connection, which proxies close
+            # when it is quiet.
             with suppress(TimeoutError, CoordinatorSilent):
                 async with asyncio.timeout(_QUIET_S):
                     status = await self._service.watch.next_status()

@@ -231,6 +231,7 @@ def _result(
     given: outside_models.FetchResult, batch: str, service: CrawlService
 ) -> calls.OutsideResult:
     name = given.lease_id or given.url
+    # By the id of the lease, or by the URL among the leases of one request.
     if given.lease_id:
         lease = given.lease_id
     elif batch and given.url:
@@ -242,6 +243,7 @@ def _result(
     error = "" if status and not isinstance(given.status, int) else given.error
     if given.status == "error" and not status:
         error = error or "the fetcher reports an error without a reason"
+    # Two accounts of one fetch could contradict each other, and none says nothing.
     if sum(map(bool, (status, given.warc, error))) != 1:
         raise Problem(422, f"{name}: give a status, or warc, or error")
     began, ended = models.seconds_of(given.began), models.seconds_of(given.ended)
@@ -259,6 +261,7 @@ def _result(
         body=_decoded(given.body, name),
         warc=_decoded(given.warc, name),
         error=error,
+        # 0 is a statement of the server, and not the same as none.
         retry_after_s=-1.0 if retry_after_s is None else retry_after_s,
         began=began,
         ended=ended,

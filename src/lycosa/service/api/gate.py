@@ -103,6 +103,7 @@ class Gate:
             client = scope.get("state", {}).get("client")
             name = client.name if client is not None else ""
             self._log.note_refusal(problem.status, scope["method"], scope["path"], name)
+            # A response that has begun cannot become another one; the connection just ends.
             if not has_begun:
                 await send_problem(problem, scope, guarded)
 
@@ -110,9 +111,12 @@ class Gate:
         headers = _headers(scope)
         peer = self._peer(scope, headers)
         self._log.begin_request(peer)
+        # From here on in the order of cost: what needs no memory first, the body last. A client
+        # that is refused has cost nothing.
         _check_length(headers)
         self._check_size(scope)
         self._check_host(headers)
+        # Before the token is looked at, so that guessing tokens is limited as well.
         if wait := self._quota.take(peer):
             raise Problem(429, f"more than {self._rules.limits.rate:g} requests a second", wait)
         path = scope["path"]
@@ -130,6 +134,7 @@ class Gate:
         if scope["method"] == "HEAD" and path not in (_LEASING, _EVENTS):
             # the server sends no body, because its own scope still has the method
             scope = {**scope, "method": "GET"}
+        # A body of these is not read at all.
         if scope["method"] in _SAFE:
             await self.inner(scope, receive, send)
             return
@@ -242,6 +247,8 @@ async def _body(receive: Receive, most: int, silent_s: float, held: HeldPlaces) 
                     raise Problem(413, f"a body here has at most {most:,} bytes", headers=_CLOSE)
                 if not message.get("more_body", False):
                     return b"".join(parts)
+                # Each byte buys time at the slowest allowed rate, so a trickle ends however it is
+                # divided.
                 until = (patience.when() or 0.0) + len(parts[-1]) / _BYTES_PER_S
                 patience.reschedule(min(until, loop.time() + silent_s))
     except TimeoutError:
@@ -288,6 +295,7 @@ def _check_origin(scope: AsgiMessage, headers: dict[str, str], changes: bool) ->
     try:
         netloc = urlsplit(origin).netloc
     except ValueError:
+        # Not an origin. As an empty one it is refused below.
         netloc = ""
     if not netloc or netloc.lower() != headers.get("host", "").lower():
         raise Problem(403, "a page of another origin sent this request")

@@ -59,6 +59,8 @@ class LeaseDesk:
             if now >= deadline:
                 return batch, []
             soonest = min(self._empty_until.values(), default=now + _LOOK_S)
+            # Until the first owner that had nothing may be asked again, and at least as often as
+            # new URLs may come.
             await asyncio.sleep(min(max(soonest - now, 0.05), deadline - now, _LOOK_S))
 
     async def _one_round(
@@ -82,6 +84,8 @@ class LeaseDesk:
             try:
                 reply = await self._calls.call(partition, call, WRITE_S)
             except OwnerSilent as error:
+                # The other owners may have URLs; only if all are silent does the caller get an
+                # error.
                 silent.append(error)
                 return []
             if not isinstance(reply, UrlsLeased):
@@ -117,6 +121,8 @@ class LeaseDesk:
                     reply = await self._calls.call(partition, call, WRITE_S)
                     assert isinstance(reply, ResultsTaken)
                 except (OwnerSilent, ServiceRefusal) as error:
+                    # Those of earlier pieces are stored. The same call again gives the same
+                    # verdicts for them.
                     for number in numbers[start:]:
                         lease, why = results[number].lease, f"call again: {error}"
                         taken[number] = ResultTaken(lease, ResultVerdict.UNKNOWN, why)

@@ -49,6 +49,7 @@ def login_routes(tokens: Tokens, log: AccessLog, cookie: str, is_secure: bool) -
         if tokens.are_none:
             return RedirectResponse("/", 303)
         client = tokens.client_of(secret)
+        # The same answer for every wrong secret, and the gate limits how often it is asked for.
         if client is None:
             log.note_failed_login()
             return form("There is no such token.", 403)
@@ -61,6 +62,8 @@ def login_routes(tokens: Tokens, log: AccessLog, cookie: str, is_secure: bool) -
             path="/",
             secure=is_secure,
             httponly=True,
+            # A form on a page of another site cannot act with this session (RFC 6265bis section
+            # 5.2).
             samesite="strict",
         )
         return answer

@@ -57,6 +57,8 @@ def merged(answers: Mapping[int, Found], most: int, silent: list[int]) -> Merged
     """
     lists = [decoded_rows(found) for found in answers.values()]
     cuts = [found.cursor for found in answers.values() if found.is_partial and found.cursor]
+    # Behind that place a partition may have rows that it did not reach in its time; rows of others
+    # behind it would come out of order on the next page.
     known_to = min(cuts, default="")
     kept_to, is_cut = _kept_to(list(answers.values()), lists)
     rows: list[dict[str, Any]] = []

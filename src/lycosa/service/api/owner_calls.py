@@ -100,6 +100,7 @@ class OwnerCalls:
                         call = msgspec.structs.replace(call, within_s=within_s)
                     reply = await self._crawl.call_owner(partition, call)
         except TimeoutError:
+            # The call may still take effect. Its id makes a repetition harmless.
             self._silent_until[shard] = loop.time() + _REST_S
             raise OwnerSilent(partition, f"no answer within {deadline_s:.0f} s") from None
         except NoAnswer as error:

@@ -120,6 +120,8 @@ class CrawlService:
         try:
             await self.watch.request(ChangeSettings(values, by, why, shown))
         except ServiceRefusal:
+            # The usual reason is that another operator was faster; then the caller learns of that
+            # change.
             await self.watch.look()
             if changed := changed_meanwhile(shown, await self.settings()):
                 raise SettingsChanged(values, shown, changed) from None
@@ -175,6 +177,8 @@ class CrawlService:
                     if (row := await each) is not None:
                         return row
                 except OwnerSilent as error:
+                    # Another owner may have the URL. That this one was silent matters only if none
+                    # has it.
                     silent = error
         finally:
             for search in searches:
@@ -301,6 +305,8 @@ class CrawlService:
                 call = calls.GiveUrls(by, [urls[number] for number in numbers])
                 reply = await self._calls.told(partition, call, calls.GivenVerdicts)
             except (OwnerSilent, ServiceRefusal) as error:
+                # Other owners have taken theirs. Unknown, because the URLs may be in a commit whose
+                # answer was lost.
                 verdict, why = calls.UrlVerdict.UNKNOWN, f"call again: {error}"
                 for number in numbers:
                     verdicts[number] = calls.GivenVerdict(urls[number].url, verdict, why)

@@ -177,6 +177,7 @@ class BoundedServer(uvicorn.Server):
             try:
                 sock, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                # The queue is empty, or its first client has left.
                 return
             except OSError:  # no descriptor or memory is left: those that wait stay in the queue
                 loop.remove_reader(listener)
@@ -229,6 +230,7 @@ class BoundedServer(uvicorn.Server):
                 )
                 return
         except asyncio.CancelledError:
+            # No transport owns the socket yet, so nothing else would close it.
             _shut(sock)
             raise
         self.connections.remove(place)
@@ -243,6 +245,7 @@ def _drop(sock: socket.socket, late: asyncio.TimerHandle) -> None:
 
 def _shut(sock: socket.socket) -> None:
     """End a connection whose transport is being made, which sees the end and closes the socket."""
+    # The client has left already.
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 

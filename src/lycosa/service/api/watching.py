@@ -69,6 +69,8 @@ class CoordinatorCaller:
                         await self._look(connection)
                         await asyncio.sleep(_EVERY_S)
             except (RequestRefused, *_NODE_ERRORS) as error:
+                # Tried again for as long as this process runs: a coordinator that restarts is away
+                # for seconds.
                 self._why = str(error) or repr(error)
             if not self._is_waiting and time.monotonic() - self._at > _OLD_S:
                 self._is_waiting = True
@@ -83,6 +85,7 @@ class CoordinatorCaller:
 
     async def next_status(self) -> ClusterStatus:
         """The next state, for programs that follow the crawl."""
+        # This event is for the next state; ``_look`` puts a new one in its place when it comes.
         changed = self._changed
         await changed.wait()
         return self.status()

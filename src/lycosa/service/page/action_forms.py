@@ -61,6 +61,7 @@ async def _steer_crawl(request: Request) -> Response:
 
 async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus], bool]) -> None:
     """Let the next page show the new state of the crawl, which is asked for once a second."""
+    # The decision is taken. Only the page may show the state of before for a moment.
     with suppress(TimeoutError, CoordinatorSilent):
         async with asyncio.timeout(_STATUS_S):
             while not is_new(await service.watch.next_status()):

@@ -74,6 +74,7 @@ class CrawlHistory:
 
     async def _follow(self) -> None:
         while True:
+            # A gap in the chart shows that it was silent.
             with suppress(CoordinatorSilent):
                 self.add_status(self._service.watch.status(), time.time())
             await asyncio.sleep(_EVERY_S)

@@ -63,6 +63,7 @@ def reading_routes(history: CrawlHistory) -> APIRouter:
         try:
             since = float(request.query_params.get("since", "0"))
         except ValueError:
+            # A damaged parameter shows everything, which a chart can always draw.
             since = 0.0
         return JSONResponse(history.columns(since), headers={"cache-control": "no-store"})
 

@@ -26,6 +26,7 @@ def over_budget(
     ``has_place`` says that the host is one of those that ``site_hosts`` allows for its site; a host
     that has already given pages needs no place.
     """
+    # Only for a host that gave no page yet: others have their place already.
     if (
         section.site_hosts
         and not has_place

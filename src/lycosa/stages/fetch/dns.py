@@ -142,6 +142,7 @@ class CachingResolver:
         pinned = self._pins.find_addresses(name)
         if pinned is not None:
             return pinned
+        # RFC 6761 section 6.3: these never go to a name server.
         if name == "localhost" or name.endswith(".localhost"):
             return ("127.0.0.1", "::1") if self._section.ipv6 else ("127.0.0.1",)
         literal = _literal(name)
@@ -168,6 +169,7 @@ class CachingResolver:
                 answer = await self._timed(self._query.query_name(name))
             except ResolveError as error:
                 entry = self._failed(name, error)
+                # An answer as well: the name servers work, so no outage of ours.
                 if error.reason is Reason.DNS_NO_SUCH_NAME:
                     self._silence.note_answer()
                 else:
@@ -195,6 +197,8 @@ class CachingResolver:
                 try:
                     await self._query.query_name(name)
                 except ResolveError as error:
+                    # This witness says nothing; the next one may. A name that is gone shows that
+                    # the servers answer.
                     if error.reason is not Reason.DNS_NO_SUCH_NAME:
                         continue
                 silence.note_answer()

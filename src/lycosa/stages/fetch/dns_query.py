@@ -71,12 +71,14 @@ class AiodnsQuery:
                     name, family=family, type=socket.SOCK_STREAM, flags=_NO_SORT
                 )
         except TimeoutError:
+            # c-ares limits each try; this limits the whole, so that a visit ends whatever it does.
             raise ResolveError(name, Reason.DNS_TIMEOUT, "no answer within the limit") from None
         except aiodns.error.DNSError as error:
             code, message = (*error.args, "")[:2]
             kind = _UnreadableAnswerError if code == pycares.errno.ARES_EBADRESP else ResolveError
             raise kind(name, _reason_of(int(code)), str(message)) from None
         except (UnicodeError, ValueError) as error:
+            # A name that DNS cannot carry, such as one with a label of 64 characters.
             raise ResolveError(name, Reason.DNS_NO_SUCH_NAME, str(error)) from None
         addresses = [(_text(node.addr[0]), float(node.ttl)) for node in result.nodes]
         if not addresses:

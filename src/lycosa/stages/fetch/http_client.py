@@ -146,6 +146,8 @@ class CurlFetcher:
                 request, self._header_lines + conditional_lines(request), is_plain=not lent
             )
         except (pycurl.error, UnicodeError, ValueError) as error:
+            # libcurl refuses the URL before anything was sent; the handle has half of the options,
+            # and is reset.
             self._recycle(transfer)
             return _unsent(request, wall, Reason.UNPARSABLE, str(error))
         wait = OpenTransfer(transfer, self._running_multi(), self._clock.monotonic)

@@ -58,6 +58,7 @@ class Silence:
         """Record that ``name`` got no answer or an error."""
         if not self._unanswered:
             self._since = now
+        # More names prove no more, and the set stays small in a long outage.
         if len(self._unanswered) < self._least:
             self._unanswered.add(name)
 
@@ -68,12 +69,15 @@ class Silence:
     def outage_s(self, now: float) -> float:
         """How long the outage has lasted that is suspected now; 0 when there is none."""
         lasted_s = now - self._since
+        # If nothing was ever answered, it is no outage of ours for long: the crawl must end.
         most_s = self._most_s if self._known else min(self._most_s, _PATIENCE_S)
         is_one = len(self._unanswered) >= self._least and _LEAST_S <= lasted_s < most_s
         return lasted_s if is_one else 0.0
 
     def witnesses(self, now: float) -> list[str]:
         """Names to look up in order to check whether any name server answers."""
+        # Only these: for a name whose TTL runs, a cache on the way answers, whatever the servers
+        # do.
         over = (name for name, expires in self._known.items() if expires <= now)
         found = list(islice(over, _WITNESSES))
         self._is_late = self._is_late or now - self._since >= _PATIENCE_S

@@ -223,6 +223,8 @@ class Transfer:
                 reason, f"more than {limits.header_bytes} bytes or {limits.header_count} lines"
             )
         except Exception as error:
+            # Raised through libcurl's C code it would be printed and lost, and the transfer would
+            # hang.
             self._fail(error)
         return _ABORT
 

@@ -95,6 +95,7 @@ class LineTurns:
 
     def first_address(self, has_room: Callable[[str], bool]) -> str | None:
         """The next address in turn that has waiting hosts, and room on the workbench."""
+        # Not all of them, of which there may be very many: this is asked when a fetch slot is free.
         for _ in range(min(len(self._addresses), _LOOKED_AT)):
             address = self._addresses.popleft()
             if not self.is_waited_for(address):

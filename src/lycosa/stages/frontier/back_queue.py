@@ -120,6 +120,8 @@ class BackQueue:
         seq = line.lane.next - 1
         in_head, has_room = seq < line.loaded, len(line.head) < self._head
         row = (line.rows if in_head else line.tail).get(seq) if seq in line.changed else None
+        # A row that is stored already is not appended to: it would have to be read, and the head
+        # may have a part of it.
         if row is None or len(row) == ROW_URLS or (in_head and not has_room):
             seq, row = seq + 1, []
             in_head = line.loaded == seq and has_room
@@ -205,6 +207,8 @@ class BackQueue:
 
     def finish_entry(self, entry: QueueEntry) -> None:
         """Remove an entry whose lease has ended."""
+        # A row stays until all of its URLs are finished. Leases may end in any order, and a crash
+        # brings back the open ones.
         line = self._lines[entry.band]
         row = line.rows[entry.seq]
         row.remove(entry.url8)
@@ -217,6 +221,7 @@ class BackQueue:
     def restore_entry(self, entry: QueueEntry) -> None:
         """Put an entry back at its old place, because its lease was not used."""
         head = self._lines[entry.band].head
+        # By its place and not in front: others that were leased after it may be back before.
         head.insert(bisect_left(head, entry.place, key=_place_of), entry)
         self.open_leases -= 1
 
@@ -230,6 +235,7 @@ class BackQueue:
                 else:
                     table.delete(queue_key(self._host8, band, seq))
             line.changed.clear()
+            # From the next commit on the table has these rows; until then the overlay does.
             line.tail.clear()
 
     def _new_line(self, band: int) -> _Line:
@@ -240,6 +246,8 @@ class BackQueue:
 
     def _refill(self, table: Overlay, band: int, line: _Line, most: int = 0) -> None:
         supplied, self._supplied = self._supplied, {}
+        # Half full is enough: reading on for the last places would read rows of which most do not
+        # fit.
         while 2 * len(line.head) < (most or self._head) and line.loaded < line.lane.next:
             numbers, tail = self._next_rows(line), line.tail
             stored = [seq for seq in numbers if seq not in tail] if tail else numbers

@@ -115,6 +115,7 @@ class FrontQueues:
         self.count += 1
         self._is_changed = True
         self._table.put(waiting_key(self._address, band, seq), host8)
+        # In memory only if everything in front of it is, because the head is read from its end on.
         if line.loaded == seq and len(line.head) < _HEAD:
             line.head.append((seq, host8))
             line.loaded = seq + 1
@@ -127,6 +128,7 @@ class FrontQueues:
         line.range.rows -= 1
         self._is_changed = True
         self._table.delete(waiting_key(self._address, band, seq))
+        # It was pulled, and its row stayed for a crash; it waits here no longer.
         if seq in line.taken:
             del line.taken[seq]
             return
@@ -159,6 +161,7 @@ class FrontQueues:
             return
         self._is_changed = False
         for line in self._bands:
+            # Rows of pulled hosts count: after a crash these hosts wait again.
             line.range.first = min(next(iter(line.taken), line.loaded), line.first_waiting)
         if self._address and not self.rows:
             self._table.delete(LINE_PREFIX + self._address.encode())
@@ -178,6 +181,8 @@ class FrontQueues:
 
     def _choose(self) -> int:
         self._turn += 1
+        # The lowest bit of the turn: band 0 has every second turn, band 1 every fourth, and none
+        # starves.
         band = (self._turn & -self._turn).bit_length() - 1
         if band < len(self._bands) and self._bands[band].waiting:
             return band

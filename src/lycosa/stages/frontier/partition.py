@@ -125,8 +125,7 @@ class Partition:
         priority = self.rules.prioritize(factors_of_found(found, host.record.importance, now))
         record = record_of(found, priority, now, is_parked)
         self._put(found.host8, found.url8, record)
-        # URL-seen that was lost is rebuilt from these rows; without them every record would have to
-        # be read.
+        # A Bloom filter may answer wrongly that a URL is known; these rows confirm it.
         if self._lists_known:
             self.table.put(known_key(found.url8), found.host8)
         self.counters.move_urls(None, record.state)

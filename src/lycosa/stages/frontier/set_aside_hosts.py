@@ -28,6 +28,8 @@ class HostsAside:
 
     def snooze(self, host: VisitState, until: float, reason: Reason, detail: str = "") -> None:
         """Let the host wait until crawl time ``until``."""
+        # Before the check below: also a retired host runs errands, and keeps the rest that it asked
+        # for.
         host.record.next_at = max(host.record.next_at, until)
         if host.record.state is HostState.RETIRED:
             return  # an operator retired it during this visit
@@ -65,6 +67,7 @@ class HostsAside:
         before = host.record.shown_state
         host.record.pause = pause
         self._count(before, host.record.shown_state)
+        # On the workbench it stays until its turn ends, where its visit state is in use.
         if not host.benched:
             self._places.leave_place(host)
         self._places.end_sleep(host)
@@ -86,6 +89,7 @@ class HostsAside:
 
     def _set_aside(self, host: VisitState, state: HostState, reason: Reason, detail: str) -> None:
         record = host.record
+        # Their records stay QUEUED, and count under the state of the host.
         held = record.waiting + record.retrying
         before, shown_before = counted_as(record.state), record.shown_state
         record.state, record.reason, record.detail = state, reason, detail
@@ -108,6 +112,7 @@ class HostsAside:
         self._set_aside(
             host, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, ""
         )
+        # Otherwise its first failure would retire it again.
         record.failures = record.dns_failures = 0
         record.away_since = 0.0
         if (record.waiting or record.errands) and host.may_line_up:

@@ -68,6 +68,7 @@ class WaitingPlaces:
         """Put the host to sleep outside the workbench until crawl time ``until``."""
         host.benched = False
         self.leave_place(host)
+        # A host that sleeps already only gets another time.
         self._counters.hosts_asleep += not host.record.asleep_until
         host.record.asleep_until = until
         self._sleepers.add_due(until, host.host8)
@@ -77,6 +78,7 @@ class WaitingPlaces:
         """Wake a sleeping host."""
         host.record.asleep_until = 0
         self._counters.hosts_asleep -= 1
+        # A host without anything to do gets no place: a turn of it would be a write for nothing.
         if host.record.waiting or host.record.errands:
             self.note_waiting(host, host.best_band)
         self._visits.mark_changed(host)

@@ -30,6 +30,8 @@ def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
     try:
         return body.decode(), "utf-8"
     except UnicodeDecodeError:
+        # Without a label, valid UTF-8 is UTF-8: other charsets pass that check by chance almost
+        # never.
         detected = detect_charset(body[:_DETECT_WINDOW]) or "windows-1252"
     return decode_whatwg(body, detected), detected
 

@@ -66,6 +66,8 @@ class DocumentParser:
                 self._section, self._canonicalizer, self._product, self._languages, document
             ).result(started)
         except MemoryError:
+            # The limit of the address space of this process. It is a fact about the document, not
+            # about the child, which continues.
             return Parsed(
                 reason=Reason.PARSE_KILLED,
                 detail="out of memory",
@@ -136,6 +138,7 @@ class _Reading:
             try:
                 return self._whole(essence, shape, body, label, started)
             except _NO_MEMORY:
+                # Before the last try the document gets another one, alone in a child.
                 if not self._document.is_last_try or len(body) < 2 * _LEAST_PART:
                     raise
             self._outlinks, self._changes = None, {}
@@ -261,6 +264,8 @@ class _Reading:
     ) -> Parsed:
         canonical = self._add_links(page, sitemap, hints)
         outlinks = self._links_of(page)
+        # Cut before language and fingerprint, so that both depend on what is stored and can be
+        # computed again.
         text = page.text[: self._section.max_text]
         return Parsed(
             reason=self._reason,

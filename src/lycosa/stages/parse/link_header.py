@@ -50,6 +50,7 @@ def parse_link_header(value: str) -> list[HeaderLink]:
             while parameter := _PARAMETER.match(value, position):
                 position = parameter.end()
                 name, quoted, token = parameter.groups()
+                # The first of a repeated parameter counts (RFC 8288 section 3.3 for ``rel``).
                 parameters.setdefault(name.lower(), quoted or (token or "").strip())
             relations = parameters.get("rel", "").lower().split()
             if relations and "anchor" not in parameters:

@@ -109,6 +109,7 @@ class ChildParser:
             self._running = asyncio.create_task(asyncio.sleep(0))
         self._is_closing = True
         self._running.cancel()
+        # The cancellation is ours, of the line before.
         with suppress(asyncio.CancelledError):
             await self._running
         while self._waiting:
@@ -169,6 +170,7 @@ class ChildParser:
                 if self._waiting or self._away_why:
                     await self._use_child()
         except Exception as error:
+            # Nothing else would answer the waiting documents, and their visits would never end.
             for job in self._waiting:
                 if not job.answer.done():
                     job.answer.set_exception(RuntimeError(f"the parser failed: {error!r}"))
@@ -204,6 +206,7 @@ class ChildParser:
         self._away_since = self._away_since if self._away_why else self._clock.monotonic()
         self._away_why = why
         await self._clock.sleep(self._retry_s)
+        # A machine that lacks memory gets worse by many tries to start a process.
         self._retry_s = min(2 * self._retry_s, _LONGEST_RETRY_S)
         self._more.set()
 
@@ -245,6 +248,7 @@ class ChildParser:
             and len(child.sent) < WINDOW
             and child.documents < most
         ):
+            # A suspect has a child alone, so that its death names the document that caused it.
             if child.sent and (child.works_alone or self._waiting[0].is_suspect):
                 return
             job = self._waiting.popleft()

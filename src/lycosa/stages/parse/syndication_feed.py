@@ -146,4 +146,5 @@ def parse_feed_date(text: str) -> int:
         parsed = parsedate_to_datetime(text)
         return max(0, int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()))
     except (ValueError, IndexError, TypeError, OverflowError):
+        # What ``email.utils`` raises for text that is no date. The entry counts without one.
         return 0

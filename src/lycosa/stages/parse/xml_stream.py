@@ -27,6 +27,7 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
     try:
         parser = _parser(charset)
     except LookupError:
+        # The declaration of the document decides then, as for a server that names no charset.
         parser = _parser(None)
     body = _repaired(without_cut_end(_without_unended(body)))
     try:

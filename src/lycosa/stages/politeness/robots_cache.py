@@ -123,6 +123,8 @@ def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
     until = record.next_try if record.failures else record.expires
     if not 0 < until - now <= LONGEST_USE_S:
         return RobotsState.NEEDED
+    # Unreachable and no file: nothing may be fetched, unless the outage lasted so long that it
+    # counts as no file (``expires``).
     if record.failures and not record.has_file and record.expires <= now:
         return RobotsState.WAIT
     return RobotsState.FRESH
@@ -139,6 +141,8 @@ def after_fetch(
     if _is_unreachable(answer):
         return _after_failure(record or RobotsRecord(), answer, section, now)
     expires = now + _use_s(answer.max_age_s, section)
+    # RFC 9309 section 2.3.1.3: there is no file, so everything is allowed. It is asked again like a
+    # file.
     if not 200 <= answer.status < 300:
         return RobotsRecord(status=answer.status or 404, fetched=now, expires=expires)
     rules = parse_robots(answer.body, product, section.max_bytes)
@@ -197,6 +201,8 @@ def max_age_of(cache_control: str) -> float:
 
 
 def _is_unreachable(answer: RobotsAnswer) -> bool:
+    # RFC 9309 section 2.3.1.2: after five redirects the file counts as unavailable, not as
+    # unreachable.
     if answer.reason in (Reason.TOO_MANY_REDIRECTS, Reason.BAD_REDIRECT):
         return False
     if 200 <= answer.status < 300:
@@ -217,9 +223,11 @@ def _after_failure(
 ) -> RobotsRecord:
     error, detail = _error(answer), answer.detail
     failures = record.failures + 1
+    # A later time than now is of a clock that was set back.
     began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
     longest = min(section.max_age_s, LONGEST_USE_S)
     pause = min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
+    # RFC 9309 section 2.3.1.4: while a server fails, the copy that is known may be used.
     if record.has_file:
         return msgspec.structs.replace(
             record,
@@ -229,6 +237,7 @@ def _after_failure(
             error=error,
             detail=detail,
         )
+    # Long by the clock and by several tries: one failed try after a pause of ours proves nothing.
     is_long = now - began >= section.outage_s and failures >= _OUTAGE_WITNESSES
     until = now + (longest if is_long else pause)
     expires = until if is_long else 0.0

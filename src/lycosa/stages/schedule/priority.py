@@ -37,8 +37,12 @@ def prioritizer(weights: PrioritySection) -> Callable[[Factors], float]:
     total = of_importance + of_authority + of_depth + of_change + of_staleness
 
     def prioritize(factors: Factors) -> float:
+        # A program that submits a URL knows better than any formula.
+        # A program that submits a URL knows better than any formula.
         if factors.given >= 0:
             return factors.given
+        # All weights are 0: every URL has the same priority, and the order is that of discovery.
+        # All weights are 0: every URL has the same priority, and the order is that of discovery.
         if total == 0:
             return 0.5
         importance, authority = factors.importance, factors.authority

@@ -131,6 +131,7 @@ def open_file(path: Path) -> BinaryIO:
         try:
             return path.open("rb")
         except FileNotFoundError:
+            # The worker compressed it between the listing and this call.
             path = path.with_name(path.name + ".zst")
     return cast(BinaryIO, zstd.open(path, "rb"))
 
@@ -149,6 +150,7 @@ def _compress(path: Path) -> None:
         temporary.replace(target)
         sync_folder(path.parent)
     except OSError as error:
+        # Compression only saves room: without any, the plain file is as good.
         temporary.unlink(missing_ok=True)
         if isinstance(named(error, target), DiskFull):
             return  # it stays uncompressed until there is room

@@ -132,4 +132,5 @@ def _wall_in(line: bytes, kind: bytes) -> float:
     try:
         return int(fields[2 if kind == b"S\t" else 3]) / 1e6
     except (ValueError, IndexError):
+        # A line that a crash cut. 0 is before every other time, so nothing is concluded from it.
         return 0.0

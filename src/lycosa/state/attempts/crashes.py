@@ -233,6 +233,7 @@ def _load(path: Path) -> _Stored | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Stored)
     except (FileNotFoundError, *UNREADABLE):
+        # As of a row: what is lost here only makes the next start less careful.
         return None
 
 

@@ -165,6 +165,8 @@ class _Reader:
                         try:
                             yield from self._line(line)
                         except (ValueError, IndexError, OverflowError):
+                            # One line is damaged. The lines after it are whole, because each is
+                            # written by one ``write``.
                             self._on_damage(path, number)
             # the worker deleted this file and those before it after the folder was listed
             except FileNotFoundError:
@@ -324,6 +326,7 @@ def head_of(path: Path) -> AttemptHead | None:
         with open_file(path) as file:
             return _parse_head(file.readline().decode().split("\t"))
     except (ValueError, FileNotFoundError, *ATTEMPT_LOG_DAMAGE):
+        # Also a file that the worker deleted meanwhile, as one of its oldest.
         return None
 
 

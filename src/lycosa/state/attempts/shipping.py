@@ -61,6 +61,8 @@ class AttemptShipper:
         try:
             self._ship(current)
         except (ObjectError, OSError) as error:
+            # The audit reads these files, and no commit depends on them: the crawl does not wait
+            # for the store.
             self.failure = str(error)
         else:
             self.failure = ""

@@ -120,6 +120,8 @@ class CommitLog:
             write_all(self._fd, frame)
             sync_data(self._fd)
         except OSError as error:
+            # A part of the frame may be in the file. The next append would follow it, and a reader
+            # would take the rest for damage.
             raise self._take_back(error) from error
         self._length += len(frame)
         self._last = record
@@ -187,6 +189,7 @@ class CommitLog:
 
         Raises ``DiskFull`` or ``OSError``; the previous file then stays the last one.
         """
+        # Seeds the checksums: bytes of a payload, such as a body that holds a log, are no frame.
         path = self._folder / log_file_name(self.worker, sequence)
         salt = int.from_bytes(os.urandom(8))
         try:
@@ -198,6 +201,7 @@ class CommitLog:
                 sync_data(fd)
                 sync_folder(self._folder)
             except OSError:
+                # The next try has the same name, and would fail at ``O_EXCL``.
                 os.close(fd)
                 path.unlink()
                 raise
@@ -214,6 +218,7 @@ class CommitLog:
             os.ftruncate(self._fd, self._length)
             sync_data(self._fd)
         except OSError:
+            # What the disk has now is unknown, so nothing may be appended behind it.
             self._broken = True
         # after a failed fsync the kernel may drop the pages and report success next time
         if not isinstance(told, DiskFull):

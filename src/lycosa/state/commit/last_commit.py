@@ -55,6 +55,7 @@ def last_mark(path: Path) -> Mark | None:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
+        # No commit yet, or a crawl of a version without this file.
         return None
     body = data[: _BODY.size]
     if data[_BODY.size :] != _CHECKSUM.pack(xxh3_64_intdigest(body)):

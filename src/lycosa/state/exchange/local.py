@@ -86,6 +86,8 @@ class Receivers:
         except ExchangeError:
             raise
         except Exception as error:
+            # A fault of the receiver is its answer to this parcel; the connection and other parcels
+            # continue.
             raise ParcelRefused(
                 f"partition {parcel.destination} refused parcel {parcel.sequence}: {error!r}"
             ) from error
@@ -101,6 +103,7 @@ class Receivers:
         except ExchangeError:
             raise
         except Exception as error:
+            # As for a parcel: the caller learns of the fault, and other calls continue.
             raise CallRefused(f"partition {partition} refused a call: {error!r}") from error
 
     def _begin(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
@@ -166,6 +169,8 @@ async def awaited(task: asyncio.Future[_T], deadline_s: float | None) -> _T:
 
     Raises ``ExchangeError``.
     """
+    # ``wait`` does not cancel the task, as ``wait_for`` would: the parcel may be in a commit
+    # already.
     done, _ = await asyncio.wait({task}, timeout=deadline_s)
     if not done:
         raise ExchangeError(f"no acknowledgement within {deadline_s} s")

@@ -188,6 +188,8 @@ class Inbox:
         those before it will never come.
         """
         taken = number_in(self._table.get(_taken_key(source)))
+        # The source knows that they were taken, and here they were not: a commit of this side is
+        # lost.
         if acknowledged > taken:
             raise ParcelsLost(source, self._destination, taken, acknowledged)
         if sequence > taken + 1:

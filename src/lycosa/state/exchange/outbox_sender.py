@@ -132,12 +132,16 @@ class OutboxSender:
     async def _send(self, destination: int) -> None:
         wait_s = _FIRST_WAIT_S
         try:
+            # Read again after each try: what was handed over is gone, and what was committed
+            # meanwhile is there.
             while parcels := self._outbox.pending_parcels(destination, self._window):
                 if self._lateness is not None and self._is_little(parcels, self._lateness):
                     parcels = await self._later(destination, self._lateness)
                 if await self._hand_over(parcels):
                     wait_s = _FIRST_WAIT_S
                 else:
+                    # Not shorter for new parcels: the first one is what fails, and parcels go in
+                    # order.
                     await self._sleep(wait_s)
                     wait_s = min(_LONGEST_WAIT_S, wait_s * 2)
         finally:

@@ -52,6 +52,8 @@ def judge_copies(folder: Path, name: str, copies: Sequence[Path]) -> list[CopyVe
             try:
                 build_again(folder, kind, layout.stem_of(name), wanted)
             except (journal.JournalError, OSError):
+                # Without its journal a derived file cannot be judged, which is another answer than
+                # damaged.
                 return [_judged(folder, name, copy, _unproved) for copy in copies]
             return [
                 _judged(folder, name, copy, lambda copy: _compared(copy, wanted)) for copy in copies

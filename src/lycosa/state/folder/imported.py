@@ -42,6 +42,7 @@ def refuse_imported(folder: Path) -> None:
     except FileNotFoundError:
         return
     except UNREADABLE:
+        # That the file exists is what counts: two continuations would fetch every page twice.
         found = _Imported()
     raise ImportedElsewhere(
         f"{folder} was imported into the cluster crawl {found.cluster} at {found.objects}, which"

@@ -48,6 +48,7 @@ def saved_changes(folder: Path) -> dict[str, LiveChange]:
     try:
         return msgspec.json.decode(live_path(folder).read_bytes(), type=dict[str, LiveChange])
     except (FileNotFoundError, *UNREADABLE):
+        # Only who changed a setting, and when, is lost.
         return {}
 
 

@@ -85,6 +85,7 @@ class CrawlLock:
         try:
             self.sign_lock(wall)
         except BaseException:
+            # One of the two locks may be held already.
             self.release()
             raise
         return self
@@ -156,6 +157,7 @@ class CrawlLock:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
+            # NFS locks files and not folders; the lock of the file is enough there.
             if error.errno in unsupported:
                 return -1
             raise self._refusal(error) from error
@@ -167,6 +169,8 @@ class CrawlLock:
             try:
                 return CrawlInUse(self._folder, _decoded(self._path.read_bytes()))
             except OSError:
+                # The holder writes its name after it has the lock, so the file may be empty or
+                # gone.
                 return CrawlInUse(self._folder, None)
         if error.errno not in _UNSUPPORTED:
             return named(error, self._path)

@@ -66,6 +66,7 @@ def read_costs(folder: Path) -> list[RunCost]:
         try:
             found.append(msgspec.json.decode(line, type=RunCost))
         except msgspec.DecodeError:
+            # A line that was cut by a full disk. The lines are independent.
             continue
     return found
 

@@ -304,8 +304,11 @@ def _short_ends(
     unowned: dict[int, str] = {}
     for number, state in found.states.items():
         mark, maker = state.table_mark, state.table_maker
+        # A table is written after the log has its commit. One that is ahead of the log shows that
+        # the log lost its end.
         if maker is not None and mark > later.get(maker, (_NONE, ""))[0]:
             later[maker] = mark, f"the table of partition {number} contains"
+        # Tables of versions that did not note the worker; any log may have made the commit.
         elif maker is None and mark > newest:
             unowned[-1 - number] = (
                 f"the table of partition {number} contains {_commit(mark)}, but the logs end with"

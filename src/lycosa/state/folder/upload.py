@@ -224,6 +224,7 @@ class Upload:
             try:
                 contents[file.name] = file_content(self._folder / file.name)
             except FileNotFoundError:
+                # A folder of a kind that this crawl has no file of.
                 continue  # another upload was quicker
             if not self._is_held(file, contents[file.name]):
                 return
@@ -294,6 +295,7 @@ class Upload:
         )
 
         path = self._folder / name
+        # The object is copied here to be judged: both copies are read more than once.
         with spooled_copy(self._folder) as folder:
             stored = Path(folder, "stored")
             found = self._store.find(name)

@@ -199,6 +199,7 @@ class RocksKeyValue:
             self._db.flush(True)
             self._db.close()
         except DbClosedError:
+            # Closed before: ``close`` may be called again.
             return
         except Exception as error:
             self._fail(error)
@@ -256,6 +257,7 @@ class _Scan:
             while count > len(pairs) and iterator.valid():
                 pairs.append((iterator.key(), iterator.value()))
                 iterator.next()
+            # An iterator also becomes invalid by an error, which only ``status`` raises.
             if not iterator.valid():
                 iterator.status()
         except Exception as error:
@@ -313,6 +315,7 @@ def refuse_open(folder: Path) -> None:
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        # Both mean that another process has the lock (fcntl(2)); POSIX leaves the choice open.
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise named(error, path) from error
         raise TableLocked(f"{folder} is in use by another process") from error

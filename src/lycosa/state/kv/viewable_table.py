@@ -43,6 +43,8 @@ class ViewableTable:
         return self._table.scan(start, end, limit)
 
     def write(self, writes: Writes) -> None:
+        # Old values are saved and new ones written under one lock, so that no freeze comes between
+        # the two.
         with self._writing:
             for each in self._frozen:
                 each.keep([key for key, _ in pairs_of(writes)])
@@ -94,6 +96,7 @@ class FrozenTable:
             key for key, kept in zip(keys, self._kept.get_many(keys), strict=True) if kept is None
         ]
         values = self._table.get_many(missing)
+        # A scan on another thread copies these rows, and must not see half of a batch.
         with self._keeping:
             self._kept.write(
                 [
@@ -105,6 +108,8 @@ class FrozenTable:
 
     def get(self, key: bytes) -> bytes | None:
         value = self._table.get(key)
+        # After the table, never before: a write in between saves the old value first, so one of the
+        # two has it.
         kept = self._kept.get(key)
         return value if kept is None else _value_of(kept)
 

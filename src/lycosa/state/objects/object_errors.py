@@ -111,11 +111,15 @@ def store_error(url: str, what: str, kind: str, text: str) -> ObjectError:
     code = found[1] if (found := _CODE.search(text)) else ""
     said = " ".join(filter(None, (str(status or ""), code))) or kind
     scheme = url.partition(":")[0]
+    # Without credentials the client asks the metadata service of a cloud, which other machines do
+    # not have; its time-out would look like one of the store.
     if any(host in text for host in _METADATA):
         return StoreRefused(
             f"{url}: no credentials were given, and this machine has none; set"
             f" {_CREDENTIALS[scheme]}"
         )
+    # Before the statuses: stores answer 403 for a wrong key as well as for a missing permission,
+    # and only the code tells them apart.
     if code in _BAD_CREDENTIALS or kind == "UnauthenticatedError" or status == 401:
         return StoreRefused(
             f"{url}: the store does not accept the credentials ({said}); check"
@@ -129,6 +133,7 @@ def store_error(url: str, what: str, kind: str, text: str) -> ObjectError:
         return StoreFull(
             f"{url}: the store has no room left ({said}); make room or raise its quota"
         )
+    # 409 of a conditional put says that another one was in flight, not that there is an object.
     if code in _CONFLICTS:
         return StoreFailed(
             f"{url}: another request for the same object was in flight ({said}): {what}; nothing"
@@ -168,6 +173,8 @@ def _by_status(url: str, what: str, kind: str, text: str, status: int, said: str
             " upload.options"
         )
     why = f" ({found[1]})" if (found := _WHY.search(text)) else ""
+    # No status: there was no answer. The client has one class for all of these, so its text
+    # decides.
     if "kind: Timeout" in text or "timed out" in text:
         return StoreTimeout(f"{url}: the store did not answer in time: {what}")
     if "kind: Builder" in text or "builder error" in text:

@@ -73,6 +73,7 @@ class PatientStore:
             try:
                 found = call()
             except _ANSWERS:
+                # The store answered: repeating the call gives the same.
                 raise
             except ObjectError as error:
                 if self._is_over.is_set():

@@ -94,6 +94,7 @@ class RemoteStore:
                 )
             )
         except RangeBeyondEnd:
+            # The object ends before ``start``; the port says that fewer bytes come then.
             return b""
 
     def find(self, key: str) -> StoredObject | None:
@@ -118,6 +119,7 @@ class RemoteStore:
             try:
                 self._called(f"deleting {key}", partial(obstore.delete, self._store, key))
             except ObjectMissing:
+                # Another process deleted it, or an earlier try whose answer was lost.
                 continue
 
     def _called(self, what: str, call: Callable[[], Any]) -> Any:

@@ -86,6 +86,7 @@ def create_or_read(store: ObjectStore, key: str, data: bytes) -> bytes:
         with suppress(ObjectExists):
             store.create(key, data)
             return data
+        # The other request was rolled back, or the object deleted since: create it again.
         with suppress(ObjectMissing):
             return store.get(key)
     raise StoreFailed(f"{key}: the store says that there is an object, and has none; try again")

@@ -129,6 +129,7 @@ class NearIndex:
         """File a capture under its simhash; a later one with the same simhash changes nothing."""
         if not simhash or self._original(simhash, answers) is not None:
             return
+        # Used once: what is written here is not in what was read.
         read, self._read = self._read, {}
         self._put(simhash_key(simhash), _encode(original), read)
         packed = simhash.to_bytes(8, "big")

@@ -92,6 +92,8 @@ class CachedSnapshots:
             try:
                 folder = self._fetch(self._read_list(mark))
             except (_Unusable, ObjectMissing):
+                # The owner may delete an old snapshot at any time; an older or newer one is as
+                # good.
                 continue
             self.restored = mark
             return self._opened(folder)
@@ -189,5 +191,6 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
+        # A process of another user: it is alive.
         return True
     return True

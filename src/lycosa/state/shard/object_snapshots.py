@@ -118,6 +118,7 @@ class ObjectSnapshots:
             try:
                 self._fetch(partition, self._read_list(mark))
             except (_FileDamaged, ObjectMissing):
+                # An older snapshot needs more of the log, and gives the same state.
                 self._clear(partition)
                 continue
             self._same.add(mark)
@@ -143,6 +144,7 @@ class ObjectSnapshots:
     # -- saving
 
     def _save(self, partition: int, table: KeyValue, mark: Mark) -> None:
+        # A copy of hard links: commits continue to write the table while this one is sent.
         copy = self._folder / "checkpoint"
         shutil.rmtree(copy, ignore_errors=True)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -160,6 +162,8 @@ class ObjectSnapshots:
                 self._told(done, total)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
+        # The list last: a snapshot without one does not exist, so a crash at any point leaves the
+        # one before.
         content = msgspec.json.encode(SnapshotList(listed))
         try:
             self._store.create(self._key(mark), content)
@@ -251,6 +255,7 @@ class ObjectSnapshots:
         """Whether an earlier owner's table has the file, which is then linked."""
         for folder in self.earlier if path.suffix == CONSTANT_SUFFIX else ():
             known = table_folder(folder, partition) / path.name
+            # Linking only saves the transfer: without it the file is read from the store.
             with suppress(OSError):
                 if known.stat().st_size == file.bytes and _sha256(known) == file.sha256:
                     path.hardlink_to(known)

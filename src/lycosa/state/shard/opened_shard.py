@@ -197,6 +197,7 @@ def _brought_up(
         log.trim(max((last.sequence for last in claim.last), default=0))
         yield claim, opened, _told(claim, report, opened, replayed, rebuilt)
     except BaseException:
+        # Tables hold locks of this process, so a second try in it would find them in use.
         for each in opened.values():
             each.close()
         log.close()
@@ -226,6 +227,7 @@ def _catch_up(
             number = batch.partition
             if owned is not None and number not in owned:
                 continue
+            # It has no snapshot: the log has all of its commits, from the first one on.
             if number not in opened:
                 opened[number] = ground.snapshots.restore_partition(number)
                 marks[number] = mark_of(opened[number].table)
@@ -234,6 +236,7 @@ def _catch_up(
                 marks[number] = commit.mark
                 replayed += 1
             seen = opened[number].seen
+            # The file of URL-seen may be older than the table, because both are saved apart.
             if number not in stale and stamp_of(commit.mark) > seen.stamp:
                 _remember(
                     seen,

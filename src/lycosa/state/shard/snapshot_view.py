@@ -70,6 +70,8 @@ class SnapshotView(SegmentView):
                     data.seen.close()
                 is_whole, last = self._catch_up(log)
             except LogTrimmed:
+                # The owner took a snapshot and trimmed the log while it was read. Begin again from
+                # that snapshot.
                 is_whole, last = False, None
             except BaseException:
                 self.close()

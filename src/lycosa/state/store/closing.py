@@ -138,6 +138,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
         for path in missing.values():
             publish(layout.temporary(path), path)
     except BaseException as error:
+        # Also at a cancellation: half a file must not stay.
         for path in missing.values():
             layout.temporary(path).unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in FULL:  # Parquet's do not name the file

@@ -205,6 +205,8 @@ def _unpacked(
     try:
         yield from stream
     except (EOFError, zstd.ZstdError) as error:
+        # The end of an open journal was being written at a crash; the commit names the length that
+        # counts.
         if not may_be_torn:
             raise JournalError(f"{path}: {error}") from error
 

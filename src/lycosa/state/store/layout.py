@@ -102,6 +102,7 @@ def open_segment_file(path: Path) -> BinaryIO:
     """
     closed = path.with_name(path.name.removesuffix(OPEN))
     for each in (closed, closed.with_name(closed.name + OPEN)):
+        # Closed, or not: the name changes once, at any moment.
         with suppress(FileNotFoundError):
             return each.open("rb")
     folder = closed.parent.parent

@@ -75,6 +75,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
     counts = np.array([len(row.links.urls) for row in rows], dtype=np.int64)
     total = int(counts.sum())
     starts = np.cumsum(counts) - counts
+    # The row of each link's page, as a code into the URLs of the pages.
     source = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
     kinds = np.fromiter(
         chain.from_iterable([row.links.kinds for row in rows]), dtype=np.int32, count=total

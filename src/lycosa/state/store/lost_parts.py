@@ -73,6 +73,7 @@ def fill_lost_parts(store: ObjectStore, shard: int, lost: Sequence[LostPart]) ->
     """
     for each in lost:
         like = any_header(store) if each.start == 0 else None
+        # The place is too small for a record with its header.
         with suppress(ValueError):
             key, content = f"parts/{shard:05d}/{each.name}", filling(each, like)
             # an earlier filling has the same size, and other record IDs
@@ -83,6 +84,7 @@ def fill_lost_parts(store: ObjectStore, shard: int, lost: Sequence[LostPart]) ->
 def any_header(store: ObjectStore) -> SegmentHeader | None:
     """The header of any sealed segment; all segments of a crawl have nearly the same."""
     for each in store.list(f"{layout.JOURNAL}/"):
+        # Any other segment will do.
         with suppress(journal.JournalError):
             return journal.header_in(store.get(each.key), each.key)
     return None

@@ -113,12 +113,16 @@ class ObjectSegments:
                 length = end_of_parts(
                     contiguous_parts(self._parts.get(segment, [])), kind, committed
                 )
+            # Shorter: a part is gone that no crash can remove. Longer cannot be: what is behind is
+            # not counted.
             if length != committed:
                 raise StoreDamaged(Path(name), length, committed)
         self._lengths, self._sums = dict(lengths), dict(sums or {})
         notes = (each.key.rpartition("/")[2] for each in self._store.list(f"{self._notes()}/"))
         self._damaged = {name.removesuffix(".json"): "" for name in notes}
         unnamed = self._take_unnamed(sealed)
+        # Parts behind the last commit may be of an owner that is only believed dead; after a week
+        # none is.
         since = self._wall() - UNNAMED_S
         report = Recovery(damaged=[*self._damaged])
         report.removed.extend(
@@ -141,6 +145,8 @@ class ObjectSegments:
                 continue  # it is known what the parts are of, and they are kept
             committed = self._lengths.get(_open_name(layout.WARC, segment), 0)
             behind = [part.key for part in parts if part.start >= committed]
+            # An owner puts one part before each commit, so two show that commits are missing in the
+            # log.
             if len(behind) > 1:
                 raise CommitsLost(self._shard, segment, len(behind), committed)
             unnamed.update(behind)
@@ -206,6 +212,7 @@ class ObjectSegments:
             except ObjectError as error:
                 raise NotStored(str(error)) from error
             known = self._parts.setdefault(part.name, [])
+            # A put whose answer was lost is repeated, and is one part.
             if stored not in known:
                 known.append(stored)
             journal_lengths[part.name] = stored.rows_end
@@ -247,6 +254,8 @@ class ObjectSegments:
             if not self._is_sealed(name):
                 self._seal(name, find_similar)
         except ObjectError as error:
+            # One such answer may be wrong, and sealing without a part is for good: it must stay
+            # missing for ``MISSING_S``.
             if isinstance(error, ObjectMissing):
                 self._missing.setdefault(name, self._now())
             raise NotStored(str(error)) from error

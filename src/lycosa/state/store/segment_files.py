@@ -76,6 +76,7 @@ class SegmentFiles:
             return
         lengths: dict[str, int] = {}
         journal_lengths: dict[str, int] = {}
+        # All WARC bytes before any journal line: a line never names a record that is not on disk.
         for part, _ in pending.parts:
             lengths[self._write(layout.WARC, part.name, part.start, pieces(part))] = part.end
         for part, journal_length in pending.parts:

@@ -129,6 +129,7 @@ class SegmentStore:
             and packed.draft.warcinfo_id
             == self._segment_for(0, date_us(capture.fetched.started)).header.warcinfo_id
         ):
+            # The record IDs of the draft stay: they were compressed with the body.
             draft = msgspec.structs.replace(packed.draft, capture=capture)
             return self.place_records(draft, draft.build(packed))
         # Also when the segment was sealed meanwhile, because a record names the warcinfo of its
@@ -154,6 +155,7 @@ class SegmentStore:
         """Assign the records of a draft their position."""
         capture = draft.capture
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
+        # The records of a capture lie in the order request, response, metadata.
         offset = segment.length + built.request_length
         place = RecordPlace(
             segment.name,
@@ -196,6 +198,7 @@ class SegmentStore:
         if self._in_flight is not None and not self._in_flight.is_written:
             raise RuntimeError("the last frozen write is not finished")
         self._note_written()
+        # A commit names the length of every open file, also of those that it adds nothing to.
         steady: dict[str, int] = {}
         for lengths in self._closing.values():
             steady.update(lengths)
@@ -223,6 +226,7 @@ class SegmentStore:
             return None
         self._note_written()
         for at, segment in enumerate(self._sealed):
+            # Everything in it is committed, so the commit that names the final lengths exists.
             if not segment.has_news:
                 del self._sealed[at]
                 self._closing[segment.name] = segment.lengths()
@@ -299,6 +303,7 @@ class SegmentStore:
         segment.add_record(
             Member((data,), len(data), 0, len(data), 0), journal.encode_header(header)
         )
+        # The header alone is no reason for a commit to write the segment.
         segment.has_news = False
         return segment
 
