@@ -140,9 +140,7 @@ class LeaseService:
                 return ResultVerdict.LATE, "the lease has expired, and the URL is queued again"
             limits = self._visit.stages.sender.limits
             try:
-                fetched = read_result(
-                    result, row, self._visit.stages.sender.limits, self._clock.wall()
-                )
+                fetched = read_result(result, row, limits, self._clock.wall())
             except UnreadableResult as error:
                 return ResultVerdict.REFUSED, str(error)
             started = self._start_storing(partition, row, fetched, result.retry_after_s)
