@@ -263,7 +263,9 @@ class WorkerProcess:
         while (frame := await self._stream.receive()) is not None:
             await self._handle(assembled, duties, decode_to_worker(frame))
 
-    async def _handle(self, assembled: Assembled, duties: CoordinatorLink, message: ToWorker) -> None:
+    async def _handle(
+        self, assembled: Assembled, duties: CoordinatorLink, message: ToWorker
+    ) -> None:
         if isinstance(message, Stop):
             if message.at_once:
                 assembled.worker.break_off()
