@@ -104,7 +104,7 @@ async def _main(
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
-                    exchange.register_partition(
+                    exchange.receivers.register_partition(
                         partition,
                         each.incoming.receive_parcel,
                         each.incoming.look_up(partition),

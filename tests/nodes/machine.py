@@ -91,7 +91,7 @@ class Machine:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.chance = random.Random(f"{world.seed} {name}")
-        self.clock_off_s = self.chance.uniform(-1.9, 1.9)
+        self.clock_off_s = self.chance.uniform(-world.clocks_differ_s, world.clocks_differ_s)
         self.monotonic_base = self.chance.uniform(1e4, 1e6)
         self.folder = world.folder / name
         self.folder.mkdir()
@@ -366,7 +366,7 @@ class Process:
         end = working.result()
         await assembled.incoming.close()
         await assembled.outgoing.close()
-        await world.leave_pool(self)
+        await world.leave(self)
         assembled.close()
         return Ended(end.value, progress_with(commits=assembled.worker.committer.commits))
 

@@ -21,7 +21,7 @@ SENTENCES = {
     "cluster/coordinator/node_acts.py",
     "cluster/coordinator/node_plan.py",
     "base/messages/worker_messages.py",
-    "state/exchange/connection.py",
+    "cluster/network/connection.py",
     "cluster/network/handshake.py",
     "stages/schedule/steps.py",
 }

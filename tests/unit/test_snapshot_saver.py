@@ -21,9 +21,9 @@ from lycosa.state.shard.opened_shard import (
     SnapshotLimit,
 )
 from lycosa.state.store import NotStored
-from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.worker.commit.snapshot_saver import SnapshotSaver
 from lycosa.worker.intake.inbox_topic import InboxTopic
+from memory_segments import MemorySegments
 
 
 class Trimming(MemoryLog):

@@ -94,9 +94,6 @@ class StoredCaptures:
         self.newest = 0.0
         """The wall time at which the last capture ended."""
 
-    def __repr__(self) -> str:
-        return f"<StoredCaptures {self.entered}>"
-
     def owns(self, row: JournalRow) -> bool:
         """Whether the shard owns the host. Before an import the crawl had other shards."""
         return self._worker.intake.partition_of_host(host_of(row.url)) == self._partition.number

@@ -13,7 +13,8 @@ import msgspec
 
 from lycosa.base.messages.worker_messages import ToWorker
 from lycosa.base.model.pool_use import PoolUse
-from lycosa.state.exchange import ExchangeEnds, SocketExchange
+from lycosa.cluster.network import SocketExchange
+from lycosa.state.exchange import ExchangeEnds
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.calls.call_router import ReadState
@@ -77,7 +78,7 @@ class FolderPlace:
             return
         incoming = assembled.incoming
         for partition in self.job.owned:
-            self._exchange.register_partition(
+            self._exchange.receivers.register_partition(
                 partition,
                 incoming.receive_parcel,
                 incoming.look_up(partition),

@@ -46,7 +46,7 @@ from lycosa.base.system.process_memory import give_back, use_few_arenas
 from lycosa.inspect.queries.question_thread import StateReader, measure_reader
 from lycosa.processes.failures import failure_of
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
-from lycosa.processes.worker_state import WorkerState
+from lycosa.processes.worker_views import views_of_worker
 from lycosa.state.kv.rocks import SharedCache, opener_within
 from lycosa.state.shard.live_view import viewable
 from lycosa.worker.assemble import Assembled, assemble
@@ -130,7 +130,7 @@ class WorkerProcess:
         shard = viewable(place.shard or open_folder_shard(job, ports.open_table))
         extensions = _extensions(job, self._listeners())
         assembled = assemble(job, ports, shard, extensions, has_coordinator=True)
-        self._reader = StateReader(WorkerState(job, shard, assembled))
+        self._reader = StateReader(views_of_worker(job, shard, assembled))
         measure_reader(assembled.meter, self._reader)
         duties = CoordinatorLink(assembled, place.term, self._tell, place.peers)
         await place.open(assembled, self._reader.answer)

@@ -89,9 +89,6 @@ class VirtualCrawl:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runs = 0
 
-    def __repr__(self) -> str:
-        return f"<VirtualCrawl {self.folder.name} now={self.now:.3f} {self.log!r}>"
-
     def run(
         self,
         seeds: Iterable[str] = (),

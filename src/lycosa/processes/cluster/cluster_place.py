@@ -148,7 +148,7 @@ class NetworkPeers:
     async def open(self, assembled: Assembled, shard: int, read: ReadState) -> None:
         """Listen on a free port, and answer for the shard. Raises ``OSError``."""
         incoming = assembled.incoming
-        self._inquiry.register_partition(
+        self._inquiry.receivers.register_partition(
             shard,
             incoming.receive_parcel,
             incoming.look_up(shard),

@@ -375,7 +375,6 @@ class Partition:
     # -- records and commits
 
     def find_record(self, host8: bytes, url8: bytes) -> UrlRecord | None:
-        """The URL's record."""
         value = self.table.get(url_key(host8, url8))
         return decode_url(value) if value is not None else None
 

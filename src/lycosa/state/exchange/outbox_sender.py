@@ -129,9 +129,6 @@ class OutboxSender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def __repr__(self) -> str:
-        return f"Sender(destinations={sorted(self._running)}, failures={self.failures})"
-
     async def _send(self, destination: int) -> None:
         wait_s = _FIRST_WAIT_S
         try:

@@ -57,23 +57,25 @@ class CallRouter:
     async def answer_call(
         self, partition: int, body: bytes, read: ReadState | None = None
     ) -> bytes:
-        """The reply to a call of that partition; ``read`` answers questions.
-
-        Raises the errors of a commit.
-        """
+        """The reply to a call that another process made; as ``answer`` otherwise."""
         try:
             call = decode_call(body)
         except UNREADABLE as error:
             return encode_reply(CallRefusal(f"not a call that this version knows: {error}"[:500]))
+        return encode_reply(await self.answer(partition, call, read))
+
+    async def answer(self, partition: int, call: Call, read: ReadState | None = None) -> CallReply:
+        """The reply to a call of that partition; ``read`` answers questions.
+
+        Raises the errors of a commit.
+        """
         if partition not in self._partitions:
-            return encode_reply(CallRefusal(f"this worker does not own partition {partition}"))
+            return CallRefusal(f"this worker does not own partition {partition}")
         if self._worker.open_calls + self._questions + self._asking >= MOST_OPEN:
-            return encode_reply(
-                CallRefusal(f"{MOST_OPEN} calls are open at this worker: call again later")
-            )
+            return CallRefusal(f"{MOST_OPEN} calls are open at this worker: call again later")
         handler = self._handlers.get(type(call))
         if handler is None:
-            return encode_reply(await self._answer_question(partition, call, read))
+            return await self._answer_question(partition, call, read)
         # A fetcher that asks again and again must not keep the crawl from its end; what it is lent
         # does.
         has_effect = not isinstance(call, LeaseUrls)
@@ -86,7 +88,7 @@ class CallRouter:
             self.activity += has_effect
             if not isinstance(reply, CallRefusal):
                 await self._worker.next_commit(is_called=True)
-            return encode_reply(reply)
+            return reply
         finally:
             self._worker.open_calls -= has_effect
             self._asking -= not has_effect

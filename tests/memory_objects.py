@@ -1,4 +1,4 @@
-"""A store in memory, for tests and simulations: it behaves like a real one, and fails on demand."""
+"""A store in memory: it behaves like a real one, and fails on demand."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lycosa.state.objects.objects_port import StoredObject
 
 
 class MemoryStore:
-    """``objects`` outlives the store. ``fail`` is called with each call's name and key before it
-    does anything, and may raise what a store raises. ``wall`` dates objects.
+    """An ``ObjectStore``; ``objects`` outlives it. ``fail`` is called with each call's name and key
+    before it does anything, and may raise what a store raises. ``wall`` dates objects.
     """
 
     def __init__(
@@ -29,7 +29,6 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def create(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore``."""
         self.fail("create", key)
         with self._lock:
             if key in self.objects:
@@ -38,13 +37,11 @@ class MemoryStore:
             self._dates[key] = self._wall()
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """See ``ObjectStore``."""
         self.fail("put", key)
         self.objects[key] = content.read_bytes() if isinstance(content, Path) else content
         self._dates[key] = self._wall()
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """See ``ObjectStore``."""
         self.fail("get", key)
         if key not in self.objects:
             raise ObjectMissing(f"memory: there is no such object: {key}")
@@ -52,20 +49,17 @@ class MemoryStore:
         return self.objects[key][start:end]
 
     def find(self, key: str) -> StoredObject | None:
-        """See ``ObjectStore``."""
         self.fail("find", key)
         data = self.objects.get(key)
         return None if data is None else self._described(key, data)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """See ``ObjectStore``."""
         self.fail("list", prefix)
         for key, data in list(self.objects.items()):
             if key.startswith(prefix):
                 yield self._described(key, data)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """See ``ObjectStore``."""
         for key in keys:
             self.fail("delete", key)
             self.objects.pop(key, None)

@@ -1,16 +1,43 @@
-"""The connection to another worker, opened when it is needed and again when it was lost."""
+"""The connections to other workers, opened when they are needed and again when they were lost."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from lycosa.base.model.partition_key import PartitionKey
-from lycosa.state.exchange.connection import Connection
+from lycosa.cluster.network.connection import Connection
 from lycosa.state.exchange.exchange_errors import ExchangeError
 from lycosa.state.exchange.exchange_port import Parcel
+from lycosa.state.exchange.local import Receivers
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
+_Address = TypeVar("_Address", str, Path)
+
+
+async def ask_owners(
+    receivers: Receivers,
+    keys: Sequence[PartitionKey],
+    route: Callable[[int], _Address | None],
+    ask: Callable[[_Address, list[PartitionKey]], Awaitable[dict[bytes, bytes | None]]],
+) -> dict[bytes, bytes | None]:
+    """Ask each worker that owns some of the keys once, all at the same time.
+
+    Partitions of this worker answer at once. ``route`` gives the address of a partition's owner;
+    without one it is not asked.
+    """
+    by_address: dict[_Address, list[PartitionKey]] = {}
+    for key in keys:
+        if key[0] not in receivers and (address := route(key[0])) is not None:
+            by_address.setdefault(address, []).append(key)
+    found = receivers.answer_keys(keys)
+    if len(by_address) == 1:  # the usual case: no task is needed
+        return found | await ask(*by_address.popitem())
+    for answered in await asyncio.gather(*(ask(*each) for each in by_address.items())):
+        found |= answered
+    return found
 
 
 class WorkerLink:

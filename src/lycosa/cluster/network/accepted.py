@@ -12,7 +12,7 @@ from contextlib import suppress
 from lycosa.base.model.compatibility import work_together
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE, FrameError
-from lycosa.state.exchange.connection import (
+from lycosa.cluster.network.connection import (
     DECODER,
     ENCODER,
     EXCHANGE_PROTOCOL,
@@ -46,10 +46,10 @@ class AcceptedConnection:
         self._call_replies: list[tuple[int, bytes | None, str, bool]] = []
         self._outgoing = BatchingSender(stream, self._message)
 
-    async def serve(self, hello: bytes | None = None) -> None:
+    async def serve(self, hello: bytes) -> None:
         """Serve until the other side closes, or sends bytes that are not a message.
 
-        ``hello`` is its first message, if that was received before.
+        ``hello`` is its first message.
         """
         sending = asyncio.get_running_loop().create_task(self._outgoing.run())
         try:
@@ -62,10 +62,7 @@ class AcceptedConnection:
             # collects the error of a lost connection, which reading has seen too
             await asyncio.gather(sending, return_exceptions=True)
 
-    async def _read(self, hello: bytes | None) -> None:
-        hello = hello or await self._stream.receive()
-        if hello is None:
-            return
+    async def _read(self, hello: bytes) -> None:
         refusal = self._refusal(DECODER.decode(hello))
         if refusal:
             await self._stream.send(ENCODER.encode(Acknowledgements([(0, refusal)])))

@@ -24,14 +24,11 @@ class JoinedView:
         self._views = views
         self._owners = {number: view for view in views for number in view.seen.partitions}
         self._by_segment: dict[str, CrawlView] = {}
-        lasts = [view.seen.last for view in views]
-        latest = max(lasts, key=lambda last: (last.time, last.wall), default=LastCommits())
-        lengths = {name: length for last in lasts for name, length in last.lengths.items()}
-        sums = {name: value for last in lasts for name, value in last.sums.items()}
-        newest = max((last.newest for last in lasts), default=latest.newest)
-        last = LastCommits(newest, latest.wall, latest.time, lengths, sums)
         self.seen = ViewSummary(
-            origin, sorted(self._owners), last, is_live=any(view.seen.is_live for view in views)
+            origin,
+            sorted(self._owners),
+            LastCommits.joined([view.seen.last for view in views]),
+            is_live=any(view.seen.is_live for view in views),
         )
 
     def open_table(self, partition: int) -> SavedTable:

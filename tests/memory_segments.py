@@ -1,10 +1,10 @@
 """The segments port over objects in memory, with the behaviour of an object store.
 
-It is for tests and for simulated histories of many nodes. The records that a commit adds to a
-segment are one part: an object of its WARC bytes and an object of its journal lines. Their keys
-name the shard, the segment and the offset in it. A segment's name contains the term, and a new
-owner never continues a segment. So no two owners write the same key, and a put may be repeated. A
-closed segment is the concatenation of its parts. Only WARC and journal are kept here.
+The records that a commit adds to a segment are one part: an object of its WARC bytes and an object
+of its journal lines. Their keys name the shard, the segment and the offset in it. A segment's name
+contains the term, and a new owner never continues a segment. So no two owners write the same key,
+and a put may be repeated. A closed segment is the concatenation of its parts. Only WARC and journal
+are kept here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Objects = MutableMapping[str, bytes]
 
 
 class MemorySegments:
-    """The segments of one shard. ``objects`` outlives its owners."""
+    """The segments of one shard, as ``Segments`` and ``SegmentReader``.
+
+    ``objects`` outlives its owners.
+    """
 
     def __init__(self, objects: Objects, shard: int) -> None:
         self._objects, self._shard = objects, shard
@@ -53,7 +56,6 @@ class MemorySegments:
         return Recovery()
 
     def find_segments(self, term: int) -> FoundSegments:
-        """See ``Segments``."""
         found = []
         for name in sorted(self._lengths):
             segment = layout.stem_of(name)
@@ -86,7 +88,6 @@ class MemorySegments:
         pending.written(lengths, journal_lengths)
 
     def close_segment(self, name: str, find_similar: journal.FindSimilar | None = None) -> str:
-        """See ``Segments``."""
         for kind in (layout.JOURNAL, layout.WARC):
             closed = layout.file_name(kind, name)
             if closed not in self._objects:
@@ -99,14 +100,12 @@ class MemorySegments:
         return ""
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``Segments``."""
         name = layout.stem_of(segment)
         return record_at(
             iter((self._content(layout.WARC, name, None)[offset:],)), f"{segment}, byte {offset}"
         )
 
     def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
-        """See ``SegmentReader``."""
         names = {layout.stem_of(name) for name in lengths}
         names |= {layout.stem_of(key) for key in self._objects if key.startswith(f"{layout.WARC}/")}
         found = []
@@ -120,7 +119,6 @@ class MemorySegments:
         return found
 
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
-        """See ``SegmentReader``."""
         content = self._content(layout.JOURNAL, segment.name, segment.journal_length)
         return journal.rows_in(content, layout.file_name(layout.JOURNAL, segment.name), having)
 
@@ -160,9 +158,6 @@ class MemorySegments:
 
     def _key(self, kind: str, segment: str, offset: int) -> str:
         return f"{self._prefix()}{segment}/{kind}/{offset:012d}"
-
-    def __repr__(self) -> str:
-        return f"MemorySegments(shard={self._shard}, committed={self._lengths})"
 
 
 def _open_name(kind: str, segment: str) -> str:

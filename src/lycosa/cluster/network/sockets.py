@@ -15,18 +15,20 @@ delivery connects again, waiting longer after each failure.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from lycosa.base.model.partition_key import PartitionKey
 from lycosa.base.system.frame_stream import FrameStream
-from lycosa.state.exchange.accepted import AcceptedConnection
-from lycosa.state.exchange.connection import ENCODER, MAX_MESSAGE_BYTES, Connection, Hello
+from lycosa.cluster.network.accepted import AcceptedConnection
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.connection import ENCODER, MAX_MESSAGE_BYTES, Connection, Hello
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.endpoints import UNIX
+from lycosa.cluster.network.frame_server import FrameServer
+from lycosa.cluster.network.link import WorkerLink, ask_owners
 from lycosa.state.exchange.exchange_errors import CallRefused, ExchangeError, NoAnswer
-from lycosa.state.exchange.exchange_port import Answering, Handover, LookUp, Parcel, Receiver
-from lycosa.state.exchange.link import WorkerLink
+from lycosa.state.exchange.exchange_port import Handover, Parcel
 from lycosa.state.exchange.local import Receivers, awaited, handover, replied
 
 _MAX_ADDRESS_BYTES = 100  # sun_path holds 104 on macOS, 108 on Linux
@@ -65,29 +67,13 @@ class SocketExchange:
             call_s,
         )
         self._links: dict[Path, WorkerLink] = {}
-        self._listener: socket.socket | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def register_partition(
-        self,
-        partition: int,
-        receiver: Receiver,
-        look_up: LookUp | None = None,
-        answering: Answering | None = None,
-    ) -> None:
-        """Register the callbacks of a partition, as in ``Receivers``."""
-        self.receivers.register_partition(partition, receiver, look_up, answering)
+        self._server = FrameServer(Credentials(), self._serve, MAX_MESSAGE_BYTES)
 
     async def open(self) -> None:
         """Listen for connections. Raises ``OSError``."""
-        # left by a killed process; the lock of the crawl guarantees that no process uses it
-        self._address.unlink(missing_ok=True)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(self._address))
-        listener.listen(128)
-        listener.setblocking(False)
-        self._listener = listener
-        self._spawn(self._accept(listener))
+        # The file may be left by a killed process, and is then replaced: the lock of the crawl
+        # guarantees that no process uses it.
+        await self._server.open(f"{UNIX}{self._address}")
 
     async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         return handover(
@@ -112,20 +98,7 @@ class SocketExchange:
             ) from None
 
     async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
-        """Ask each worker that owns some of the keys once, all at the same time."""
-        by_path: dict[Path, list[PartitionKey]] = {}
-        for key in keys:
-            if key[0] not in self.receivers:
-                by_path.setdefault(self._route(key[0]), []).append(key)
-        found = self.receivers.answer_keys(keys)
-        if len(by_path) == 1:  # the usual case with two workers: no task is needed
-            path, wanted = by_path.popitem()
-            return found | await self._ask(path, wanted)
-        for answered in await asyncio.gather(
-            *(self._ask(path, wanted) for path, wanted in by_path.items())
-        ):
-            found |= answered
-        return found
+        return await ask_owners(self.receivers, keys, self._route, self._ask)
 
     async def _ask(self, path: Path, keys: list[PartitionKey]) -> dict[bytes, bytes | None]:
         try:
@@ -152,62 +125,26 @@ class SocketExchange:
     def _link(self, path: Path) -> WorkerLink:
         link = self._links.get(path)
         if link is None:
-            link = self._links[path] = WorkerLink(
-                lambda: _connected(path, self._crawl), self._window
-            )
+            link = self._links[path] = WorkerLink(lambda: self._connected(path), self._window)
         return link
 
     async def close(self) -> None:
         self.receivers.close()
-        for task in self._tasks:
-            task.cancel()
         await asyncio.gather(
-            *(link.close() for link in self._links.values()), *self._tasks, return_exceptions=True
+            self._server.close(),
+            *(link.close() for link in self._links.values()),
+            return_exceptions=True,
         )
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-            self._address.unlink(missing_ok=True)
 
     def snapshot(self) -> dict[str, int]:
         """Unanswered parcels by the name of the destination's socket."""
         return {path.name: link.unanswered for path, link in self._links.items()}
 
-    def __repr__(self) -> str:
-        return (
-            f"SocketExchange({self._address.name}, unanswered={self.snapshot()},"
-            f" {self.receivers!r})"
-        )
+    async def _connected(self, path: Path) -> Connection:
+        """A connection to the worker with that socket. Raises ``OSError``."""
+        hello = ENCODER.encode(Hello(self._crawl))
+        stream = await connect(f"{UNIX}{path}", Credentials(), hello, max_bytes=MAX_MESSAGE_BYTES)
+        return Connection(stream, path.name)
 
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            sock, _ = await loop.sock_accept(listener)
-            self._spawn(
-                AcceptedConnection(
-                    FrameStream(sock, MAX_MESSAGE_BYTES), self.receivers, self._crawl, self._window
-                ).serve()
-            )
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-async def _connected(path: Path, crawl: str) -> Connection:
-    """A connection to the worker with that socket. Raises ``OSError``."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    try:
-        await asyncio.get_running_loop().sock_connect(sock, str(path))
-    except BaseException:
-        sock.close()
-        raise
-    stream = FrameStream(sock, MAX_MESSAGE_BYTES)
-    try:
-        await stream.send(ENCODER.encode(Hello(crawl)))
-    except BaseException:
-        stream.close()
-        raise
-    return Connection(stream, path.name)
+    async def _serve(self, stream: FrameStream, hello: bytes, peer: str) -> None:
+        await AcceptedConnection(stream, self.receivers, self._crawl, self._window).serve(hello)
