@@ -194,6 +194,36 @@ def test_no_package_reaches_itself_by_its_imports(depth: int) -> None:
     assert _circle(packages) == []
 
 
+def _levels(room: str) -> int:
+    """How many modules of a room stand on each other at most."""
+    inside = {name for name in GRAPH if name.startswith(room + ".")}
+    levels: dict[str, int] = {}
+
+    def level(name: str) -> int:
+        if name not in levels:
+            levels[name] = 1 + max(map(level, GRAPH[name] & inside), default=0)
+        return levels[name]
+
+    return max(map(level, inside))
+
+
+@pytest.mark.parametrize("room", ["visit", "intake", "commit", "calls"])
+def test_a_room_of_the_worker_has_few_levels(room: str) -> None:
+    """So whoever reads a module has at most five others of its room to read below it."""
+    assert _levels(f"worker.{room}") <= 6
+
+
+def test_the_rooms_of_the_worker_stand_on_each_other_in_order() -> None:
+    order = ["intake", "visit", "commit", "worker", "calls", "assemble"]
+    rooms = {f"worker.{name}": number for number, name in enumerate(order)}
+    wrong = [
+        f"{name} imports {target}"
+        for name, target in _edges()
+        if rooms.get(_room(target), -1) > rooms.get(_room(name), len(order))
+    ]
+    assert wrong == []
+
+
 def test_a_file_name_occurs_once() -> None:
     """So a name in a traceback or a text says which file it is."""
     names = Counter(

@@ -259,11 +259,13 @@ class WorkerProcess:
         self, assembled: Assembled, duties: CoordinatorLink, early: Sequence[ToWorker]
     ) -> None:
         for message in early:
-            await self._hear(assembled, duties, message)
+            await self._handle(assembled, duties, message)
         while (frame := await self._stream.receive()) is not None:
-            await self._hear(assembled, duties, decode_to_worker(frame))
+            await self._handle(assembled, duties, decode_to_worker(frame))
 
-    async def _hear(self, assembled: Assembled, duties: CoordinatorLink, message: ToWorker) -> None:
+    async def _handle(
+        self, assembled: Assembled, duties: CoordinatorLink, message: ToWorker
+    ) -> None:
         if isinstance(message, Stop):
             if message.at_once:
                 assembled.worker.break_off()

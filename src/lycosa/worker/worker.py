@@ -360,8 +360,8 @@ class Worker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._signals.failure = self._signals.failure or task.exception()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._signals.fail(error)
         self._news.set()
 
     async def _may_reparse(self) -> bool:

@@ -1,1 +1,1 @@
-"""What others ask of the owner of a partition while the crawl runs."""
+"""What others ask of a worker and send to it while the crawl runs."""

@@ -1,1 +1,1 @@
-"""What a worker owns, how it begins, and how it makes changes permanent."""
+"""How a worker opens its shard, and how it makes changes permanent."""

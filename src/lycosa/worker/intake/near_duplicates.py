@@ -33,7 +33,7 @@ class NearDuplicates:
     ) -> None:
         self._partitions, self._judge = partitions, judge
         self._intake, self._outgoing = intake, outgoing
-        self._posted = self._told = 0
+        self._posted = self._verdicts = 0
 
     def __repr__(self) -> str:
         return f"<NearDuplicates {self.snapshot()}>"
@@ -58,7 +58,7 @@ class NearDuplicates:
         state what ``find_earlier`` returned, so the verdict is only kept.
         """
         for verdict in self._judge.judge_fingerprint(partition, page):
-            self._told += 1
+            self._verdicts += 1
             destination = self._intake.partition_of_host(host_of(verdict.url))
             if is_new and verdict.url == page.original.url:
                 self._partitions[destination].alike.keep_verdict(verdict)
@@ -73,4 +73,4 @@ class NearDuplicates:
 
     def snapshot(self) -> dict[str, int]:
         """See ``NearVerdicts``."""
-        return {**self._judge.snapshot(), "posted": self._posted, "told": self._told}
+        return {**self._judge.snapshot(), "posted": self._posted, "told": self._verdicts}
