@@ -144,7 +144,7 @@ async def test_a_decision_that_is_refused_changes_nothing_and_the_run_ends_in_or
         async with open_stopped_folder(folder) as crawl:
             await decisions_of(crawl).decide_host(pause("c.test"))
     assert (paused(folder), actions(folder)) == ([], [])
-    *_, last = CommitLog(log_folder(folder), 0).read()
+    *_, last = CommitLog(log_folder(folder), 0).records()
     assert last.is_final and audit(folder).is_clean
     async with open_stopped_folder(folder) as crawl:
         elsewhere = (crawl.addressing.of_host("a.test") + 1) % QUICK.frontier.partitions

@@ -130,5 +130,5 @@ async def _decided(
         is_site=body.whole_site,
         is_new=body.new,
     )
-    answer = await service_of(request).decide_host(decision)
+    answer = await service_of(request).decisions.decide_host(decision)
     return ChangeAnswer(changed=answer.changed, hosts=answer.hosts or [host])

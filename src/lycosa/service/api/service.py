@@ -25,14 +25,11 @@ from lycosa.base.calls import (
     CapturesQuery,
     ContentFound,
     ContentQuery,
-    DeadLetterDecision,
     DeadLettersQuery,
-    DecisionAnswer,
     GivenUrl,
     GivenVerdict,
     GivenVerdicts,
     GiveUrls,
-    HostDecision,
     HostsQuery,
     HostUrlsQuery,
     LeasedUrl,
@@ -100,7 +97,8 @@ class CrawlService:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._place, self._calls = place, OwnerCalls(place, limits)
-        self._decisions = OperatorDecisions(place.addressing, self._calls)
+        self.decisions = OperatorDecisions(place.addressing, self._calls, note_decision)
+        """Decisions about hosts and dead letters."""
         self._note = note_decision
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
@@ -176,7 +174,7 @@ class CrawlService:
 
     async def host(self, host: str) -> dict[str, Any] | None:
         """One host; ``None`` when the crawl does not know it."""
-        return await self._decisions.find_host(host)
+        return await self.decisions.find_host(host)
 
     async def host_urls(self, query: HostUrlsQuery) -> MergedList:
         """The URLs of one host."""
@@ -240,7 +238,7 @@ class CrawlService:
     async def dead_letters(self, query: DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""
         if query.host:
-            known = await self._decisions.known_host(query.host)
+            known = await self.decisions.known_host(query.host)
             query = msgspec.structs.replace(query, host=known)
             partition = self.addressing.of_host(query.host)
             return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
@@ -250,24 +248,7 @@ class CrawlService:
         """The log of operators' decisions, newest first, each as one row."""
         return await listed_actions(self._listing, query)
 
-    # -- decisions and other programs
-
-    async def decide_host(self, decision: HostDecision) -> DecisionAnswer:
-        """As ``OperatorDecisions`` does."""
-        answer = await self._decisions.decide_host(decision)
-        host = self.addressing.host(decision.host)
-        self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
-        return answer
-
-    async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
-        """As ``OperatorDecisions`` does."""
-        answer = await self._decisions.decide_dead_letters(decision)
-        chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
-        host = self.addressing.host(decision.host) if decision.host else ""
-        about = [f" of {each}" for each in (decision.reason, host) if each]
-        what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
-        self._note(what, decision.by, decision.why)
-        return answer
+    # -- other programs
 
     async def seed(
         self, urls: list[str], by: str, priority: float | None = None

@@ -76,7 +76,7 @@ async def decide_dead_letters(request: Request, body: LettersRequest) -> Letters
         why=body.why,
         call=body.call,
     )
-    answer = await service_of(request).decide_dead_letters(decision)
+    answer = await service_of(request).decisions.decide_dead_letters(decision)
     return LettersAnswer(changed=answer.changed, is_complete=answer.is_complete, call=decision.call)
 
 

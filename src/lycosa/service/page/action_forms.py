@@ -88,7 +88,7 @@ async def _decide_host(request: Request) -> Response:
         )
     except ValueError as error:
         raise Problem(422, str(error)) from error
-    answer = await service_of(request).decide_host(decision)
+    answer = await service_of(request).decisions.decide_host(decision)
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 
 
@@ -109,7 +109,7 @@ async def _decide_letters(request: Request) -> Response:
         raise Problem(422, str(error)) from error
     if not call.hashes and fields.get("all", [""])[0] != "yes":
         raise Problem(422, "no dead letter was chosen")
-    answer = await service_of(request).decide_dead_letters(call)
+    answer = await service_of(request).decisions.decide_dead_letters(call)
     if not answer.is_complete:
         return page_response(request, "letters_rest.html", call=call, changed=answer.changed)
     return _seen("/dead-letters", _changed(answer, "letters"))
