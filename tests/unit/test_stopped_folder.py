@@ -12,11 +12,15 @@ import pytest
 from crawling import QUICK, Pages, crawl_folder, html, page
 from lycosa.base.calls import (
     CallRefusal,
+    DeadLetterDecision,
     DecisionAnswer,
+    HostAction,
     HostDecision,
     HostQuery,
-    dead_letter_decision,
-    host_decision,
+    new_call,
+    read_action,
+    read_delay,
+    read_remark,
 )
 from lycosa.base.model.completed import UrlState
 from lycosa.base.model.dead_letter import LetterAction
@@ -99,7 +103,7 @@ def failed(reader: CrawlReader) -> list[str]:
 
 
 def pause(host: str) -> HostDecision:
-    return host_decision("test", "ann", host, "pause", why="mail of 3 May")
+    return HostDecision(new_call("test"), "ann", host, HostAction.PAUSE, "mail of 3 May")
 
 
 async def test_an_answer_comes_after_the_commit(folder: Path) -> None:
@@ -180,10 +184,10 @@ async def test_dead_letters_of_a_host_or_reason_are_decided_as_in_a_crawl_that_r
 ) -> None:
     async with open_stopped_folder(folder) as crawl:
         decisions = decisions_of(crawl)
-        wrong = dead_letter_decision("test", "ann", "retry", hashes=[], host="c.test")
+        wrong = DeadLetterDecision("1", "ann", LetterAction.RETRY, host="c.test")
         with pytest.raises(HostUnknown):
             await decisions.decide_dead_letters(wrong)
-        call = dead_letter_decision("test", "ann", "retry", hashes=[], host=f"{B}/x")
+        call = DeadLetterDecision("2", "ann", LetterAction.RETRY, host=f"{B}/x")
         assert await decisions.decide_dead_letters(call) == DecisionAnswer(1)
     assert failed(read_folder(folder)) == [f"{A}/gone"]
 
@@ -207,25 +211,17 @@ def test_a_crash_while_documents_are_parsed_again_forgets_none_of_them(folder: P
         assert audit(each).is_clean
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"action": "stop"}, "action: it must be pause, resume, retire or delay"),
-        ({"action": "delay", "delay": "soon"}, "delay: 'soon' is not a duration; .* or default"),
-        ({"action": "delay", "delay": "2d"}, "delay: 2d is too long, write at most 1d"),
-        ({"action": "pause", "why": "x" * 501}, "why: at most 500 characters; there are 501"),
-    ],
-)
-def test_what_an_operator_gave_is_checked_in_one_place(given: dict[str, str], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        host_decision("test", "ann", "a.test", **given)
+@pytest.mark.parametrize("text", ["soon", "2d", "-1s", ""])
+def test_a_pause_is_read_or_refused_with_the_form_that_it_has(text: str) -> None:
+    assert (read_delay("90s"), read_delay("default")) == (90.0, -1.0)
+    with pytest.raises(ValueError, match=r"or default|write at most 1d; or pause the host"):
+        read_delay(text)
 
 
-def test_a_decision_has_a_new_id_unless_it_continues_one() -> None:
-    first, second = pause("a.test"), pause("a.test")
-    assert first.call != second.call and first.call.startswith("test ")
-    assert host_decision("test", "ann", "a.test", "delay", delay="90s").delay_s == 90.0
-    again = dead_letter_decision("test", "ann", "drop", hashes=[], call="api 1")
-    assert (again.call, again.action) == ("api 1", LetterAction.DROP)
-    with pytest.raises(ValueError, match="action: it must be retry or drop"):
-        dead_letter_decision("test", "ann", "keep", hashes=[])
+def test_other_values_of_an_operator_are_bounded() -> None:
+    assert read_action(HostAction, "retire") is HostAction.RETIRE
+    with pytest.raises(ValueError, match="it must be retry or drop"):
+        read_action(LetterAction, "pause")
+    assert read_remark("x" * 500)
+    with pytest.raises(ValueError, match="at most 500 characters; there are 501"):
+        read_remark("x" * 501)

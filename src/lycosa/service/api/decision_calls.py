@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Any
 
 import msgspec
@@ -123,8 +124,9 @@ class OperatorDecisions:
         )
 
     async def _decide_pieces(
-        self, partition: int, decision: DeadLetterDecision, until: float
+        self, partition: int, decision: DeadLetterDecision | ReparseDecision, until: float = inf
     ) -> DecisionAnswer:
+        """The owner's last answer: the decision is complete, or the time is over."""
         while True:
             answer = await self._calls.told(partition, decision, DecisionAnswer)
             if answer.is_complete or asyncio.get_running_loop().time() >= until:
@@ -171,16 +173,12 @@ class OperatorDecisions:
         changed = 0
         for partition, decision in decisions:
             try:
-                while True:
-                    answer = await self._calls.told(partition, decision, DecisionAnswer)
-                    if answer.is_complete:
-                        break
+                changed += (await self._decide_pieces(partition, decision)).changed
             except OwnerSilent as error:
                 raise Undecided(
                     f"{error}; {changed} URLs were changed before, and the same command changes the"
                     " others"
                 ) from error
-            changed += answer.changed
         return changed
 
 

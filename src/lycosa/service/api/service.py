@@ -32,9 +32,6 @@ from lycosa.base.calls import (
     GiveUrls,
     HostsQuery,
     HostUrlsQuery,
-    LeasedUrl,
-    OutsideResult,
-    ResultTaken,
     UrlQuery,
     UrlStatesQuery,
     UrlVerdict,
@@ -100,7 +97,8 @@ class CrawlService:
         self.decisions = OperatorDecisions(place.addressing, self._calls, note_decision)
         """Decisions about hosts and dead letters."""
         self._note = note_decision
-        self._leases = LeaseDesk(self._calls, self.addressing.partitions)
+        self.leases = LeaseDesk(self._calls, self.addressing.partitions)
+        """Leases of outside fetchers."""
 
     def __repr__(self) -> str:
         return f"<CrawlService {self._place!r} {self._calls!r}>"
@@ -315,15 +313,6 @@ class CrawlService:
         await asyncio.gather(*map(give, grouped))
         return [each for each in verdicts if each is not None]
 
-    async def lease(
-        self, holder: str, most: int, lease_s: float, wait_s: float
-    ) -> tuple[str, list[LeasedUrl]]:
-        """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one.
-
-        The id stands for all of them together.
-        """
-        return await self._leases.lease(holder, most, lease_s, wait_s)
-
     def lease_in_batch(self, batch: str, url: str) -> str:
         """The lease of a URL that was leased together with others. Raises ``InvalidUrl``."""
         url = self.addressing.canonical(url)
@@ -334,10 +323,6 @@ class CrawlService:
     def is_meant(self, crawl: str) -> bool:
         """Whether a client means this crawl by an id or a name; empty means any."""
         return crawl in ("", self.watch.status().crawl, *self.addressing.names)
-
-    async def results(self, holder: str, results: list[OutsideResult]) -> list[ResultTaken]:
-        """Take results of outside fetchers; ``UNKNOWN`` for those of silent owners."""
-        return await self._leases.give_results(holder, results)
 
     # -- asking
 
