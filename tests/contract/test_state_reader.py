@@ -23,39 +23,16 @@ from lycosa.base.calls import (
     HostsQuery,
     UrlQuery,
 )
-from lycosa.base.system.clock import SystemClock
-from lycosa.inspect.committed_state import CrawlReader, read_folder
+from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.queries.question_thread import Allowance, StateReader
-from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.owner_calls import OwnerCalls
 from lycosa.service.api.places import CallableCrawl
-from lycosa.stages.parse.parent import ChildParser
-from lycosa.stages.parse.parser_config import ParserConfig
-from lycosa.state.shard.folder_view import FolderView
+from lycosa.state.shard.folder_view import recent_views
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.worker.worker_progress import memory_of
 
 WEB = SyntheticWeb(WebPlan(hosts=3, pages=8, gzip=1.0, seed=3))
-
-
-class FolderState:
-    """A stopped crawl as a source of answers."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.parsers = folder, list[ChildParser]()
-
-    def open_view(self, partition: int | None) -> FolderView:
-        return FolderView(self.folder)
-
-    def saved_settings(self) -> SavedSettings:
-        return load_saved_settings(CrawlReader(FolderView(self.folder)))
-
-    def make_parser(self) -> ChildParser:
-        config = QUICK
-        parser = ParserConfig(config.parse, config.canonical, config.agent.product)
-        self.parsers.append(ChildParser(parser, SystemClock()))
-        return self.parsers[-1]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def reader(folder: Path) -> AsyncIterator[StateReader]:
-    made = StateReader(FolderState(folder), share=1.0)
+    made = StateReader(recent_views(folder), share=1.0)
     yield made
     await made.close()
 
@@ -140,7 +117,7 @@ async def test_a_question_whose_caller_waits_no_longer_uses_nothing_of_the_share
     folder: Path,
 ) -> None:
     url, partition = home(folder)
-    reader = StateReader(FolderState(folder), share=0.001)
+    reader = StateReader(recent_views(folder), share=0.001)
     assert isinstance(await reader.answer(partition, UrlQuery(url, within_s=60.0)), Found)
     reader.allowance.use(1000.0)  # the share allows nothing for days
     used_s = reader.allowance.used_s
@@ -183,7 +160,7 @@ async def test_a_question_carries_the_time_for_which_its_caller_still_waits() ->
 
 
 async def test_a_reader_that_was_closed_refuses(folder: Path) -> None:
-    reader = StateReader(FolderState(folder))
+    reader = StateReader(recent_views(folder))
     await reader.close()
     assert isinstance(await reader.answer(0, HostsQuery()), CallRefusal)
 

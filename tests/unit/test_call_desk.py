@@ -44,8 +44,8 @@ from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.table_records import prefix_end
-from lycosa.worker.assembly import Assembled
-from lycosa.worker.calls.dead_letter_decisions import LetterDesk
+from lycosa.worker.assemble import Assembled
+from lycosa.worker.calls.dead_letter_decisions import DeadLetterHandler
 from lycosa.worker.intake.intake import Intake
 
 A, B = "http://a.test", "http://b.test"
@@ -260,8 +260,9 @@ def test_questions_go_to_the_reader(tmp_path: Path) -> None:
         async def read(partition: int, question: Any) -> CallReply:
             return Found(f"{partition} {type(question).__name__}".encode())
 
-        assembled.calls.reader = read
-        found = await call(assembled, "a.test", CountsQuery())
+        number = assembled.intake.partition_of_host("a.test")
+        body = encode_call(CountsQuery())
+        found = decode_reply(await assembled.calls.answer_call(number, body, read))
         assert isinstance(found, Found) and found.rows.endswith(b" CountsQuery")
 
     assert crawl_folder(tmp_path / "c", web(), [f"{A}/"], meanwhile=ask) is End.FINISHED
@@ -293,12 +294,12 @@ def fail_next(partition: Partition, host: VisitState) -> None:
     partition.dead_letters.add(host.host8 + lease.entry.url8, letter)
 
 
-def letter_desk() -> LetterDesk:
-    return LetterDesk(cast(Intake, None), CrawlClock(SystemClock()), most_decided=300)
+def dead_letter_handler() -> DeadLetterHandler:
+    return DeadLetterHandler(cast(Intake, None), CrawlClock(SystemClock()), most_decided=300)
 
 
 async def decided(partition: Partition, decision: DeadLetterDecision) -> DecisionAnswer:
-    answer = await letter_desk().decide_letters(partition, decision)
+    answer = await dead_letter_handler().decide_letters(partition, decision)
     assert isinstance(answer, DecisionAnswer), answer
     return answer
 
@@ -327,7 +328,7 @@ async def test_many_dead_letters_are_retried_in_pieces_and_a_crash_repeats_none(
 
 
 async def test_a_call_that_comes_twice_at_a_time_is_counted_once() -> None:
-    partition, desk = failed_partition(MemoryKeyValue(), 500), letter_desk()
+    partition, desk = failed_partition(MemoryKeyValue(), 500), dead_letter_handler()
     retry = DeadLetterDecision("r", "ada", LetterAction.RETRY)
     answers = await asyncio.gather(*(desk.decide_letters(partition, retry) for _ in range(3)))
     assert answers[-1] == DecisionAnswer(500)
@@ -351,4 +352,4 @@ async def test_dead_letters_are_dropped_by_number_or_by_hash_and_the_newest_of_a
     again = msgspec.structs.replace(drop, call="again", numbers=[10])
     assert await decided(partition, again) == DecisionAnswer(0), "it is dropped already"
     wrong = msgspec.structs.replace(drop, call="w", numbers=[10, 11])
-    assert isinstance(await letter_desk().decide_letters(partition, wrong), CallRefusal)
+    assert isinstance(await dead_letter_handler().decide_letters(partition, wrong), CallRefusal)

@@ -18,14 +18,15 @@ import msgspec
 from lycosa.base.calls import Call, CallReply, StateQuestion
 from lycosa.base.system.memory_plan import memory_plan
 from lycosa.inspect.queries.answering import StateAnswers
+from lycosa.inspect.queries.question_thread import OpenView
 from lycosa.inspect.queries.time_budget import TimeBudget
 from lycosa.processes.session import open_session
-from lycosa.processes.worker_state import WorkerState
+from lycosa.processes.worker_views import views_of_worker
 from lycosa.service.api.places import PartitionFinder
 from lycosa.state.folder.names import crawl_sites
 from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.kv.rocks import opener_within
-from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.commit.reparser import Reparsed
 from lycosa.worker.real_ports import cache_of, real_ports
@@ -50,17 +51,17 @@ class StoppedFolder:
     """An open folder; implements ``CallableCrawl``."""
 
     def __init__(
-        self, addressing: PartitionFinder, assembled: Assembled, state: WorkerState
+        self, addressing: PartitionFinder, assembled: Assembled, open_view: OpenView
     ) -> None:
         self.addressing = addressing
-        self._clock, self._state = assembled.clock, state
-        self._answers = StateAnswers(state.saved_settings)
+        self._clock, self._open_view = assembled.clock, open_view
+        self._answers = StateAnswers()
         self._calls, self._reparser = assembled.calls, assembled.worker.reparsing
         self._committer = assembled.worker.committer
         self._partitions = assembled.worker.frontier.partitions
 
     def __repr__(self) -> str:
-        return f"<StoppedFolder {self._state!r} {self._calls!r}>"
+        return f"<StoppedFolder {self._calls!r}>"
 
     def shard_of(self, partition: int) -> int:
         return 0
@@ -82,11 +83,8 @@ class StoppedFolder:
 
     def _read(self, partition: int, question: StateQuestion) -> CallReply:
         """Answer a question without a thread, because no fetches wait for the loop here."""
-        view = self._state.open_view(partition)
-        try:
+        with self._open_view(partition) as view:
             return self._answers.answer(view, partition, question, TimeBudget(_READING_S))
-        finally:
-            view.close()
 
     async def parse_wanted(self, with_killed: bool) -> ReparseReport:
         """Parse the documents that an operator asked for, and commit the results.
@@ -126,11 +124,11 @@ async def open_stopped_folder(folder: Path) -> AsyncIterator[StoppedFolder]:
         addressing = PartitionFinder(config, crawl_sites(folder, job.manifest.identity.suffixes))
         ports = real_ports(job, opener_within(cache_of(plan)))
         shard = open_folder_shard(job, ports.open_table)
-        assembled = assemble(job, ports, shard=shard)
+        assembled = assemble(job, ports, shard)
         committer = assembled.worker.committer
         try:
             try:
-                yield StoppedFolder(addressing, assembled, WorkerState(job, shard, assembled))
+                yield StoppedFolder(addressing, assembled, views_of_worker(job, shard, assembled))
             finally:
                 # Also after a refusal or Ctrl-C: the last commit says that the run ended in order.
                 await committer.finish()

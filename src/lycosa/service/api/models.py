@@ -28,6 +28,7 @@ Remark = Annotated[
     ),
 ]
 SettingName = Annotated[str, Field(max_length=100)]
+SettingText = Annotated[str, Field(max_length=100_000)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -279,7 +280,7 @@ class SettingsAnswer(BaseModel):
 class SettingsRequest(WhyRequest):
     """Live settings to change."""
 
-    values: dict[SettingName, Annotated[str, Field(max_length=100_000)]] = Field(
+    values: dict[SettingName, SettingText] = Field(
         min_length=1,
         max_length=100,
         description="Names and values, as texts of a settings file",
@@ -303,13 +304,10 @@ class RecrawlAnswer(SettingsAnswer):
     rules: list[RecrawlRule] = Field(description="The first that is for a URL counts")
 
 
-class RecrawlRequest(Asked):
+class RecrawlRequest(WhyRequest):
     """A change of the recrawl policy: settings, or the interval of a domain or a pattern."""
 
-    why: Remark = ""
-    values: dict[
-        Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100_000)]
-    ] = Field(
+    values: dict[SettingName, SettingText] = Field(
         {},
         max_length=100,
         description="Names and values, as texts of a settings file",

@@ -61,9 +61,6 @@ class OwnerCalls:
         self._silent_until: dict[int, float] = {}
         self._waiting = 0
 
-    def __repr__(self) -> str:
-        return f"<OwnerCalls waiting={self._waiting} of {self._limits.waiting_calls}>"
-
     async def call(self, partition: int, call: Call, deadline_s: float = READ_S) -> CallReply:
         """The reply of the partition's owner.
 

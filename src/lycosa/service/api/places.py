@@ -18,18 +18,23 @@ from lycosa.base.config.sections import Config
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import Canonicalizer, Sites, host_of, partition_of
-from lycosa.cluster.network import Credentials, NetworkInquiry, credentials_of
+from lycosa.cluster.network import (
+    Credentials,
+    NetworkInquiry,
+    SocketExchange,
+    credentials_of,
+)
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.cluster.shards.stored_crawl import read_crawl, stored_sites
-from lycosa.inspect.queries.folder_state import FolderState
 from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.service.api.stored_state import StoredState
-from lycosa.state.exchange import CallRefused, NoAnswer, SocketExchange
+from lycosa.state.exchange import CallRefused, NoAnswer
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites
 from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.objects.store_opening import open_store
+from lycosa.state.shard.folder_view import recent_views
 
 _SHARE = 0.5  # of a core that questions may use while nothing is crawled
 _LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
@@ -43,9 +48,6 @@ class PartitionFinder:
         self.names = tuple(names)
         """What operators call the crawl, besides its id."""
         self._canonicalizer, self._sites = Canonicalizer(config.canonical), sites
-
-    def __repr__(self) -> str:
-        return f"<PartitionFinder {self.partitions} partitions, {self._sites!r}>"
 
     def canonical(self, url: str) -> str:
         """The canonical form. Raises ``InvalidUrl``."""
@@ -120,16 +122,13 @@ class FolderCrawl:
         self._reader: StateReader | None = None  # while the crawl does not run
         self._closing: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<FolderCrawl {self.folder} run={self._run}>"
-
     def follow(self, status: ClusterStatus) -> None:
         self._running = [shard.state == "running" for shard in status.shards]
         if not status.is_over and self._reader is not None:
             _end(self._closing, self._reader.close())
             self._reader = None
         elif status.is_over and self._reader is None:
-            self._reader = StateReader(FolderState(self.folder), _SHARE)
+            self._reader = StateReader(recent_views(self.folder), _SHARE)
         if status.coordinator != self._run:
             self._run = status.coordinator
             if self._exchange is not None:
@@ -181,9 +180,6 @@ class ClusterCrawl:
         self._given = given
         self._stored: StoredState | None = None  # while the crawl has ended
         self._closing: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<ClusterCrawl {self._inquiry!r}>"
 
     def follow(self, status: ClusterStatus) -> None:
         if status.is_over and self._stored is None:

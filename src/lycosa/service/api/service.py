@@ -20,22 +20,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.base.calls import (
-    ActionsQuery,
-    CapturesQuery,
-    ContentFound,
-    ContentQuery,
-    DeadLettersQuery,
-    GivenUrl,
-    GivenVerdict,
-    GivenVerdicts,
-    GiveUrls,
-    HostsQuery,
-    HostUrlsQuery,
-    UrlQuery,
-    UrlStatesQuery,
-    UrlVerdict,
-)
+from lycosa.base import calls
 from lycosa.base.config.fields import fields, value_of
 from lycosa.base.config.live_settings import LIVE, changed_meanwhile, check_live, with_live
 from lycosa.base.messages.coordinator_messages import (
@@ -74,7 +59,7 @@ _SEED_CHANGES_NOTHING = {
 
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
-_Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
+_Listed = calls.HostsQuery | calls.DeadLettersQuery | calls.ActionsQuery | calls.CapturesQuery
 
 
 class CrawlService:
@@ -99,9 +84,6 @@ class CrawlService:
         self._note = note_decision
         self.leases = LeaseDesk(self._calls, self.addressing.partitions)
         """Leases of outside fetchers."""
-
-    def __repr__(self) -> str:
-        return f"<CrawlService {self._place!r} {self._calls!r}>"
 
     # -- the whole crawl, by its coordinator
 
@@ -166,7 +148,7 @@ class CrawlService:
 
     # -- what is stored, by the owners
 
-    async def hosts(self, query: HostsQuery) -> MergedList:
+    async def hosts(self, query: calls.HostsQuery) -> MergedList:
         """Hosts of all partitions; ``query.after`` is the cursor of the listing before."""
         return await self._listing(query)
 
@@ -174,8 +156,7 @@ class CrawlService:
         """One host; ``None`` when the crawl does not know it."""
         return await self.decisions.find_host(host)
 
-    async def host_urls(self, query: HostUrlsQuery) -> MergedList:
-        """The URLs of one host."""
+    async def host_urls(self, query: calls.HostUrlsQuery) -> MergedList:
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
         partition = self.addressing.of_host(query.host)
         return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
@@ -205,7 +186,7 @@ class CrawlService:
             raise silent
         return None
 
-    async def captures(self, query: CapturesQuery) -> MergedList:
+    async def captures(self, query: calls.CapturesQuery) -> MergedList:
         """The captures of one URL, newest first."""
         url = await self._located(query.url)
         if url is None:
@@ -214,26 +195,26 @@ class CrawlService:
         answers, silent = await self._calls.answers(query, self._owners_of(url))
         return merged(answers, query.most, silent)
 
-    async def content(self, query: ContentQuery) -> ContentFound:
+    async def content(self, query: calls.ContentQuery) -> calls.ContentFound:
         """A piece of a stored body."""
         url = await self._located(query.url)
         if url is None:
-            return ContentFound(b"{}")
+            return calls.ContentFound(b"{}")
         query = msgspec.structs.replace(query, url=url)
         partitions = self._owners_of(url)
         replies = await gathered(
             lambda partition: self._calls.content(partition, query), partitions
         )
-        found = [each for each in replies if isinstance(each, ContentFound)]
+        found = [each for each in replies if isinstance(each, calls.ContentFound)]
         for each in found:
             if each.total_bytes >= 0:
                 return each
         for reply in replies:
             if isinstance(reply, OwnerSilent):
                 raise reply
-        return found[0] if found else ContentFound(b"{}")
+        return found[0] if found else calls.ContentFound(b"{}")
 
-    async def dead_letters(self, query: DeadLettersQuery) -> MergedList:
+    async def dead_letters(self, query: calls.DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""
         if query.host:
             known = await self.decisions.known_host(query.host)
@@ -242,7 +223,7 @@ class CrawlService:
             return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
         return await self._listing(query)
 
-    async def actions(self, query: ActionsQuery) -> MergedList:
+    async def actions(self, query: calls.ActionsQuery) -> MergedList:
         """The log of operators' decisions, newest first, each as one row."""
         return await listed_actions(self._listing, query)
 
@@ -250,7 +231,7 @@ class CrawlService:
 
     async def seed(
         self, urls: list[str], by: str, priority: float | None = None
-    ) -> list[GivenVerdict]:
+    ) -> list[calls.GivenVerdict]:
         """Give seeds; returns a verdict for each, after the commits.
 
         A crawl that had ended begins again.
@@ -260,11 +241,11 @@ class CrawlService:
         refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
         self._note(f"give {len(urls)} seeds", by, "")
         return [
-            GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
+            calls.GivenVerdict(url, calls.UrlVerdict.REJECTED, refused[url])
             if url in refused
-            else GivenVerdict(url, UrlVerdict.DUPLICATE, f"it is known: {states[url]}")
+            else calls.GivenVerdict(url, calls.UrlVerdict.DUPLICATE, f"it is known: {states[url]}")
             if states.get(url) in _SEED_CHANGES_NOTHING
-            else GivenVerdict(url, UrlVerdict.ACCEPTED)
+            else calls.GivenVerdict(url, calls.UrlVerdict.ACCEPTED)
             for url in urls
         ]
 
@@ -277,7 +258,7 @@ class CrawlService:
 
         async def ask(partition: int) -> list[dict[str, Any]]:
             return decoded_rows(
-                await self._calls.ask(partition, UrlStatesQuery(grouped[partition]))
+                await self._calls.ask(partition, calls.UrlStatesQuery(grouped[partition]))
             )
 
         try:
@@ -287,25 +268,27 @@ class CrawlService:
         rows = [row for answer in found if isinstance(answer, list) for row in answer]
         return {row["url"]: row["state"] for row in rows}
 
-    async def give_urls(self, urls: list[GivenUrl], by: str) -> list[GivenVerdict]:
+    async def give_urls(self, urls: list[calls.GivenUrl], by: str) -> list[calls.GivenVerdict]:
         """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
-        verdicts: list[GivenVerdict | None] = [None] * len(urls)
+        verdicts: list[calls.GivenVerdict | None] = [None] * len(urls)
         grouped: dict[int, list[int]] = {}
         for number, given in enumerate(urls):
             try:
                 grouped.setdefault(self.addressing.of_url(given.url), []).append(number)
             except InvalidUrl as error:
-                verdicts[number] = GivenVerdict(given.url, UrlVerdict.REJECTED, error.detail)
+                verdicts[number] = calls.GivenVerdict(
+                    given.url, calls.UrlVerdict.REJECTED, error.detail
+                )
 
         async def give(partition: int) -> None:
             numbers = grouped[partition]
             try:
-                call = GiveUrls(by, [urls[number] for number in numbers])
-                reply = await self._calls.told(partition, call, GivenVerdicts)
+                call = calls.GiveUrls(by, [urls[number] for number in numbers])
+                reply = await self._calls.told(partition, call, calls.GivenVerdicts)
             except (OwnerSilent, ServiceRefusal) as error:
-                verdict, why = UrlVerdict.UNKNOWN, f"call again: {error}"
+                verdict, why = calls.UrlVerdict.UNKNOWN, f"call again: {error}"
                 for number in numbers:
-                    verdicts[number] = GivenVerdict(urls[number].url, verdict, why)
+                    verdicts[number] = calls.GivenVerdict(urls[number].url, verdict, why)
                 return
             for number, each in zip(numbers, reply.verdicts, strict=True):
                 verdicts[number] = each
@@ -341,7 +324,7 @@ class CrawlService:
 
     async def _search(self, partition: int, url: str) -> dict[str, Any] | None:
         """The URL, if the partition has it. A hash is searched for in pieces, one after another."""
-        query = UrlQuery(url)
+        query = calls.UrlQuery(url)
         try:
             async with asyncio.timeout(_SEARCH_S):
                 while True:

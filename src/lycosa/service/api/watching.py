@@ -57,9 +57,6 @@ class CoordinatorCaller:
         self._why = "this interface has just started"
         self._changed = asyncio.Event()
 
-    def __repr__(self) -> str:
-        return f"<CoordinatorCaller {self._place.coordinator.name} {self._why}>"
-
     async def run(self) -> None:
         """Follow the coordinator until this is cancelled."""
         finder = self._finder()
@@ -124,11 +121,11 @@ class CoordinatorCaller:
             await connection.request(MoreAsks())
             refused = await _answered(connection, Ask(seeds))
             await connection.request(NoMoreAsks())
-        return refused
+            return refused
 
     @asynccontextmanager
     async def _connected(self, wait_s: float) -> AsyncIterator[CoordinatorConnection]:
-        """A connection for requests, all of which are answered within that time."""
+        """A connection for at most ``wait_s`` seconds, with the service's errors for its own."""
         try:
             async with asyncio.timeout(wait_s):
                 async with await self._finder().connect(wait_s) as connection:

@@ -15,16 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from lycosa.base.calls import (
-    DeadLetterDecision,
-    DecisionAnswer,
-    HostAction,
-    HostDecision,
-    new_call,
-    read_action,
-    read_delay,
-    read_remark,
-)
+from lycosa.base import calls
 from lycosa.base.config.live_settings import LIVE
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.model.dead_letter import LetterAction
@@ -83,21 +74,23 @@ async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus],
 async def _decide_host(request: Request) -> Response:
     fields = await _fields(request)
     host, by = fields.get("host", [""])[0], caller_name(request)
-    action = _given(fields, "action", partial(read_action, HostAction))
+    action = _given(fields, "action", partial(calls.read_action, calls.HostAction))
     delay_s = -1.0
-    if action is HostAction.DELAY:
-        delay_s = _given(fields, "delay", lambda text: read_delay(text.strip() or "default"))
-    call = HostDecision(new_call("page"), by, host, action, _why(fields), delay_s=delay_s)
+    if action is calls.HostAction.DELAY:
+        delay_s = _given(fields, "delay", lambda text: calls.read_delay(text.strip() or "default"))
+    call = calls.HostDecision(
+        calls.new_call("page"), by, host, action, _why(fields), delay_s=delay_s
+    )
     answer = await service_of(request).decisions.decide_host(call)
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 
 
 async def _decide_letters(request: Request) -> Response:
     fields = await _fields(request)
-    call = DeadLetterDecision(
-        fields.get("call", [""])[0][:100] or new_call("page"),
+    call = calls.DeadLetterDecision(
+        fields.get("call", [""])[0][:100] or calls.new_call("page"),
         caller_name(request),
-        _given(fields, "action", partial(read_action, LetterAction)),
+        _given(fields, "action", partial(calls.read_action, LetterAction)),
         fields.get("hash", []),
         fields.get("reason", [""])[0],
         fields.get("host", [""])[0],
@@ -152,7 +145,7 @@ async def _fields(request: Request) -> dict[str, list[str]]:
 
 def _why(fields: dict[str, list[str]]) -> str:
     """The remark for the log of actions."""
-    return _given(fields, "why", read_remark)
+    return _given(fields, "why", calls.read_remark)
 
 
 def _given(fields: dict[str, list[str]], name: str, read: Callable[[str], _Value]) -> _Value:
@@ -163,7 +156,7 @@ def _given(fields: dict[str, list[str]], name: str, read: Callable[[str], _Value
         raise Problem(422, f"{name}: {error}") from error
 
 
-def _changed(answer: DecisionAnswer, notice: str) -> str:
+def _changed(answer: calls.DecisionAnswer, notice: str) -> str:
     return notice if answer.changed else "none"
 
 

@@ -50,7 +50,7 @@ class _Step(NamedTuple):
     rest: str
 
 
-class LetterDesk:
+class DeadLetterHandler:
     """One per worker."""
 
     def __init__(self, intake: Intake, clock: CrawlClock, most_decided: int = MOST_DECIDED) -> None:
@@ -58,7 +58,7 @@ class LetterDesk:
         self._turn = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"<LetterDesk busy={self._turn.locked()}>"
+        return f"<DeadLetterHandler busy={self._turn.locked()}>"
 
     async def decide_letters(
         self, partition: Partition, decision: DeadLetterDecision
