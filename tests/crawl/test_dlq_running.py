@@ -1,4 +1,4 @@
-"""Operators decide about dead letters while the crawl of a folder runs."""
+"""Operators decide about hosts and dead letters while the crawl of a folder runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ pytestmark = pytest.mark.long
 PLAN = WebPlan(hosts=4, pages=40, seed=5, latency_s=0.0, page_bytes=2000)
 
 
-def dlq(folder: Path, *arguments: str) -> dict[str, Any]:
-    action, *options = arguments
+def dlq(folder: Path, action: str, *options: str) -> dict[str, Any]:
+    return decided("dlq", action, str(folder), *options)
+
+
+def decided(*arguments: str) -> dict[str, Any]:
     done = subprocess.run(
-        [*LYCOSA, "dlq", action, str(folder), *options, "--json"],
+        [*LYCOSA, *arguments, "--json"],
         capture_output=True,
         text=True,
         timeout=LONGEST_S,
@@ -48,6 +51,10 @@ def test_the_owners_of_a_running_crawl_carry_decisions_out(tmp_path: Path, worke
             assert dlq(folder, "drop", missing[0])["urls"] == 1
             assert dlq(folder, "retry", "--all")["urls"] == 2
             log.await_that(lambda: _asked(log, "/missing") >= 5)
+            assert decided("reparse", str(folder)) == {"is_running": True, "wanted": 0}
+            for action in ("pause", "resume"):
+                answer = decided("host", action, str(folder), missing[0])
+                assert (answer["changed"], len(answer["hosts"])) == (1, 1)
         finally:
             crawl.send_signal(signal.SIGINT)
             assert crawl.wait(LONGEST_S) == 4
@@ -55,6 +62,8 @@ def test_the_owners_of_a_running_crawl_carry_decisions_out(tmp_path: Path, worke
         assert missing[0] not in listed
         # the same command carries a decision out when the crawl does not run
         assert dlq(folder, "drop", "--all")["urls"] == len(listed)
+        assert decided("host", "pause", str(folder), missing[0])["changed"] == 1
+        assert decided("reparse", str(folder))["done"]["parsed"] == 0
 
 
 def _asked(log: WatchedLog, path: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,22 @@ if TYPE_CHECKING:
 _SHOWN = 10  # hosts whose queues are shown
 
 
-class _Reach(msgspec.Struct, frozen=True):
-    """Which hosts a decision may be about, and the form of the answer."""
+class _Given(msgspec.Struct, frozen=True):
+    """The arguments and options of a decision: the crawl, the host, who decides."""
 
-    is_site: bool = False
-    is_new: bool = False
-    as_json: bool = False
+    folder: Path
+    cluster: Path | None
+    cache: Path | None
+    host: str
+    why: str
+    by: str
+    is_site: bool
+    is_new: bool
+    as_json: bool
+
+    @property
+    def place(self) -> CrawlPlace:
+        return CrawlPlace(self.folder, self.cluster, self.cache)
 
 
 _EPILOG = """
@@ -63,27 +73,25 @@ def command() -> None:
     """Decide about a host of a crawl, which may be running."""
 
 
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for name, key, text in (
+        ("--json", "as_json", "Print JSON on standard output."),
+        ("--new", "is_new", "Also a host that the crawl has not met."),
+        ("--site", "is_site", "All known hosts of the site of HOST."),
+    ):
+        function = click.option(name, key, is_flag=True, help=text)(function)
+    return remark_options(function)
+
+
 def _decision(name: str, text: str) -> None:
     """Add the command for one decision."""
 
     @command.command(name, cls=CrawlCommand, short_help=text)
     @crawl_place
     @click.argument("host")
-    @remark_options
-    @click.option("--site", "is_site", is_flag=True, help="All known hosts of the site of HOST.")
-    @click.option("--new", "is_new", is_flag=True, help="Also a host that the crawl has not met.")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-    def decide(
-        folder: Path,
-        cluster: Path | None,
-        cache: Path | None,
-        host: str,
-        why: str,
-        by: str,
-        **reach: bool,
-    ) -> ExitCode:
-        place = CrawlPlace(folder, cluster, cache)
-        return run(place, name, host, (why, by), _Reach(**reach))
+    @_options
+    def decide(**given: Any) -> ExitCode:
+        return run(name, _Given(**given))
 
     decide.help = f"{text} DIR is the crawl folder; leave it out with --cluster."
 
@@ -96,20 +104,8 @@ _decision("resume", "End the pause or the retirement of HOST.")
 @crawl_place
 @click.argument("host")
 @click.argument("time_", metavar="TIME")
-@remark_options
-@click.option("--site", "is_site", is_flag=True, help="All known hosts of the site of HOST.")
-@click.option("--new", "is_new", is_flag=True, help="Also a host that the crawl has not met.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def delay(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
-    host: str,
-    time_: str,
-    why: str,
-    by: str,
-    **reach: bool,
-) -> ExitCode:
+@_options
+def delay(time_: str, **given: Any) -> ExitCode:
     """Wait at least TIME (10s, 2m) between two requests to HOST, or as for all hosts (default).
 
     It takes the place of politeness.delay_s for this host, from its next request on. Longer pauses
@@ -118,11 +114,10 @@ def delay(
     from lycosa.base.calls import read_delay
 
     try:
-        read_delay(time_)
+        delay_s = read_delay(time_)
     except ValueError as error:
         raise click.UsageError(f"TIME: {error}") from error
-    place = CrawlPlace(folder, cluster, cache)
-    return run(place, "delay", host, (why, by), _Reach(**reach), time_)
+    return run("delay", _Given(**given), delay_s)
 
 
 _decision("retire", "Never request HOST again; its waiting URLs are refused.")
@@ -136,42 +131,34 @@ class _Decided(msgspec.Struct, frozen=True):
     rows: list[dict[str, Any]]
 
 
-def run(
-    place: CrawlPlace,
-    action: str,
-    host: str,
-    remark: tuple[str, str],
-    reach: _Reach,
-    delay: str = "default",
-) -> ExitCode:
+def run(action: str, given: _Given, delay_s: float = -1.0) -> ExitCode:
     """Carry out the decision; returns the exit code."""
-    from lycosa.base.calls import host_decision
+    from lycosa.base.calls import HostAction, HostDecision, new_call
     from lycosa.base.urls.near_hosts import HostUnknown
 
-    why, by = remark
-    decision = host_decision(
-        "lycosa host",
-        by,
-        host,
-        action,
-        why=why,
-        delay=delay,
-        is_site=reach.is_site,
-        is_new=reach.is_new,
+    decision = HostDecision(
+        new_call("lycosa host"),
+        given.by,
+        given.host,
+        HostAction(action),
+        given.why,
+        given.is_site,
+        given.is_new,
+        delay_s,
     )
     try:
-        decided = asyncio.run(_decide(place, decision))
+        decided = asyncio.run(_decide(given.place, decision))
     except HostUnknown as error:
         advice = "; --new decides about a host before the crawl meets it"
         raise click.UsageError(f"{error}{advice if action != 'resume' else ''}") from error
-    if reach.as_json:
-        named = decided.hosts[0] if decided.hosts else host
+    if given.as_json:
+        named = decided.hosts[0] if decided.hosts else given.host
         emit_json(
-            {"host": named, "action": action, "by": by, "changed": decided.changed}
+            {"host": named, "action": action, "by": given.by, "changed": decided.changed}
             | {"hosts": decided.hosts}
         )
         return ExitCode.FINISHED
-    for line in _told(decided, decision, crawl_runs(place)):
+    for line in _told(decided, decision, crawl_runs(given.place)):
         emit(clean(line))
     return ExitCode.FINISHED
 

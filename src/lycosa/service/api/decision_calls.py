@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Any
 
 import msgspec
@@ -40,10 +41,18 @@ class Undecided(Exception):
 
 
 class OperatorDecisions:
-    """Makes decisions about a crawl. Raises what ``OwnerCalls`` and ``PartitionFinder`` raise."""
+    """Makes decisions about a crawl. Raises what ``OwnerCalls`` and ``PartitionFinder`` raise.
 
-    def __init__(self, addressing: PartitionFinder, calls: OwnerCalls) -> None:
-        self._addressing, self._calls = addressing, calls
+    ``note`` gets what was decided, the operator and the remark, after the commit.
+    """
+
+    def __init__(
+        self,
+        addressing: PartitionFinder,
+        calls: OwnerCalls,
+        note: Callable[[str, str, str], None] = lambda what, by, why: None,
+    ) -> None:
+        self._addressing, self._calls, self._note = addressing, calls, note
 
     def __repr__(self) -> str:
         return f"<OperatorDecisions {self._addressing!r} {self._calls!r}>"
@@ -73,6 +82,7 @@ class OperatorDecisions:
         answer = await self._calls.told(self._addressing.of_host(host), decision, DecisionAnswer)
         if answer.hosts == []:
             raise HostUnknown(host, await self._near_hosts(host))
+        self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
         return answer
 
     async def _near_hosts(self, host: str) -> list[str]:
@@ -104,14 +114,19 @@ class OperatorDecisions:
         for reply in replies:
             if isinstance(reply, OwnerSilent):
                 raise reply
+        chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
+        about = [f" of {each}" for each in (decision.reason, decision.host) if each]
+        what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
+        self._note(what, decision.by, decision.why)
         answers = [each for each in replies if isinstance(each, DecisionAnswer)]
         return DecisionAnswer(
             sum(each.changed for each in answers), all(each.is_complete for each in answers)
         )
 
     async def _decide_pieces(
-        self, partition: int, decision: DeadLetterDecision, until: float
+        self, partition: int, decision: DeadLetterDecision | ReparseDecision, until: float = inf
     ) -> DecisionAnswer:
+        """The owner's last answer: the decision is complete, or the time is over."""
         while True:
             answer = await self._calls.told(partition, decision, DecisionAnswer)
             if answer.is_complete or asyncio.get_running_loop().time() >= until:
@@ -158,16 +173,12 @@ class OperatorDecisions:
         changed = 0
         for partition, decision in decisions:
             try:
-                while True:
-                    answer = await self._calls.told(partition, decision, DecisionAnswer)
-                    if answer.is_complete:
-                        break
+                changed += (await self._decide_pieces(partition, decision)).changed
             except OwnerSilent as error:
                 raise Undecided(
                     f"{error}; {changed} URLs were changed before, and the same command changes the"
                     " others"
                 ) from error
-            changed += answer.changed
         return changed
 
 

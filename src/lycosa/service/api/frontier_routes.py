@@ -86,7 +86,9 @@ async def lease_urls(
 ) -> outside_models.LeasesAnswer:
     """Lease URLs, each of another host. Waits for the first one until the time is over."""
     with polls_of(request).hold(caller_address(request)):
-        leasing = service_of(request).lease(worker_id, batch_size, lease_s, timeout_ms / 1000)
+        leasing = service_of(request).leases.lease(
+            worker_id, batch_size, lease_s, timeout_ms / 1000
+        )
         batch, leased = await _while_connected(request, leasing)
     first_end = min((each.expires for each in leased), default=0.0)
     return outside_models.LeasesAnswer(
@@ -103,7 +105,7 @@ async def give_results(
     """Return what became of leases. A lease is settled once, so the call may be repeated."""
     service = service_of(request)
     given = [_result(each, body.lease_id, service) for each in body.results]
-    taken = await service.results(body.worker_id, given)
+    taken = await service.leases.give_results(body.worker_id, given)
     return outside_models.ResultsAnswer(
         results=[
             outside_models.LeaseResult(

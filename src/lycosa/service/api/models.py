@@ -217,6 +217,10 @@ class DelayRequest(HostRequest):
         examples=["10s"],
     )
 
+    def seconds(self) -> float:
+        """The pause in seconds; negative for that of all hosts."""
+        return read_delay(self.delay)
+
 
 class ChangeAnswer(BaseModel):
     """How many hosts the decision changed, after its commit."""

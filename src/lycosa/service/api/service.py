@@ -79,9 +79,11 @@ class CrawlService:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._place, self._calls = place, OwnerCalls(place, limits)
-        self._decisions = OperatorDecisions(place.addressing, self._calls)
+        self.decisions = OperatorDecisions(place.addressing, self._calls, note_decision)
+        """Decisions about hosts and dead letters."""
         self._note = note_decision
-        self._leases = LeaseDesk(self._calls, self.addressing.partitions)
+        self.leases = LeaseDesk(self._calls, self.addressing.partitions)
+        """Leases of outside fetchers."""
 
     # -- the whole crawl, by its coordinator
 
@@ -154,7 +156,7 @@ class CrawlService:
 
     async def host(self, host: str) -> dict[str, Any] | None:
         """One host; ``None`` when the crawl does not know it."""
-        return await self._decisions.find_host(host)
+        return await self.decisions.find_host(host)
 
     async def host_urls(self, query: calls.HostUrlsQuery) -> MergedList:
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
@@ -219,7 +221,7 @@ class CrawlService:
     async def dead_letters(self, query: calls.DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""
         if query.host:
-            known = await self._decisions.known_host(query.host)
+            known = await self.decisions.known_host(query.host)
             query = msgspec.structs.replace(query, host=known)
             partition = self.addressing.of_host(query.host)
             return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
@@ -229,24 +231,7 @@ class CrawlService:
         """The log of operators' decisions, newest first, each as one row."""
         return await listed_actions(self._listing, query)
 
-    # -- decisions and other programs
-
-    async def decide_host(self, decision: calls.HostDecision) -> calls.DecisionAnswer:
-        """As ``OperatorDecisions`` does."""
-        answer = await self._decisions.decide_host(decision)
-        host = self.addressing.host(decision.host)
-        self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
-        return answer
-
-    async def decide_dead_letters(self, decision: calls.DeadLetterDecision) -> calls.DecisionAnswer:
-        """As ``OperatorDecisions`` does."""
-        answer = await self._decisions.decide_dead_letters(decision)
-        chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
-        host = self.addressing.host(decision.host) if decision.host else ""
-        about = [f" of {each}" for each in (decision.reason, host) if each]
-        what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
-        self._note(what, decision.by, decision.why)
-        return answer
+    # -- other programs
 
     async def seed(
         self, urls: list[str], by: str, priority: float | None = None
@@ -317,15 +302,6 @@ class CrawlService:
         await asyncio.gather(*map(give, grouped))
         return [each for each in verdicts if each is not None]
 
-    async def lease(
-        self, holder: str, most: int, lease_s: float, wait_s: float
-    ) -> tuple[str, list[calls.LeasedUrl]]:
-        """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one.
-
-        The id stands for all of them together.
-        """
-        return await self._leases.lease(holder, most, lease_s, wait_s)
-
     def lease_in_batch(self, batch: str, url: str) -> str:
         """The lease of a URL that was leased together with others. Raises ``InvalidUrl``."""
         url = self.addressing.canonical(url)
@@ -336,12 +312,6 @@ class CrawlService:
     def is_meant(self, crawl: str) -> bool:
         """Whether a client means this crawl by an id or a name; empty means any."""
         return crawl in ("", self.watch.status().crawl, *self.addressing.names)
-
-    async def results(
-        self, holder: str, results: list[calls.OutsideResult]
-    ) -> list[calls.ResultTaken]:
-        """Take results of outside fetchers; ``UNKNOWN`` for those of silent owners."""
-        return await self._leases.give_results(holder, results)
 
     # -- asking
 

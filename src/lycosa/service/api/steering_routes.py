@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from lycosa.base.calls import ActionsQuery, DeadLettersQuery, dead_letter_decision
+from lycosa.base.calls import ActionsQuery, DeadLetterDecision, DeadLettersQuery, new_call
+from lycosa.base.model.dead_letter import LetterAction
 from lycosa.service.api.events import EventStream
 from lycosa.service.api.examples import (
     ACTION_EXAMPLE,
@@ -66,17 +67,16 @@ async def decide_dead_letters(request: Request, body: LettersRequest) -> Letters
 
     A decision about very many is not complete after one request.
     """
-    decision = dead_letter_decision(
-        "api",
+    decision = DeadLetterDecision(
+        body.call or new_call("api"),
         caller_name(request),
-        body.action,
-        hashes=list(body.hashes),
-        reason=body.reason,
-        host=body.host,
-        why=body.why,
-        call=body.call,
+        LetterAction(body.action),
+        list(body.hashes),
+        body.reason,
+        body.host,
+        body.why,
     )
-    answer = await service_of(request).decide_dead_letters(decision)
+    answer = await service_of(request).decisions.decide_dead_letters(decision)
     return LettersAnswer(changed=answer.changed, is_complete=answer.is_complete, call=decision.call)
 
 

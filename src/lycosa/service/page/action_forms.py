@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 from fastapi import APIRouter, Request
@@ -16,6 +18,7 @@ from fastapi.responses import RedirectResponse, Response
 from lycosa.base import calls
 from lycosa.base.config.live_settings import LIVE
 from lycosa.base.messages.coordinator_messages import ClusterStatus
+from lycosa.base.model.dead_letter import LetterAction
 from lycosa.cluster.coordinator.crawl_metrics import crawl_state
 from lycosa.service.api.answers import CoordinatorSilent
 from lycosa.service.api.problems import Problem
@@ -23,6 +26,7 @@ from lycosa.service.api.request_context import caller_name, service_of
 from lycosa.service.api.service import CrawlService
 from lycosa.service.page.rendering import page_response, shown
 
+_Value = TypeVar("_Value")
 _MOST_FIELDS = 200
 _SHOWN = "shown."  # in the names of fields that say what the form showed
 _MOST_SEEDS = 1000
@@ -70,41 +74,32 @@ async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus],
 
 async def _decide_host(request: Request) -> Response:
     fields = await _fields(request)
-    host, action = fields.get("host", [""])[0], fields.get("action", [""])[0]
-    delay = fields.get("delay", [""])[0].strip() if action == calls.HostAction.DELAY.value else ""
-    try:
-        decision = calls.host_decision(
-            "page",
-            caller_name(request),
-            host,
-            action,
-            why=fields.get("why", [""])[0],
-            delay=delay or "default",
-        )
-    except ValueError as error:
-        raise Problem(422, str(error)) from error
-    answer = await service_of(request).decide_host(decision)
+    host, by = fields.get("host", [""])[0], caller_name(request)
+    action = _given(fields, "action", partial(calls.read_action, calls.HostAction))
+    delay_s = -1.0
+    if action is calls.HostAction.DELAY:
+        delay_s = _given(fields, "delay", lambda text: calls.read_delay(text.strip() or "default"))
+    call = calls.HostDecision(
+        calls.new_call("page"), by, host, action, _why(fields), delay_s=delay_s
+    )
+    answer = await service_of(request).decisions.decide_host(call)
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 
 
 async def _decide_letters(request: Request) -> Response:
     fields = await _fields(request)
-    try:
-        call = calls.dead_letter_decision(
-            "page",
-            caller_name(request),
-            fields.get("action", [""])[0],
-            hashes=fields.get("hash", []),
-            reason=fields.get("reason", [""])[0],
-            host=fields.get("host", [""])[0],
-            why=fields.get("why", [""])[0],
-            call=fields.get("call", [""])[0][:100],
-        )
-    except ValueError as error:
-        raise Problem(422, str(error)) from error
+    call = calls.DeadLetterDecision(
+        fields.get("call", [""])[0][:100] or calls.new_call("page"),
+        caller_name(request),
+        _given(fields, "action", partial(calls.read_action, LetterAction)),
+        fields.get("hash", []),
+        fields.get("reason", [""])[0],
+        fields.get("host", [""])[0],
+        _why(fields),
+    )
     if not call.hashes and fields.get("all", [""])[0] != "yes":
         raise Problem(422, "no dead letter was chosen")
-    answer = await service_of(request).decide_dead_letters(call)
+    answer = await service_of(request).decisions.decide_dead_letters(call)
     if not answer.is_complete:
         return page_response(request, "letters_rest.html", call=call, changed=answer.changed)
     return _seen("/dead-letters", _changed(answer, "letters"))
@@ -151,10 +146,15 @@ async def _fields(request: Request) -> dict[str, list[str]]:
 
 def _why(fields: dict[str, list[str]]) -> str:
     """The remark for the log of actions."""
+    return _given(fields, "why", calls.read_remark)
+
+
+def _given(fields: dict[str, list[str]], name: str, read: Callable[[str], _Value]) -> _Value:
+    """The value of a field. Raises ``Problem`` 422."""
     try:
-        return calls.read_remark(fields.get("why", [""])[0])
+        return read(fields.get(name, [""])[0])
     except ValueError as error:
-        raise Problem(422, f"why: {error}") from error
+        raise Problem(422, f"{name}: {error}") from error
 
 
 def _changed(answer: calls.DecisionAnswer, notice: str) -> str:

@@ -1,4 +1,4 @@
-"""The folder of a stopped crawl, opened as one that can be called: what its owner promises."""
+"""A stopped crawl, whose folder is opened so that it can be called: what its owner promises."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ import pytest
 from crawling import QUICK, Pages, crawl_folder, html, page
 from lycosa.base.calls import (
     CallRefusal,
+    DeadLetterDecision,
     DecisionAnswer,
+    HostAction,
     HostDecision,
     HostQuery,
-    dead_letter_decision,
-    host_decision,
+    new_call,
+    read_action,
+    read_delay,
+    read_remark,
 )
 from lycosa.base.model.completed import UrlState
 from lycosa.base.model.dead_letter import LetterAction
@@ -26,7 +30,7 @@ from lycosa.base.urls.near_hosts import HostUnknown
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.dead_letter_list import LetterFilter, dead_letters
-from lycosa.processes.callable_folder import CallableFolder, ReparseReport, open_stopped_folder
+from lycosa.processes.stopped_crawl import ReparseReport, StoppedCrawl, open_stopped_crawl
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.decision_calls import OperatorDecisions
 from lycosa.service.api.owner_calls import OwnerCalls
@@ -80,7 +84,7 @@ def killed(folder: Path) -> Path:
     return Path(shutil.copytree(folder, folder.with_name("killed")))
 
 
-def decisions_of(crawl: CallableFolder) -> OperatorDecisions:
+def decisions_of(crawl: StoppedCrawl) -> OperatorDecisions:
     return OperatorDecisions(crawl.addressing, OwnerCalls(crawl, ApiLimits()))
 
 
@@ -99,11 +103,11 @@ def failed(reader: CrawlReader) -> list[str]:
 
 
 def pause(host: str) -> HostDecision:
-    return host_decision("test", "ann", host, "pause", why="mail of 3 May")
+    return HostDecision(new_call("test"), "ann", host, HostAction.PAUSE, "mail of 3 May")
 
 
 async def test_an_answer_comes_after_the_commit(folder: Path) -> None:
-    async with open_stopped_folder(folder) as crawl:
+    async with open_stopped_crawl(folder) as crawl:
         answer = await decisions_of(crawl).decide_host(pause("a.test"))
         left = killed(folder)
     assert (answer.changed, answer.hosts) == (1, ["a.test"])
@@ -118,7 +122,7 @@ async def test_an_answer_comes_after_the_commit(folder: Path) -> None:
 async def test_a_repeated_call_has_one_effect(folder: Path) -> None:
     decision = pause("a.test")
     for _ in range(2):  # two runs
-        async with open_stopped_folder(folder) as crawl:
+        async with open_stopped_crawl(folder) as crawl:
             partition = crawl.addressing.of_host("a.test")
             for _ in range(2):
                 reply = await crawl.call_owner(partition, decision)
@@ -127,7 +131,7 @@ async def test_a_repeated_call_has_one_effect(folder: Path) -> None:
 
 
 async def test_a_question_sees_the_decision_before_it(folder: Path) -> None:
-    async with open_stopped_folder(folder) as crawl:
+    async with open_stopped_crawl(folder) as crawl:
         decisions = decisions_of(crawl)
         assert await decisions.find_host("http://c.test/") is None
         row = await decisions.find_host(f"{A}/some/page")
@@ -141,12 +145,12 @@ async def test_a_decision_that_is_refused_changes_nothing_and_the_run_ends_in_or
     folder: Path,
 ) -> None:
     with pytest.raises(HostUnknown, match=r"did you mean b\.test or a\.test"):
-        async with open_stopped_folder(folder) as crawl:
+        async with open_stopped_crawl(folder) as crawl:
             await decisions_of(crawl).decide_host(pause("c.test"))
     assert (paused(folder), actions(folder)) == ([], [])
     *_, last = CommitLog(log_folder(folder), 0).records()
     assert last.is_final and audit(folder).is_clean
-    async with open_stopped_folder(folder) as crawl:
+    async with open_stopped_crawl(folder) as crawl:
         elsewhere = (crawl.addressing.of_host("a.test") + 1) % QUICK.frontier.partitions
         for call in (pause("a.test"), HostQuery("")):
             reply = await crawl.call_owner(elsewhere, call)
@@ -154,9 +158,9 @@ async def test_a_decision_that_is_refused_changes_nothing_and_the_run_ends_in_or
 
 
 async def test_the_folder_is_locked_while_it_is_open(folder: Path) -> None:
-    async with open_stopped_folder(folder):
+    async with open_stopped_crawl(folder):
         with pytest.raises(CrawlInUse):
-            async with open_stopped_folder(folder):
+            async with open_stopped_crawl(folder):
                 pass
 
 
@@ -164,7 +168,7 @@ async def test_dead_letters_are_decided_in_pieces_that_are_committed(folder: Pat
     reader = read_folder(folder)
     assert failed(reader) == [f"{A}/gone", f"{B}/gone"]
     listed = list(dead_letters(reader, LetterFilter()))
-    async with open_stopped_folder(folder) as crawl:
+    async with open_stopped_crawl(folder) as crawl:
         decisions = decisions_of(crawl)
         assert await decisions.decide_listed(listed[:1], LetterAction.DROP, "ann") == 1
         left = killed(folder)
@@ -178,19 +182,19 @@ async def test_dead_letters_are_decided_in_pieces_that_are_committed(folder: Pat
 async def test_dead_letters_of_a_host_or_reason_are_decided_as_in_a_crawl_that_runs(
     folder: Path,
 ) -> None:
-    async with open_stopped_folder(folder) as crawl:
+    async with open_stopped_crawl(folder) as crawl:
         decisions = decisions_of(crawl)
-        wrong = dead_letter_decision("test", "ann", "retry", hashes=[], host="c.test")
+        wrong = DeadLetterDecision("1", "ann", LetterAction.RETRY, host="c.test")
         with pytest.raises(HostUnknown):
             await decisions.decide_dead_letters(wrong)
-        call = dead_letter_decision("test", "ann", "retry", hashes=[], host=f"{B}/x")
+        call = DeadLetterDecision("2", "ann", LetterAction.RETRY, host=f"{B}/x")
         assert await decisions.decide_dead_letters(call) == DecisionAnswer(1)
     assert failed(read_folder(folder)) == [f"{A}/gone"]
 
 
 def test_a_crash_while_documents_are_parsed_again_forgets_none_of_them(folder: Path) -> None:
     async def reparse() -> tuple[Path, ReparseReport]:
-        async with open_stopped_folder(folder) as crawl:
+        async with open_stopped_crawl(folder) as crawl:
             assert await decisions_of(crawl).reparse(False, "ann") == 0  # it needs --killed
             assert await decisions_of(crawl).reparse(True, "ann", "a new parser") == 1
             return killed(folder), await crawl.parse_wanted(True)
@@ -207,25 +211,17 @@ def test_a_crash_while_documents_are_parsed_again_forgets_none_of_them(folder: P
         assert audit(each).is_clean
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"action": "stop"}, "action: it must be pause, resume, retire or delay"),
-        ({"action": "delay", "delay": "soon"}, "delay: 'soon' is not a duration; .* or default"),
-        ({"action": "delay", "delay": "2d"}, "delay: 2d is too long, write at most 1d"),
-        ({"action": "pause", "why": "x" * 501}, "why: at most 500 characters; there are 501"),
-    ],
-)
-def test_what_an_operator_gave_is_checked_in_one_place(given: dict[str, str], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        host_decision("test", "ann", "a.test", **given)
+@pytest.mark.parametrize("text", ["soon", "2d", "-1s", ""])
+def test_a_pause_is_read_or_refused_with_the_form_that_it_has(text: str) -> None:
+    assert (read_delay("90s"), read_delay("default")) == (90.0, -1.0)
+    with pytest.raises(ValueError, match=r"or default|write at most 1d; or pause the host"):
+        read_delay(text)
 
 
-def test_a_decision_has_a_new_id_unless_it_continues_one() -> None:
-    first, second = pause("a.test"), pause("a.test")
-    assert first.call != second.call and first.call.startswith("test ")
-    assert host_decision("test", "ann", "a.test", "delay", delay="90s").delay_s == 90.0
-    again = dead_letter_decision("test", "ann", "drop", hashes=[], call="api 1")
-    assert (again.call, again.action) == ("api 1", LetterAction.DROP)
-    with pytest.raises(ValueError, match="action: it must be retry or drop"):
-        dead_letter_decision("test", "ann", "keep", hashes=[])
+def test_other_values_of_an_operator_are_bounded() -> None:
+    assert read_action(HostAction, "retire") is HostAction.RETIRE
+    with pytest.raises(ValueError, match="it must be retry or drop"):
+        read_action(LetterAction, "pause")
+    assert read_remark("x" * 500)
+    with pytest.raises(ValueError, match="at most 500 characters; there are 501"):
+        read_remark("x" * 501)
