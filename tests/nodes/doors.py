@@ -18,7 +18,7 @@ from judging import asked, is_balanced, state_of, urls_of
 from lycosa.base.config.sections import ScopeRule, ScopeSection
 from lycosa.base.model.completed import UrlState
 from lycosa.base.urls.identity import join_url
-from lycosa.inspect.audit.crawl_audit import audit_view
+from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.sent_response import Response
 from lycosa.synthetic.synthetic_web import Responder
@@ -92,6 +92,6 @@ class DoorsHistory(NodesHistory):
         for table in opened.values():
             is_balanced(table)
         self._hosts_rested()
-        report = audit_view(self._view())
+        report = audit_crawl(AuditedCrawl(self._view(), is_running=False))
         assert report.is_clean, report.first_breaches()
         assert sum(self.world.faults.values()) >= LEAST_FAULTS
