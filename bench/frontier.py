@@ -13,6 +13,7 @@ that makes them up. Memory is that of the process, and what the page cache holds
 from __future__ import annotations
 
 import argparse
+import asyncio
 import ctypes
 import gc
 import mmap
@@ -36,7 +37,6 @@ from bench.interpreter import described
 from lycosa.base.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
 from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.factors import Factors
 from lycosa.base.model.parsed import Link
 from lycosa.base.urls.identity import Canonicalizer, Sites, hash8, hash8_all, hosts_of
 from lycosa.stages.admit.scope import Scope
@@ -45,26 +45,22 @@ from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.workbench import Workbench
-from lycosa.stages.schedule.priority import link_importance, priority
+from lycosa.stages.schedule.priority import link_importance, prioritizer
 from lycosa.state.commit import Commit, CommitLog, PartitionBatch, marked
+from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.seen.recent import RecentHashes
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.worker.intake.admission import Admission
 from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing
 
 PARTITIONS = 16
 PAGE_LINKS = 100
 COMMIT_LINKS = 40_000  # of 400 pages
 _CHUNK = 50  # pages read from the other process at a time
-
-_WEIGHTS = PrioritySection()
-
-
-def _prioritize(factors: Factors) -> float:
-    return priority(factors, _WEIGHTS)
 
 
 class _Clock:
@@ -78,9 +74,12 @@ class _Clock:
 
 
 class Crawl:
-    """The frontier of one worker over a folder made by ``load``."""
+    """The frontier of one worker over a folder made by ``load``.
 
-    def __init__(self, folder: Path, cache_bytes: int) -> None:
+    ``benched`` gets the names of hosts that enter the workbench.
+    """
+
+    def __init__(self, folder: Path, cache_bytes: int, benched: list[str] | None = None) -> None:
         opener = rocks_opener(cache_bytes, 64 << 20)
         self.tables = {n: opener(table_folder(folder, n)) for n in range(PARTITIONS)}
         self.partitions = [
@@ -89,11 +88,11 @@ class Crawl:
                 Overlay(table),
                 SortedSeenUrls(seen_path(folder, n)),
                 SECTION,
-                FrontierRules(prioritize=_prioritize),
+                FrontierRules(prioritize=prioritizer(PrioritySection())),
             )
             for n, table in self.tables.items()
         ]
-        self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench)
+        self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench, benched=benched)
         self.log = CommitLog(folder / "log", 0)
         self.intake = self._intake()
         self.chance = random.Random(7)
@@ -110,8 +109,14 @@ class Crawl:
             admission,
             RecentHashes(0),
             _Clock(),
-            lambda *_: None,
-            lambda _: None,
+            OutgoingParcels(
+                {p.number: p for p in self.partitions},
+                {number: MemoryKeyValue() for number in range(PARTITIONS)},
+                None,
+                asyncio.sleep,
+                lambda error: None,
+                PARTITIONS,
+            ),
         )
 
     def discover(self, urls: list[str]) -> None:

@@ -14,6 +14,7 @@ from crawling import QUICK, crawl_folder
 from lycosa.base.calls import (
     Call,
     CallRefusal,
+    CallReply,
     CapturesQuery,
     ContentFound,
     ContentQuery,
@@ -21,14 +22,12 @@ from lycosa.base.calls import (
     HostQuery,
     HostsQuery,
     UrlQuery,
-    decode_call,
-    encode_reply,
 )
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.queries.question_thread import Allowance, StateReader
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.owner_calls import OwnerCalls
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.places import CallableCrawl
 from lycosa.state.shard.folder_view import recent_views
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.worker.worker_progress import memory_of
@@ -144,13 +143,13 @@ async def test_a_question_carries_the_time_for_which_its_caller_still_waits() ->
         def shard_of(self, partition: int) -> int:
             return 0
 
-        async def call_owner(self, partition: int, body: bytes) -> bytes:
-            questions.append(decode_call(body))
+        async def call_owner(self, partition: int, call: Call) -> CallReply:
+            questions.append(call)
             asked.set()
             await release.wait()
-            return encode_reply(Found(b"[]"))
+            return Found(b"[]")
 
-    calls = OwnerCalls(cast(ReachedCrawl, Place()), ApiLimits(calls=1))
+    calls = OwnerCalls(cast(CallableCrawl, Place()), ApiLimits(calls=1))
     first = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
     second = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
     await asked.wait()

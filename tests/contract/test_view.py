@@ -50,12 +50,11 @@ from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.live_view import LiveView, viewable
-from lycosa.state.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
 from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, SnapshotLimit, open_shard
 from lycosa.state.shard.snapshot_view import LogMovedOn, SnapshotView
+from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
 from lycosa.state.store import RecordError, layout
-from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.synthetic import (
     VIRTUAL_EPOCH,
     Faults,
@@ -65,7 +64,10 @@ from lycosa.synthetic import (
     VirtualOffload,
     run_virtual,
 )
-from lycosa.worker.assembly import Ports, assemble
+from lycosa.worker.assemble import assemble
+from lycosa.worker.worker_ports import Ports
+from memory_segments import MemorySegments
+from memory_snapshots import MemorySnapshots
 
 SITE = "http://www.example.org"
 PAGES = {

@@ -20,7 +20,7 @@ from lycosa.state.attempts.attempt_files import attempt_files_of
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Crash
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import moved, page, robots, scripted_crawl
 
 HOST = "a.example"

@@ -16,10 +16,10 @@ from lycosa.cluster.shards.cluster_view import ClusterView, ReadingProgress
 from lycosa.state.commit import Commit, LogDamaged, Mark, MemoryChangelog, MemoryLog, PartitionBatch
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.kv.rocks import rocks_opener
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.shard.view import CrawlOrigin
 from lycosa.state.store import RecordError, SegmentStore
 from lycosa.state.store.object_segments import ObjectSegments
+from memory_objects import MemoryStore
 from store_samples import INFO, SECTION, START, numbered
 
 SHARDS = 3

@@ -16,9 +16,11 @@ from lycosa.cli.crawl_reading import (
     tell_age,
 )
 from lycosa.cli.output import (
+    Column,
     ExitCode,
     clean,
     emit,
+    emit_columns,
     emit_json,
     emit_table,
     human_count,
@@ -27,7 +29,8 @@ from lycosa.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from lycosa.inspect.audit.audit_report import AuditReport, OnAuditProgress
+    from lycosa.inspect.audit.audit_report import AuditReport, HostPace, OnAuditProgress
+    from lycosa.state.attempts.coverage import UnprovenTime
 
 _EPILOG = """
 \b
@@ -128,14 +131,8 @@ def _print(report: AuditReport) -> None:
     for check in report.checks:
         for note in check.notes:
             emit(f"  {check.name}: {clean(note)}")
-    if report.hosts:
-        emit("")
-        lines = (
-            (x.host, x.requests, f"{x.shortest_s:.6f}", f"{x.due_s:.6f}", f"{x.margin_s:+.6f}")
-            for x in report.hosts
-        )
-        emit_table(("host", "requests", "pause s", "due s", "margin s"), lines)
-    _print_unproven(report)
+    emit_columns(_HOSTS, report.hosts)
+    emit_columns(_UNPROVEN, report.unproven)
     emit("")
     if report.share < 1:
         emit(f"Records of {report.share:.1%} of the captures were read; --all reads all of them.")
@@ -159,25 +156,21 @@ def _print(report: AuditReport) -> None:
         emit(f"  {clean(text)}")
 
 
-def _print_unproven(report: AuditReport) -> None:
-    """Print the times for which there is no attempt log: nothing is known against them."""
-    if not report.unproven:
-        return
-    emit("")
-    rows = (
-        (
-            x.shard,
-            x.term,
-            human_time(x.since) or "the beginning",
-            human_time(x.until) or "now",
-            x.why,
-        )
-        for x in report.unproven
-    )
-    emit_table(
-        ("shard", "term", "since", "until", "requests not provable, because"),
-        rows,
-    )
+_HOSTS: tuple[Column[HostPace], ...] = (
+    Column("host", lambda x: x.host),
+    Column("requests", lambda x: x.requests),
+    Column("pause s", lambda x: f"{x.shortest_s:.6f}"),
+    Column("due s", lambda x: f"{x.due_s:.6f}"),
+    Column("margin s", lambda x: f"{x.margin_s:+.6f}"),
+)
+_UNPROVEN: tuple[Column[UnprovenTime], ...] = (
+    Column("shard", lambda x: x.shard),
+    Column("term", lambda x: x.term),
+    Column("since", lambda x: human_time(x.since) or "the beginning"),
+    Column("until", lambda x: human_time(x.until) or "now"),
+    Column("requests not provable, because", lambda x: x.why),
+)
+"""Times for which there is no attempt log: nothing is known against their requests."""
 
 
 def _showing(line: ProgressLine) -> OnAuditProgress:

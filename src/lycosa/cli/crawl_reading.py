@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lycosa.base.config.extras import install_command
+from lycosa.cli.cluster_parts import client_of
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
 
 if TYPE_CHECKING:
@@ -107,13 +107,9 @@ def opened_cluster(place: CrawlPlace, reads_attempts: bool = False) -> Iterator[
 
     assert place.cluster is not None
     given = read_cluster_file(place.cluster)
-    try:
+    with client_of("Kafka", "cluster"):
         from lycosa.cluster.shards.opened_cluster import CacheDamaged, OpenedCluster, default_cache
         from lycosa.state.kv.kv_port import TableDamaged
-    except ImportError as error:
-        raise click.UsageError(
-            f"the Kafka client is not installed ({error.name}): {install_command('cluster')}"
-        ) from error
     line = ProgressLine()
     opened = OpenedCluster(
         given,

@@ -16,7 +16,7 @@ from lycosa.state.shard.live_view import LiveView
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.state.shard.view import CrawlOrigin
 from lycosa.state.store import SegmentFiles, SegmentReader
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.job import WorkerJob
 
 

@@ -74,9 +74,6 @@ class SimulatedPost:
         self.tally = PostTally()
         self.reset()
 
-    def __repr__(self) -> str:
-        return f"<SimulatedPost shards={self._shards} waiting={self._waiting.sum():.0f}>"
-
     def reset(self) -> None:
         """Begin to count."""
         self.tally = PostTally(delays=[0.0] * _DELAYS, reasons=dict.fromkeys(REASONS, 0.0))

@@ -82,7 +82,6 @@ def hosts_of(urls: Iterable[str]) -> list[str]:
 
 
 def hash8_all(texts: Iterable[str]) -> list[bytes]:
-    """``hash8`` of each."""
     sha256 = hashlib.sha256
     return [sha256(text.encode()).digest()[:8] for text in texts]
 

@@ -259,9 +259,6 @@ class Fold:
     def _damage(self, offset: int, what: str) -> ChangelogDamaged:
         return ChangelogDamaged(self._topic, self._shard, offset, what)
 
-    def __repr__(self) -> str:
-        return f"Fold(shard={self._shard}, term={self.term}, next={self._expected})"
-
 
 def folded_commits(
     fold: Fold, records: Iterator[tuple[int, bytes | None]]

@@ -141,9 +141,6 @@ class ChangelogReader:
         except KafkaException:
             return 0
 
-    def __repr__(self) -> str:
-        return f"ChangelogReader({self._topics.changelog}, next={self._next})"
-
 
 def _judge(error: KafkaError, waiting: WaitReport) -> None:
     """Report an error that passes; raise one that does not."""

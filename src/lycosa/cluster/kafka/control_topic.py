@@ -252,6 +252,3 @@ class KafkaControl:
     def _record(self, key: str, value: bytes) -> OutgoingRecord:
         data = _ENCODER.encode(ControlRecord(self._crawl, self.number, value))
         return OutgoingRecord(self._topic, 0, data, key.encode())
-
-    def __repr__(self) -> str:
-        return f"KafkaControl({self._topic}, number={self.number})"

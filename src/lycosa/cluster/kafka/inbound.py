@@ -43,7 +43,6 @@ class KafkaInbound:
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox-end")
 
     async def read_parcels(self, after: int) -> list[tuple[int, Parcel | None]]:
-        """See ``Inbound``."""
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._reading, self._read, after)
@@ -52,13 +51,11 @@ class KafkaInbound:
             raise
 
     async def last_position(self) -> int:
-        """See ``Inbound``."""
         loop = asyncio.get_running_loop()
         _, behind = await loop.run_in_executor(self._asking, self._asker.limits)
         return behind
 
     async def trim(self, position: int) -> None:
-        """See ``Inbound``."""
         await asyncio.get_running_loop().run_in_executor(self._asking, self._trim, position)
 
     async def close(self) -> None:
@@ -102,6 +99,3 @@ class KafkaInbound:
             self._tell(f"trimming {self._topic}/{self._shard}: {error}")
         else:
             self._tell("")
-
-    def __repr__(self) -> str:
-        return f"KafkaInbound({self._reader!r})"

@@ -65,7 +65,6 @@ class KafkaPost:
         self._has_news = threading.Event()  # there is a producer, or the post was closed
 
     async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
-        """See ``Post``."""
         destination = parcels[0].destination
         under_way = self._under_way.setdefault(destination, [])
         if under_way and under_way[0].first != parcels[0].sequence:
@@ -81,7 +80,6 @@ class KafkaPost:
         return Handover(count, None if count == len(parcels) else failure or refused)
 
     async def close(self) -> None:
-        """See ``Post``."""
         self._is_closed = True
         self._has_news.set()
         for under_way in self._under_way.values():

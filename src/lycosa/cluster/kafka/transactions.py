@@ -226,6 +226,3 @@ class Transactions:
         if self._closed.is_set():
             what = "was being committed" if self._is_committing else "was not committed"
             raise OutcomeUnknown(f"{self._name} was closed while a transaction {what}")
-
-    def __repr__(self) -> str:
-        return f"Transactions({self._name}, closed={self._closed.is_set()})"

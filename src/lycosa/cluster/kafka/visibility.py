@@ -76,6 +76,3 @@ class Visibility:
         if admin is None:
             admin = self._admin = self._client.admin()
         return admin
-
-    def __repr__(self) -> str:
-        return f"Visibility({self._client!r})"

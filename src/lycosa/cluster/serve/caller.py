@@ -69,9 +69,6 @@ class CoordinatorConnection:
         self.answered: list[Answered] = []
         self._stream = stream
 
-    def __repr__(self) -> str:
-        return f"<CoordinatorConnection {self.address} answered={len(self.answered)}>"
-
     async def __aenter__(self) -> CoordinatorConnection:
         return self
 
@@ -84,7 +81,6 @@ class CoordinatorConnection:
         self.close()
 
     def close(self) -> None:
-        """End the conversation."""
         self._stream.close()
 
     async def status(self) -> ClusterStatus:

@@ -78,9 +78,6 @@ class CoordinatorServer:
         self._desk = CallerDesk(runner, self._follow_limits, self._fail, left_s)
         self._tasks = KeptTasks(self._fail)
 
-    def __repr__(self) -> str:
-        return f"<CoordinatorServer {self._runner!r}>"
-
     async def run(
         self, credentials: Credentials, addresses: Sequence[str], config: Config
     ) -> ServeEnd:

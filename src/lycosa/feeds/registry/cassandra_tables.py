@@ -134,7 +134,6 @@ class CassandraTables:
         self.is_complete = True
 
     def close(self) -> None:
-        """See ``RegistryTables``."""
         self._connection.close()
 
     def _read_positions(self) -> dict[int, Mark]:
@@ -245,9 +244,6 @@ class CassandraTables:
             f"UPDATE {table} SET {names} WHERE {_POSITION} {_KNOWN}",
             (*mark, *times, self._crawl, number, *known),
         )
-
-    def __repr__(self) -> str:
-        return f"CassandraTables({self._connection!r}, positions={self.positions})"
 
 
 _POSITION, _KNOWN = "crawl = ? AND partition = ?", "IF term = ? AND sequence = ?"

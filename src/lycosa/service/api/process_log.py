@@ -25,9 +25,6 @@ class ProcessLog:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    def __repr__(self) -> str:
-        return f"<ProcessLog {self._log!r}>"
-
     def note(
         self, level: LogLevel, event: str, message: str, values: Mapping[str, str | int]
     ) -> None:

@@ -45,9 +45,6 @@ class BoundedProtocol(H11Protocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
 
-    def __repr__(self) -> str:
-        return f"<BoundedProtocol {self.client} waiting={self.is_waiting}>"
-
     @property
     def is_waiting(self) -> bool:
         """Whether there is no complete request that waits for its answer."""
@@ -138,11 +135,7 @@ class BoundedServer(uvicorn.Server):
         self._listeners: list[socket.socket] = []
         self._starting: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<BoundedServer {self.connections!r}>"
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the given sockets."""
         await self.lifespan.startup()
         self.servers = []
         for listener in sockets or []:

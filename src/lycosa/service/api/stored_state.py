@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from threading import Event
 from typing import TYPE_CHECKING
 
-from lycosa.base.calls import StateQuestion, decode_call, encode_reply
+from lycosa.base.calls import Call, CallReply, StateQuestion
 from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.state.exchange import NoAnswer
@@ -44,16 +44,15 @@ class StoredState:
     def __repr__(self) -> str:
         return f"<StoredState {self._given.name} {self._reader!r} {self._failure}>"
 
-    async def answer_call(self, partition: int, body: bytes) -> bytes:
+    async def answer(self, partition: int, question: Call) -> CallReply:
         """The reply to a question. Raises ``NoAnswer``."""
-        question = decode_call(body)
         if not isinstance(question, StateQuestion):
             raise NoAnswer("the crawl has ended; resume it")
         if self._reader is None:
             await self._wait_for_reading()
         if self._reader is None:
             raise NoAnswer(self._why_not())
-        return encode_reply(await self._reader.answer(partition, question))
+        return await self._reader.answer(partition, question)
 
     async def close(self) -> None:
         """End, and delete what was made from the downloaded files; these stay in the cache."""

@@ -114,7 +114,6 @@ class CookieJars:
             self._size -= self._jars.popitem(last=False)[1].size
 
     def snapshot(self) -> CookieSnapshot:
-        """The current state."""
         return CookieSnapshot(
             len(self._jars), sum(len(jar.lines) for jar in self._jars.values()), self._size
         )

@@ -54,9 +54,6 @@ class OpenSockets:
             if its_origin == origin and _inode(descriptor) == inode:
                 _end(descriptor)
 
-    def __repr__(self) -> str:
-        return f"<OpenSockets {len(self._made)} descriptors used>"
-
 
 def _inode(descriptor: int) -> int:
     try:

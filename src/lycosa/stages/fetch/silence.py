@@ -44,9 +44,6 @@ class Silence:
         # what was answered, and when the answer expires; the oldest first
         self._known: OrderedDict[str, float] = OrderedDict()
 
-    def __repr__(self) -> str:
-        return f"<Silence unanswered={len(self._unanswered)} known={len(self._known)}>"
-
     def note_answer(self, name: str = "", expires: float = 0.0) -> None:
         """Record an answer. With ``name``, it is good until ``expires``."""
         self._unanswered.clear()

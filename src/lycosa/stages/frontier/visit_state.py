@@ -291,7 +291,6 @@ class VisitState:
             self.record.failures += 1
 
     def note_reached(self) -> None:
-        """Note that the host answered."""
         self.record.failures, self.record.away_since = 0, 0.0
 
     def _note_away(self, time: float) -> None:

@@ -74,7 +74,6 @@ class Workbench:
         self.put_host(host)
 
     def remove_host(self, host: VisitState) -> None:
-        """Remove a waiting host."""
         group = self._groups[host.group]
         group.hosts = [entry for entry in group.hosts if entry[2] is not host]
         heapq.heapify(group.hosts)

@@ -29,9 +29,6 @@ class ByteLocks:
         if path is not None:
             self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
-    def __repr__(self) -> str:
-        return f"<ByteLocks on descriptor {self.descriptor}>"
-
     def acquire(self, offset: int) -> bool:
         """Take the lock on byte ``offset`` if it is free; returns whether it was."""
         if self.descriptor < 0:

@@ -190,9 +190,6 @@ class CrashCounts:
         if self._rows.pop(url, None) is not None:
             self._table_of(url).delete(_key(url))
 
-    def __repr__(self) -> str:
-        return f"CrashCounts(suspects={len(self._rows)})"
-
     def _put(self, row: _Crashes) -> None:
         self._table_of(row.url).put(_key(row.url), encode_record(row))
 

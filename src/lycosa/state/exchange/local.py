@@ -77,9 +77,6 @@ class Receivers:
         for task in self._running:
             task.cancel()
 
-    def __repr__(self) -> str:
-        return f"Receivers(partitions={sorted(self._receivers)}, running={len(self._running)})"
-
     async def _take(self, parcel: Parcel) -> None:
         receiver = self._receivers.get(parcel.destination)
         if receiver is None:
@@ -128,16 +125,6 @@ class InProcessExchange:
         self.receivers = Receivers()
         self._deadline_s, self._call_s = deadline_s, call_s
 
-    def register_partition(
-        self,
-        partition: int,
-        receiver: Receiver,
-        look_up: LookUp | None = None,
-        answering: Answering | None = None,
-    ) -> None:
-        """Register the callbacks of a partition, as in ``Receivers``."""
-        self.receivers.register_partition(partition, receiver, look_up, answering)
-
     async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         return handover(
             await asyncio.gather(*map(self.deliver_parcel, parcels), return_exceptions=True)
@@ -155,9 +142,6 @@ class InProcessExchange:
 
     async def close(self) -> None:
         self.receivers.close()
-
-    def __repr__(self) -> str:
-        return f"InProcessExchange({self.receivers!r})"
 
 
 def handover(results: Sequence[BaseException | None]) -> Handover:

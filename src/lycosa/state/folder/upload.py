@@ -391,6 +391,3 @@ class Upload:
             each.key: each.size for folder in folders for each in self._store.list(f"{folder}/")
         }
         self._is_listed = True
-
-    def __repr__(self) -> str:
-        return f"<Upload {self._section.url}: {len(self._held)} files there>"

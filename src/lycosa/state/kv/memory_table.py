@@ -168,6 +168,3 @@ class MemoryTables:
         for store in self._stores.values():
             if store._is_open:
                 store._lose_unflushed()
-
-    def __repr__(self) -> str:
-        return f"MemoryStores({self._stores!r})"

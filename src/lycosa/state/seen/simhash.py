@@ -144,9 +144,6 @@ class NearIndex:
         """Simhashes filed since the start, and how often a full bucket refused one."""
         return {"filed": self._filed // len(_PAIRS), "refused_by_full_bucket": self._not_filed}
 
-    def __repr__(self) -> str:
-        return f"NearIndex({self.snapshot()})"
-
     def _put(
         self, key: bytes, value: bytes, read: Mapping[bytes, tuple[PointTable, bytes | None]]
     ) -> None:

@@ -155,9 +155,6 @@ class _Mending:
     def _like(self) -> SegmentHeader | None:
         return any_header(self._store)
 
-    def __repr__(self) -> str:
-        return f"<_Mending {self._segment}: {len(self.damaged)} damaged>"
-
 
 def _filled(size: int, fill: Callable[[], bytes]) -> bytes:
     """A filling; zeros where it has no room, so that at least all other places stay."""

@@ -51,6 +51,3 @@ class ForeignRecords:
         self.tell(
             f"stepped over a record that no program of this crawl wrote: {record}; {kept}{last}"
         )
-
-    def __repr__(self) -> str:
-        return f"<ForeignRecords {dict(self.counts)}>"
