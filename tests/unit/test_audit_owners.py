@@ -14,7 +14,7 @@ from lycosa.inspect.audit.politeness_check import OwnersLogs, PolitenessChecks
 from lycosa.state.attempts import AttemptLog, LogOwner
 from lycosa.state.attempts.attempt_files import attempt_files_of
 from lycosa.state.attempts.shipping import last_files, ship_left_files, shipped_files
-from lycosa.state.objects.memory_objects import MemoryStore
+from memory_objects import MemoryStore
 
 SHARD = 2
 SECTION = PolitenessSection(delay_s=1.0, address_delay_s=0.2)
