@@ -15,10 +15,12 @@ from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
     in_brackets,
+    judged_now,
     minimum_span,
     reason_facts,
     robots_facts,
     robots_now,
+    site_facts,
     steady_delay,
     when,
     why_host,
@@ -26,7 +28,7 @@ from lycosa.inspect.explain.facts import (
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.saved_settings import SavedSettings
-from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
+from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.dead_letters import decisions_of

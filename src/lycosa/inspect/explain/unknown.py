@@ -18,11 +18,12 @@ from lycosa.inspect.explain.facts import (
     reason_facts,
     robots_facts,
     robots_now,
+    site_facts,
     why_host,
 )
 from lycosa.inspect.explain.lookup import FoundOn, LinkSearch, Search
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
-from lycosa.inspect.site_budget import site_budget, site_facts
+from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.admit.sitemap_scope import may_list, may_name
