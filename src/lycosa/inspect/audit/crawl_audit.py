@@ -87,7 +87,8 @@ class AuditedCrawl(msgspec.Struct, frozen=True):
     cluster, if it is on one. ``reads_feed`` asks for the topic of captures, too.
 
     With ``again`` the tables were not read at one moment, and may be some commits later than the
-    journals: it reads the crawl once more. Otherwise both are of the same commits.
+    journals: it reads the crawl once more. Otherwise both are of the same commits; a running worker
+    must not close a segment meanwhile.
     """
 
     view: CrawlView
