@@ -18,7 +18,7 @@ from lycosa.inspect.site_budget import SiteBudget
 from lycosa.stages.admit.budgets import site_pages_of
 from lycosa.stages.admit.linking_sites import is_exact, linking_sites
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
-from lycosa.stages.politeness.delay import Delay, delay_s
+from lycosa.stages.politeness.delay import Delay, delay_s, ordinary_delay_s
 from lycosa.stages.politeness.robots_cache import RobotsRecord, decision
 from lycosa.stages.politeness.robots_rules import Matcher
 from lycosa.state.kv.table_records import robots_key
@@ -126,10 +126,8 @@ def owed(host: VisitRecord, config: Config, now: float) -> Delay:
 
 def steady_delay(host: VisitRecord, config: Config) -> float:
     """Seconds between two requests to a host without faults or back-off, jitter at its mean."""
-    pace = msgspec.structs.replace(host.pace, backoffs=0, retry_at=0.0)
     section = config.politeness
-    plain = delay_s(pace, msgspec.structs.replace(section, jitter=0.0), 0.0, _NO_CHANCE).seconds
-    return round(plain * (1 + section.jitter / 2), 3)
+    return round(ordinary_delay_s(host.pace, section) * (1 + section.jitter / 2), 3)
 
 
 def when(wall: float) -> str:

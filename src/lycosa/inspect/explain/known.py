@@ -11,6 +11,7 @@ from lycosa.base.model.dead_letter import LetterAction
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
+from lycosa.inspect.explain.budget_facts import judged_now, site_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,

@@ -12,6 +12,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, join_url, scheme_of, target_of
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.explain.budget_facts import site_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
