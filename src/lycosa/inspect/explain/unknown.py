@@ -19,7 +19,6 @@ from lycosa.inspect.explain.facts import (
     reason_facts,
     robots_facts,
     robots_now,
-    site_facts,
     why_host,
 )
 from lycosa.inspect.explain.lookup import FoundOn, LinkSearch, Search
