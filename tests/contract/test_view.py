@@ -24,7 +24,7 @@ from judging import file_bytes
 from lycosa.base.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
-from lycosa.inspect.audit.crawl_audit import audit_view
+from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.crawl_status import CrawlStatus, crawl_status
 from lycosa.inspect.crawl_tables import CrawlTables
@@ -305,7 +305,9 @@ def test_explain_says_the_same_of_every_url(views: dict[str, CrawlView]) -> None
 
 
 def test_the_state_is_recounted_alike_and_is_in_order(views: dict[str, CrawlView]) -> None:
-    reports = {name: audit_view(view) for name, view in views.items()}
+    reports = {
+        name: audit_crawl(AuditedCrawl(view, is_running=False)) for name, view in views.items()
+    }
     assert all(report.is_clean for report in reports.values()), reports["folder"].first_breaches()
     checks = equal(
         {
@@ -341,7 +343,7 @@ def test_a_breach_is_found_through_every_view(folder: Path, tmp_path: Path) -> N
     key, value = next(shard.data[0].table.scan(b"H", b"I"))
     shard.data[0].table.write({key: None})
     view = LiveView(origin(folder), shard, MemorySegments(cluster.objects, 0))
-    report = audit_view(view)
+    report = audit_crawl(AuditedCrawl(view, is_running=False))
     assert {check.name for check in report.checks if check.breaches} >= {"hosts", "counters"}
     assert value
     shard.close()
@@ -461,7 +463,7 @@ class Looker:
             live.close()
             later = LiveView(self._origin, self._shard, segments)
             self.moved += self.told(later) != first
-            report = audit_view(later)
+            report = audit_crawl(AuditedCrawl(later, is_running=True))
             assert report.is_clean, report.first_breaches()
             later.close()
             snapshot.close()
@@ -581,7 +583,7 @@ def test_several_shards_are_looked_at_as_one_crawl(tmp_path: Path) -> None:
     ) == 3 * len(HOSTS)
     for url in [f"http://{host}/{path}" for host in HOSTS for path in ("", "a", "b", "c")]:
         equal({name: facts_of(view, url) for name, view in views.items()})
-    report = audit_view(joined)
+    report = audit_crawl(AuditedCrawl(joined, is_running=False))
     assert report.is_clean, report.first_breaches()
     alone = CrawlReader(shards[0])
     assert sum(alone.find_url(f"http://{host}/") is not None for host in HOSTS) < len(HOSTS)

@@ -45,7 +45,7 @@ from lycosa.base.config.sections import (
 from lycosa.base.messages.coordinator_messages import CALLER, Drain, MoreAsks, Move, NoMoreAsks
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.urls.identity import join_url
-from lycosa.inspect.audit.crawl_audit import audit_view
+from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
@@ -417,7 +417,7 @@ class NodesHistory:
         twice = [(shard, each.term, each.sequence) for shard, each in world.logs.written_twice()]
         assert not twice, ("commits that are in a log twice", twice)
         self._captures_are_there(opened, truth.pages | truth.others)
-        report = audit_view(self._view())
+        report = audit_crawl(AuditedCrawl(self._view(), is_running=False))
         assert report.is_clean, report.first_breaches()
         assert sum(world.faults.values()) >= LEAST_FAULTS, f"too little happened: {world.faults}"
         for plugin in self.plugins:

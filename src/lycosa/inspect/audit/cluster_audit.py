@@ -25,7 +25,6 @@ from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.audited_segments import Segment, warc_reader
 from lycosa.inspect.audit.crawl_audit import (
-    Agreement,
     AuditedCrawl,
     AuditOptions,
     audit_crawl,
@@ -63,7 +62,6 @@ def audit_cluster(
         crawl = AuditedCrawl(
             opened.view,
             is_running,
-            Agreement.EXACT,
             _ClusterFiles(opened, Path(work), is_running, progress),
             AttemptLogs(
                 lambda progress: _attempt_logs(opened, progress),

@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -62,22 +61,6 @@ class AuditOptions(msgspec.Struct, frozen=True):
     hosts: bool = False
 
 
-class Agreement(Enum):
-    """Whether the journals that are read have exactly the captures of the tables."""
-
-    EXACT = "both are of the same commits"
-    TABLES_LATER = "the tables may be some commits later"
-    JOURNALS_LATER = "the journals may be some commits later"
-
-    def allows(self, by_tables: int, by_journals: int) -> bool:
-        """Whether these two numbers of captures may be found."""
-        return (
-            by_tables == by_journals
-            or (by_tables > by_journals and self is Agreement.TABLES_LATER)
-            or (by_tables < by_journals and self is Agreement.JOURNALS_LATER)
-        )
-
-
 class AuditedFiles(Protocol):
     """The WARC files, journals and derived files of a crawl's segments."""
 
@@ -101,13 +84,15 @@ class AuditedCrawl(msgspec.Struct, frozen=True):
     """A crawl to audit: a view of it, and what else can be read of this crawl.
 
     The files of its segments, its attempt logs; the folder, if it has one; the services of the
-    cluster, if it is on one. ``reads_feed`` asks for the topic of captures, too. ``again`` reads
-    the crawl once more, if its tables were not read at one moment.
+    cluster, if it is on one. ``reads_feed`` asks for the topic of captures, too.
+
+    With ``again`` the tables were not read at one moment, and may be some commits later than the
+    journals: it reads the crawl once more. Otherwise both are of the same commits; a running worker
+    must not close a segment meanwhile.
     """
 
     view: CrawlView
     is_running: bool
-    agreement: Agreement
     files: AuditedFiles | None = None
     attempts: AttemptLogs | None = None
     folder: FolderView | None = None
@@ -141,11 +126,6 @@ def audit_crawl(
             run.report.checks += make(run)
         run.report.elapsed_s = time.monotonic() - started
         return run.report
-
-
-def audit_view(view: CrawlView) -> AuditReport:
-    """Make the checks that need only a view, which may be that of a running worker."""
-    return audit_crawl(AuditedCrawl(view, view.seen.is_live, Agreement.JOURNALS_LATER))
 
 
 class _Audit:
@@ -210,7 +190,7 @@ class _Audit:
         find_repeated(captures.once, captures.index, self.rows(captures.once))
         told, held = self.captured, len(captures.index)
         captures.once.expect(
-            self.crawl.agreement.allows(told, held),
+            told == held or (told > held and self.crawl.again is not None),
             f"the counters say {told} captures, the journals hold {held}",
         )
         return captures
@@ -242,17 +222,15 @@ class _Audit:
 
 def _state(run: _Audit) -> list[Check]:
     """Every partition recounted."""
-    captures, agreement = run.captures, run.crawl.agreement
+    captures, is_later = run.captures, run.crawl.again is not None
     # a record may name a capture behind the part of a file that was read
-    lengths = captures.lengths if agreement is Agreement.TABLES_LATER else None
-    checks = StateChecks(captures.index, lengths, run.progress)
+    checks = StateChecks(captures.index, captures.lengths if is_later else None, run.progress)
     for view in run.views.values():
         checks.check_partition(view, run.discovered)
     made, held = checks.fetches, len(captures.index)
-    if agreement is not Agreement.TABLES_LATER:
+    if not is_later:
         checks.records.expect(
-            agreement.allows(made, held),
-            f"the records count {made} fetches, the journals hold {held} captures",
+            made == held, f"the records count {made} fetches, the journals hold {held} captures"
         )
     return checks.all_checks()
 

@@ -17,7 +17,6 @@ from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgres
 from lycosa.inspect.audit.audited_segments import Segment, segments
 from lycosa.inspect.audit.crawl_audit import (
     DEFAULT_OPTIONS,
-    Agreement,
     AuditedCrawl,
     AuditOptions,
     audit_crawl,
@@ -63,7 +62,6 @@ def _audited(folder: Path, is_live: bool) -> AuditedCrawl:
     return AuditedCrawl(
         view,
         is_live,
-        Agreement.TABLES_LATER if is_live else Agreement.EXACT,
         _FolderFiles(view, closed),
         AttemptLogs(
             lambda progress: [OwnersLogs(attempt_files_of(attempts_folder(folder)))],
