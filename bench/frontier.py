@@ -36,7 +36,6 @@ from bench.interpreter import described
 from lycosa.base.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
 from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.factors import Factors
 from lycosa.base.model.parsed import Link
 from lycosa.base.urls.identity import Canonicalizer, Sites, hash8, hash8_all, hosts_of
 from lycosa.stages.admit.scope import Scope
@@ -45,7 +44,7 @@ from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.workbench import Workbench
-from lycosa.stages.schedule.priority import link_importance, priority
+from lycosa.stages.schedule.priority import link_importance, prioritizer
 from lycosa.state.commit import Commit, CommitLog, PartitionBatch, marked
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.rocks import rocks_opener
@@ -59,12 +58,6 @@ PARTITIONS = 16
 PAGE_LINKS = 100
 COMMIT_LINKS = 40_000  # of 400 pages
 _CHUNK = 50  # pages read from the other process at a time
-
-_WEIGHTS = PrioritySection()
-
-
-def _prioritize(factors: Factors) -> float:
-    return priority(factors, _WEIGHTS)
 
 
 class _Clock:
@@ -89,7 +82,7 @@ class Crawl:
                 Overlay(table),
                 SortedSeenUrls(seen_path(folder, n)),
                 SECTION,
-                FrontierRules(prioritize=_prioritize),
+                FrontierRules(prioritize=prioritizer(PrioritySection())),
             )
             for n, table in self.tables.items()
         ]

@@ -17,7 +17,7 @@ from lycosa.base.model.factors import Factors
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.discovery import record_of
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
-from lycosa.stages.schedule.priority import link_importance, priority
+from lycosa.stages.schedule.priority import link_importance, prioritizer
 from lycosa.state.kv.table_records import UrlRecord, decode_url, encode_record
 
 shares = st.floats(0, 1)
@@ -33,6 +33,10 @@ factors = st.builds(
     age_s=st.one_of(st.just(-1.0), st.floats(0, 1e8)),
     hint=st.one_of(st.just(-1.0), shares),
 )
+
+
+def priority(of: Factors, by: PrioritySection) -> float:
+    return prioritizer(by)(of)
 
 
 @given(factors, weights)

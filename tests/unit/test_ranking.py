@@ -12,7 +12,7 @@ from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.visit_state import VisitState
-from lycosa.stages.schedule.priority import priority
+from lycosa.stages.schedule.priority import prioritizer
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import UrlRecord
@@ -30,7 +30,7 @@ def open_partition() -> Partition:
         table,
         SetSeen(set()),
         SECTION,
-        FrontierRules(prioritize=lambda factors: priority(factors, weights)),
+        FrontierRules(prioritize=prioritizer(weights)),
     )  # type: ignore[arg-type]
 
 

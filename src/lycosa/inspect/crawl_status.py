@@ -305,7 +305,7 @@ def live_status(folder: Path, now: float) -> dict[str, Any]:
     try:
         live = json.loads(status_path(folder).read_bytes())
     except (OSError, ValueError):
-        return {}
+        return {}  # a crawl that is just starting has none, and half of one says nothing
     updated = live.get("updated") if isinstance(live, dict) else None
     return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
 
@@ -323,7 +323,7 @@ def shown_status(live: dict[str, Any]) -> LiveStatus | None:
     try:
         return msgspec.convert(live, LiveStatus, str_keys=True)
     except msgspec.ValidationError:
-        return None
+        return None  # what another version wrote is not known well enough to be shown
 
 
 def is_starting(holder: LockHolder | None, now: float) -> bool:

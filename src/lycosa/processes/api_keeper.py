@@ -135,6 +135,7 @@ class ApiKeeper:
                 self._ours = ours
                 why = await self._listen(ours)
             except OSError as error:
+                # the process died before it had its job; the keeper starts another one
                 why = f"was lost ({error.strerror or error})"
             except BaseException:
                 ours.close()  # it ends, with the last lines of its log
@@ -165,6 +166,7 @@ class ApiKeeper:
         loop, silence = asyncio.get_running_loop(), WorkerSilence(_SILENT_LOOKS)
         heard = b""
         while True:
+            # silence is the signal here: nothing came in this interval, so it is counted below
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     piece = await loop.sock_recv(ours, 1024)

@@ -101,6 +101,7 @@ class Session:
         try:
             self._begin()
         except BaseException:
+            # also a cancellation: a program that continues must be able to start this crawl again
             self._lock.release()
             raise
         return self
@@ -131,6 +132,7 @@ class Session:
                 save_changes(self.folder, self._changes)
             self._save_settings(with_live(self.config, saved.values))
         except OSError as error:
+            # the change is in force in this run; a full disk must not end the crawl
             return f"changed settings and a pause hold for this run only: {error}"
         return ""
 

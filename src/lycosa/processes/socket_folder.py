@@ -64,6 +64,7 @@ def _new_folder(bases: list[Path]) -> tuple[Path, int]:
                 if (lock := _locked(path)) is not None:
                     return path, lock
         except OSError as error:
+            # the next base may be shorter, or writable
             failure = error
     raise failure
 

@@ -179,6 +179,7 @@ class Supervisor:
         try:
             await self._over
         except BaseException:
+            # also Ctrl-C: workers and uploads end before the folder's lock is released
             self._node.kill()
             if self._uploads is not None:
                 self._uploads.stop()
@@ -224,6 +225,7 @@ class Supervisor:
                 self._carry(*self._coordinator.tick(time.monotonic(), time.time()))
                 await asyncio.sleep(_TICK_S)
         except Exception as error:
+            # no other task awaits this one, and without ticks the crawl would never end
             self.fail_run(error)
 
     def _note_cost(self, progress: Progress, captured: int, seconds: float) -> None:

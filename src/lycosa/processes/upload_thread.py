@@ -43,6 +43,7 @@ def check_place(folder: Path, section: UploadSection) -> None:
         owner = owner_of(open_store(section.url, section.options), section.url)
         refuse_others(owner, crawl, section.url)
     except ObjectError as error:
+        # a store that is only unavailable now gets its segments later
         if not error.is_passing:
             raise
 
@@ -91,6 +92,7 @@ class Uploads:
         try:
             self._reserve()
         except ObjectError as error:
+            # the thread tries it again; only a store that refuses us stops the start
             if not error.is_passing:
                 raise
             self._failed(error)
@@ -138,6 +140,7 @@ class Uploads:
             else:
                 if is_ending:
                     return
+                # a segment is closed every few minutes, so looking is cheaper than being told
                 self._wake.wait(_LOOK_S)
 
     def _is_hopeless(self) -> bool:

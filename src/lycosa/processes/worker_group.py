@@ -79,6 +79,8 @@ class WorkerGroup:
             try:
                 ended = await handle.run(make_job(), (stop,) if stop is not None else ())
             except WorkerNotStarted as error:
+                # the machine has no process or memory to give; the shard waits, the node does not
+                # end
                 if stop is not None:
                     return Ended(stop.end, handle.progress)
                 attempt += 1

@@ -138,6 +138,7 @@ class WorkerHandle:
                 await self.send_message(message)
             return await self._listen()
         except (ConnectionError, FrameError):
+            # the process died; its exit status says how
             return None
         finally:
             watch.cancel()
@@ -163,6 +164,7 @@ class WorkerHandle:
                     env=for_worker(os.environ, uses_services),
                 )
             except OSError as error:
+                # any other error is a defect here, not a shortage that passes
                 if is_shortage(error):
                     raise WorkerNotStarted(error.strerror) from error
                 raise
@@ -175,6 +177,7 @@ class WorkerHandle:
 
     async def _send(self, frame: bytes) -> None:
         if self._stream is not None:
+            # the loop that reads from the process notices its end
             with suppress(ConnectionError):
                 await self._stream.send(frame)
 

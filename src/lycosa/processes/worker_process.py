@@ -95,6 +95,7 @@ class WorkerProcess:
         except Exception as error:
             failed = failure_of(error, is_on_cluster=job.cluster is not None)
             self._log.note(LogLevel.ERROR, "worker_failed", failed.text, values=_trace(failed))
+            # the supervisor is gone; the log has the reason
             with suppress(ConnectionError):
                 await self._stream.send(encode_worker_message(failed))
         finally:

@@ -14,7 +14,7 @@ from lycosa.base.config.sections import Config
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
-from lycosa.stages.schedule.priority import priority
+from lycosa.stages.schedule.priority import prioritizer
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
@@ -39,7 +39,7 @@ class SimulatedTable:
             section,
             FrontierRules(
                 over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
-                prioritize=lambda factors: priority(factors, config.priority),
+                prioritize=prioritizer(config.priority),
             ),
         )
 

@@ -154,6 +154,7 @@ class ClusterNode:
                 await self._pause(dialing)
             return end
         except BaseException:
+            # also a cancellation: no process may live on without the node that watches it
             self._do(self.plan.abandon(time.monotonic()))
             self._workers.kill()
             raise
@@ -177,6 +178,7 @@ class ClusterNode:
 
     async def _pause(self, dialing: list[asyncio.Task[None]]) -> None:
         """Wait for the next tick. Raises the error of a dialer, which never ends by itself."""
+        # a dialer ends only with an error, which must not wait for the next tick
         done, _ = await asyncio.wait(dialing, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
@@ -287,6 +289,8 @@ class ClusterNode:
             self._workers.handles[shard] = handle
             ending = await self._workers.run_process(handle, make_job)
         except Exception as error:
+            # whatever went wrong concerns one shard: the node tells the coordinator, and runs the
+            # others
             ending = failed_start(error, is_on_cluster=True)
         self._workers.handles.pop(shard, None)
         self._running.pop(shard, None)
@@ -304,6 +308,7 @@ class ClusterNode:
         """Prepare the folders of a process; returns what makes its job."""
         shard, session = act.shard, self._session
 
+        # the tables of an earlier process of the shard may just be deleted
         async with self._folder_lock(shard):
             await in_thread(session.follow_settings)
             owner = await in_thread(lambda: session.folder.begin_process(shard))
@@ -323,6 +328,7 @@ class ClusterNode:
 
     async def _delete_tables(self, shard: int) -> None:
         """Delete the tables of a shard that another node runs from now on."""
+        # asked again under the lock: the shard may have come back while this waited for it
         async with self._folder_lock(shard):
             if not self.plan.has_shard(shard):
                 await in_thread(lambda: self._session.folder.delete_owners(shard))
@@ -361,6 +367,7 @@ class ClusterNode:
         self._do(self.plan.handle_worker_message(shard, message, time.monotonic()))
 
     async def _record_term(self, shard: int, running: _Running) -> None:
+        # a process that ended meanwhile must not overwrite what its successor recorded
         async with self._folder_lock(shard):
             if self._running.get(shard) is running:
                 await in_thread(lambda: self._session.folder.record_term(shard, running.term))

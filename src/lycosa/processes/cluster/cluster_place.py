@@ -93,6 +93,7 @@ class _WatchedOpening:
         listening = asyncio.create_task(self._listen())
         telling = asyncio.create_task(self._tell())
         try:
+            # a message to stop ends the opening early, which may wait for Kafka or the store
             await asyncio.wait({working, listening, telling}, return_when=asyncio.FIRST_COMPLETED)
             if self._is_stopped:
                 return None

@@ -107,6 +107,7 @@ class ClusterSession:
             try:
                 return machine_table(section)
             except NoMachineTable as error:
+                # addresses are then shared less widely, which is no reason to refuse the node
                 show_note(
                     f"this node does not share address delays with others on this machine ({error})"
                 )
@@ -133,6 +134,7 @@ class ClusterSession:
             if found.manifest.generation == self._generation:
                 self._crawl = found
         except (ManifestError, ObjectError) as error:
+            # the settings of before are valid, so a store that is away stops nothing
             self._show_note(
                 f"the crawl's settings cannot be read, so those of before stay: {error}"
             )
@@ -147,6 +149,7 @@ class ClusterSession:
             store = placed_objects(open_store(self.given.objects), self._generation)
             return ship_left_files(store, folder, shard)
         except ObjectError as error:
+            # the files stay on this machine, and the next process of the shard sends them
             return str(error)
 
     def job(self, shard: int, plan: MemoryPlan, cluster: ClusterJob) -> WorkerJob:

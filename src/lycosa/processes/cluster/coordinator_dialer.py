@@ -101,6 +101,7 @@ class CoordinatorDialer:
         try:
             stream = await connect(self.address, self._credentials, self._hello)
         except OSError as error:
+            # no coordinator listens there now, or one that is not ours; it is tried again
             return str(error), isinstance(error, RefusedConnection)
         self.is_connected, self._heard = True, time.monotonic()
         tasks = [
@@ -108,6 +109,7 @@ class CoordinatorDialer:
             for work in (self._receive(stream), self._send(stream), self._watch())
         ]
         try:
+            # each of the three ends only when the connection is of no more use
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             why = next(iter(done)).result()
             return f"{self.address}: {why}", self._refusal == why

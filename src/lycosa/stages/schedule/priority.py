@@ -16,6 +16,8 @@ queued again (``frontier.ranking``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lycosa.base.config.sections import PrioritySection
 from lycosa.base.model.factors import Factors
 
@@ -24,34 +26,41 @@ _CHANGE_HALF_S = 7 * 86_400.0  # interval between changes at which the change fa
 _STALE_HALF_S = 30 * 86_400.0  # age of the last fetch at which the staleness factor is one half
 
 
-def priority(factors: Factors, weights: PrioritySection) -> float:
-    """The priority; a URL with a higher one is fetched sooner."""
-    if factors.given >= 0:
-        return factors.given
-    importance = (
-        factors.importance if factors.hint < 0 else max(factors.importance, min(factors.hint, 1.0))
-    )
-    change = (
-        _CHANGE_HALF_S / (_CHANGE_HALF_S + factors.change_interval_s)
-        if factors.change_interval_s > 0
-        else 0.5
-    )
-    # A URL that was never fetched has the maximum staleness.
-    staleness = 1.0 if factors.age_s < 0 else factors.age_s / (factors.age_s + _STALE_HALF_S)
-    depth = _DEPTH_HALF / (_DEPTH_HALF + factors.depth)
-    total = (
-        weights.importance + weights.authority + weights.depth + weights.change + weights.staleness
-    )
-    if total == 0:
-        return 0.5
-    weighted = (
-        weights.importance * min(max(importance, 0.0), 1.0)
-        + weights.authority * min(max(factors.authority, 0.0), 1.0)
-        + weights.depth * depth
-        + weights.change * change
-        + weights.staleness * staleness
-    )
-    return float(weighted / total)
+def prioritizer(weights: PrioritySection) -> Callable[[Factors], float]:
+    """The function from a URL's factors to its priority; a higher one is fetched sooner.
+
+    What depends only on the settings is computed here once, because every URL that is found or
+    queued is ranked.
+    """
+    of_importance, of_authority, of_depth = weights.importance, weights.authority, weights.depth
+    of_change, of_staleness = weights.change, weights.staleness
+    total = of_importance + of_authority + of_depth + of_change + of_staleness
+
+    def prioritize(factors: Factors) -> float:
+        if factors.given >= 0:
+            return factors.given
+        if total == 0:
+            return 0.5
+        importance, authority = factors.importance, factors.authority
+        if factors.hint >= 0:
+            importance = max(importance, min(factors.hint, 1.0))
+        interval_s, age_s = factors.change_interval_s, factors.age_s
+        change = _CHANGE_HALF_S / (_CHANGE_HALF_S + interval_s) if interval_s > 0 else 0.5
+        # A URL that was never fetched has the maximum staleness.
+        staleness = 1.0 if age_s < 0 else age_s / (age_s + _STALE_HALF_S)
+        # comparisons, because calls of min and max take twice the time
+        importance = 0.0 if importance < 0.0 else 1.0 if importance > 1.0 else importance
+        authority = 0.0 if authority < 0.0 else 1.0 if authority > 1.0 else authority
+        weighted = (
+            of_importance * importance
+            + of_authority * authority
+            + of_depth * (_DEPTH_HALF / (_DEPTH_HALF + factors.depth))
+            + of_change * change
+            + of_staleness * staleness
+        )
+        return float(weighted / total)
+
+    return prioritize
 
 
 def link_importance(source_importance: float, links: int) -> float:

@@ -110,18 +110,14 @@ encode_record = _ENCODER.encode
 
 
 def encode_url(record: UrlRecord) -> bytes:
-    """The value of a ``U`` row."""
+    """The value of a ``U`` row, without the last field, the chain, where it is empty."""
     history = record.history
     if history is None:
-        return _trimmed(encode_record(record), record)
-    record.history = _folded(history)
-    value = encode_record(record)
-    record.history = history
-    return _trimmed(value, record)
-
-
-def _trimmed(value: bytes, record: UrlRecord) -> bytes:
-    """Drop the last field, the chain, when it is empty, as it is for nearly every URL."""
+        value = encode_record(record)
+    else:
+        record.history = _folded(history)
+        value = encode_record(record)
+        record.history = history
     return value if record.chain else _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -1]
 
 

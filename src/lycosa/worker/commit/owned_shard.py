@@ -23,7 +23,7 @@ from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.delay import hosts_of_address, longest_delay, longest_wait
-from lycosa.stages.schedule.priority import priority
+from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import longest_interval
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
 from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
@@ -95,7 +95,7 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
         config.frontier,
         FrontierRules(
             over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
-            prioritize=lambda factors: priority(factors, config.priority),
+            prioritize=prioritizer(config.priority),
             forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
