@@ -12,11 +12,9 @@ import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster, tell_age
 from lycosa.cli.output import (
-    Column,
     ExitCode,
     clean,
     emit,
-    emit_columns,
     emit_json,
     emit_table,
     human_count,
@@ -25,8 +23,7 @@ from lycosa.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from lycosa.inspect.audit.audit_report import AuditReport, HostPace
-    from lycosa.state.attempts.coverage import UnprovenTime
+    from lycosa.inspect.audit.audit_report import AuditReport
 
 _EPILOG = """
 \b
@@ -137,8 +134,14 @@ def _print(report: AuditReport) -> None:
     for check in report.checks:
         for note in check.notes:
             emit(f"  {check.name}: {clean(note)}")
-    emit_columns(_HOSTS, report.hosts)
-    emit_columns(_UNPROVEN, report.unproven)
+    if report.hosts:
+        emit("")
+        lines = (
+            (x.host, x.requests, f"{x.shortest_s:.6f}", f"{x.due_s:.6f}", f"{x.margin_s:+.6f}")
+            for x in report.hosts
+        )
+        emit_table(("host", "requests", "pause s", "due s", "margin s"), lines)
+    _print_unproven(report)
     emit("")
     if report.share < 1:
         emit(f"Records of {report.share:.1%} of the captures were read; --all reads all of them.")
@@ -162,21 +165,25 @@ def _print(report: AuditReport) -> None:
         emit(f"  {clean(text)}")
 
 
-_HOSTS: tuple[Column[HostPace], ...] = (
-    Column("host", lambda x: x.host),
-    Column("requests", lambda x: x.requests),
-    Column("pause s", lambda x: f"{x.shortest_s:.6f}"),
-    Column("due s", lambda x: f"{x.due_s:.6f}"),
-    Column("margin s", lambda x: f"{x.margin_s:+.6f}"),
-)
-_UNPROVEN: tuple[Column[UnprovenTime], ...] = (
-    Column("shard", lambda x: x.shard),
-    Column("term", lambda x: x.term),
-    Column("since", lambda x: human_time(x.since) or "the beginning"),
-    Column("until", lambda x: human_time(x.until) or "now"),
-    Column("requests not provable, because", lambda x: x.why),
-)
-"""Times for which there is no attempt log: nothing is known against their requests."""
+def _print_unproven(report: AuditReport) -> None:
+    """Print the times for which there is no attempt log: nothing is known against them."""
+    if not report.unproven:
+        return
+    emit("")
+    rows = (
+        (
+            x.shard,
+            x.term,
+            human_time(x.since) or "the beginning",
+            human_time(x.until) or "now",
+            x.why,
+        )
+        for x in report.unproven
+    )
+    emit_table(
+        ("shard", "term", "since", "until", "requests not provable, because"),
+        rows,
+    )
 
 
 def _progress() -> Callable[[str, int, int], None]:
