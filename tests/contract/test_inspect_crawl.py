@@ -21,7 +21,8 @@ from lycosa.base.messages.progress import ProcessMemory
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.cli.main import main
-from lycosa.inspect.audit.folder_audit import AuditOptions, audit
+from lycosa.inspect.audit.crawl_audit import AuditOptions
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status, estimate
 from lycosa.inspect.saved_settings import load_saved_settings

@@ -14,13 +14,13 @@ from lycosa.base.ports import ResolveError, Resolver
 from lycosa.base.reasons import Reason
 from lycosa.state.commit import Log, RolledBack
 from lycosa.state.exchange import ExchangeError, Parcel
-from lycosa.state.shard.memory_snapshots import MemorySnapshots
 from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.state.store import NotStored, PendingWrite
-from lycosa.state.store.memory_segments import MemorySegments, Objects
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.request_log import LoggedRequest, RequestLog
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
+from memory_segments import MemorySegments, Objects
+from memory_snapshots import MemorySnapshots
 
 if TYPE_CHECKING:
     from nodes.machine import Process
@@ -114,6 +114,10 @@ class NodeFetcher:
 class WorldLog(RequestLog):
     """The web's record, by the world's clock alone."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_processes: list[LoggedRequest] = []  # of the crawl, not of outside fetchers
+
     def begin_request(
         self, host: str, address: str, path: str, start: float, wall: float
     ) -> LoggedRequest:
@@ -137,6 +141,7 @@ class ProcessLog:
     ) -> LoggedRequest:
         exchange = self._log.begin_request(host, address, path, start, wall)
         self._open.append(exchange)
+        self._log.of_processes.append(exchange)
         return exchange
 
     def finish_request(self, exchange: LoggedRequest, end: float) -> None:

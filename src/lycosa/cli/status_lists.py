@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from lycosa.cli.output import Column, emit_columns, human_bytes, human_count, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.cluster.shards.cluster_view import ShardPosition
     from lycosa.inspect.crawl_status import CrawlStatus, Output, ReasonLine
     from lycosa.inspect.top_lists import HostLine, SiteLine
+    from lycosa.state.shard.view import ShardPosition
 
 
 _NO_LIMIT = "no limit"

@@ -20,7 +20,6 @@ from lycosa.base.messages.progress import Progress
 from lycosa.base.model.completed import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
-from lycosa.cluster.shards.cluster_view import ClusterView, ShardPosition
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
@@ -40,7 +39,7 @@ from lycosa.state.folder.names import status_path
 from lycosa.state.folder.seed_sources import SeedSource, load_sources
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.state.shard.counters import Counters, total_of
-from lycosa.state.shard.view import CrawlView
+from lycosa.state.shard.view import ShardPosition
 from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
 from lycosa.state.store.derived_files import DERIVED_KINDS
@@ -170,7 +169,7 @@ def crawl_status(
         lacking=_lacking(folder, runs) if folder else [],
         upload_url=saved.config.upload.url,
         removed=_removed(folder) if folder else [],
-        shards=_shards(reader.source),
+        shards=list(reader.source.seen.shards.values()),
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
 
@@ -218,11 +217,6 @@ class _Tally:
         is_active = state in (HostState.READY, HostState.SNOOZED)
         if is_active and (self.longest is None or line.needs_s > self.longest.needs_s):
             self.longest = line
-
-
-def _shards(source: CrawlView) -> list[ShardPosition]:
-    shards = source.shards.values() if isinstance(source, ClusterView) else ()
-    return sorted(shards, key=lambda shard: shard.shard)
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:

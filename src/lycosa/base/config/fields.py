@@ -64,7 +64,6 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def type_text(self) -> str:
-        """The type as text."""
         return (
             " | ".join(str(each.value) for each in self.choices)
             if self.choices

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
-from lycosa.base.calls import LONGEST_DELAY_S, MOST_WORDS
-from lycosa.base.config.units import read_seconds
+from lycosa.base.calls import MOST_WORDS, read_delay
 from lycosa.base.reasons import Reason
 
 MOST_URLS = 1000
@@ -35,8 +34,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 def _is_delay(text: str) -> str:
     """The text, if it is a pause of a host. Raises ``ValueError``."""
-    if text != "default" and read_seconds(text) > LONGEST_DELAY_S:
-        raise ValueError("write at most 1d, or pause the host")
+    read_delay(text)
     return text
 
 
@@ -218,10 +216,6 @@ class DelayRequest(HostRequest):
         " hosts (`politeness.delay_s`)",
         examples=["10s"],
     )
-
-    def seconds(self) -> float:
-        """The pause in seconds; negative for that of all hosts."""
-        return -1.0 if self.delay == "default" else read_seconds(self.delay)
 
 
 class ChangeAnswer(BaseModel):

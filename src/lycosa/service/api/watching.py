@@ -29,7 +29,7 @@ from lycosa.cluster.serve.caller import (
     RequestRefused,
 )
 from lycosa.service.api.answers import CoordinatorSilent, Rates, ServiceRefusal
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.places import CoordinatedCrawl
 
 _EVERY_S = 1.0
 _OLD_S = 10.0  # a state that is older is no answer
@@ -46,7 +46,7 @@ class CoordinatorCaller:
 
     def __init__(
         self,
-        place: ReachedCrawl,
+        place: CoordinatedCrawl,
         heard: Callable[[ClusterStatus], None],
         note_wait: Callable[[str], None],
     ) -> None:
@@ -56,9 +56,6 @@ class CoordinatorCaller:
         self._is_waiting = False
         self._why = "this interface has just started"
         self._changed = asyncio.Event()
-
-    def __repr__(self) -> str:
-        return f"<CoordinatorCaller {self._place.coordinator.name} {self._why}>"
 
     async def run(self) -> None:
         """Follow the coordinator until this is cancelled."""
