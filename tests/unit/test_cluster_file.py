@@ -84,6 +84,12 @@ def test_everything_that_the_file_may_say_is_read(tmp_path: Path) -> None:
         (f'{LEAST}[objects]\nurl = "ftp://x"', "objects.url: 'ftp://x' is not the URL of a store"),
         (f'{LEAST}[objects]\nurl = "s3://k:s@b/x"', "objects.url: credentials do not belong"),
         (f'token_file = "absent"\n{LEAST}', "cannot be read, or is empty"),
+        (f"{LEAST}[kafak]\nx = 1", "kafak: no such key; did you mean kafka?"),
+        (f"{LEAST}[nodes]\nx = 1", "nodes: a whole number is needed, not a section"),
+        (
+            f'{LEAST}security = {{ "linger.ms" = "3", "ssl.x" = 3 }}',
+            "ssl., enable.ssl., enable.sasl.; the value of ssl.x is not a text",
+        ),
         ("name = ", "not TOML"),
     ],
 )

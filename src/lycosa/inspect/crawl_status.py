@@ -127,25 +127,16 @@ def crawl_status(
 ) -> CrawlStatus:
     """Read counters and hosts of all partitions; about ten microseconds a host.
 
-    ``now`` is wall time in seconds. ``hosts`` and ``sites`` are the numbers to list, ``by`` is
-    their order. Listing sites holds in memory the sites of one partition that have work left.
+    ``now`` is wall time. ``hosts`` and ``sites`` are the numbers to list, ``by`` is their order.
+    Listing sites holds in memory the sites of one partition that have work left.
     """
-    manifest, folder = reader.manifest, reader.origin.folder
+    manifest, folder, behind = reader.manifest, reader.origin.folder, reader.ahead_s(now)
     runs = is_running(folder) if folder else reader.source.seen.is_live
     live = live_status(folder, now) if folder and runs else {}  # before it is outdated
-    behind = reader.ahead_s(now)
-    tally = _HostTally(saved.config, now, Top(hosts, by))
-    top_sites, counters, due = Top[SiteLine](sites, by), list[Counters](), list[int]()
-    # One pass over all hosts; the lists are kept in heaps, so memory is only theirs.
+    tally = _Tally(saved.config, now, behind, Top(hosts, by), Top(sites, by))
     for view in reader.partition_views():
-        counters.append(view.counters())
-        found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
-        for entry in view.hosts():
-            tally.add_host(visit_in_wall_time(entry.record, behind), found)
-        for line in found.lines() if found else ():
-            top_sites.add_line(line, line.site)
-        due += _next_due(view)
-    total = total_of(counters)
+        tally.add_partition(view, reader if sites else None)
+    total = total_of(tally.counters)
     status = CrawlStatus(
         folder=reader.name,
         crawl=manifest.crawl,
@@ -158,7 +149,7 @@ def crawl_status(
         last_commit=reader.last_commit,
         discovered=total.discovered,
         states={state.label: total.count_in(state) for state in UrlState},
-        is_balanced=all(each.is_balanced for each in counters),
+        is_balanced=all(each.is_balanced for each in tally.counters),
         captures=total.captures,
         pages=total.pages,
         requests=total.requests,
@@ -169,9 +160,9 @@ def crawl_status(
         hosts_paused=total.hosts_paused,
         leased=total.leased,
         hosts=tally.hosts.lines(),
-        sites=top_sites.lines(),
+        sites=tally.sites.lines(),
         longest=tally.longest,
-        next_due_s=max(min(due) - behind - now, 0.0) if due else -1.0,
+        next_due_s=max(min(tally.due) - behind - now, 0.0) if tally.due else -1.0,
         clock_set_back_s=behind,
         seeds=load_sources(folder) if folder else [],
         outputs=_outputs(folder) if folder else _stored(reader.source.list_segments()),
@@ -183,16 +174,36 @@ def crawl_status(
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
 
 
-class _HostTally:
-    """Hosts by state, the list of hosts, and the host that needs longest."""
+class _Tally:
+    """Counters and due times of partitions, hosts by state, the lists of hosts and sites, and the
+    host that needs longest. The wall clock is ``behind`` seconds behind the crawl's time.
+    """
 
-    def __init__(self, config: Config, now: float, hosts: Top[HostLine]) -> None:
-        self._config, self._now, self.hosts = config, now, hosts
+    def __init__(
+        self, config: Config, now: float, behind: float, hosts: Top[HostLine], sites: Top[SiteLine]
+    ) -> None:
+        self._config, self._now, self._behind = config, now, behind
+        self.hosts, self.sites = hosts, sites
+        self.counters: list[Counters] = []
+        self.due: list[int] = []
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
 
-    def add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
-        """Count a host, also in the line of its site."""
+    def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
+        """Add a partition, in one pass over its hosts.
+
+        With a ``reader``, which knows the sites of hosts, their sites are added too.
+        """
+        # The lists are kept in heaps, so memory is only theirs.
+        self.counters.append(view.counters())
+        found = SiteLines(reader.sites.site_of, view, self._config) if reader else None
+        for entry in view.hosts():
+            self._add_host(visit_in_wall_time(entry.record, self._behind), found)
+        for line in found.lines() if found else ():
+            self.sites.add_line(line, line.site)
+        self.due += _next_due(view)
+
+    def _add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
         state = record.shown_state
         self.states[state.label] = self.states.get(state.label, 0) + 1
         if not record.waiting + record.retrying + record.parked and not (
@@ -299,7 +310,7 @@ def live_status(folder: Path, now: float) -> dict[str, Any]:
     try:
         live = json.loads(status_path(folder).read_bytes())
     except (OSError, ValueError):
-        return {}
+        return {}  # a crawl that is just starting has none, and half of one says nothing
     updated = live.get("updated") if isinstance(live, dict) else None
     return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
 
@@ -317,7 +328,7 @@ def shown_status(live: dict[str, Any]) -> LiveStatus | None:
     try:
         return msgspec.convert(live, LiveStatus, str_keys=True)
     except msgspec.ValidationError:
-        return None
+        return None  # what another version wrote is not known well enough to be shown
 
 
 def is_starting(holder: LockHolder | None, now: float) -> bool:

@@ -8,7 +8,7 @@ with. Each raises ``ValueError`` with one line that says what to write instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -174,7 +174,7 @@ def check_crawl_name(name: str) -> None:
 
 def check_addresses(addresses: Sequence[str]) -> None:
     if not addresses:
-        raise ValueError('write a list such as ["10.0.0.1:9092", "10.0.0.2:9092"]')
+        raise ValueError("write a list of HOST:PORT")
     for address in addresses:
         found = _SERVER.fullmatch(address)
         if found is None or not 0 < int(found[2]) < 65536:
@@ -183,18 +183,21 @@ def check_addresses(addresses: Sequence[str]) -> None:
 
 
 def check_security(security: Mapping[str, Any]) -> None:
-    """A message does not repeat a value, which may be a password."""
+    if problems := "; ".join(_security_problems(security)):
+        raise ValueError(problems)
+
+
+def _security_problems(security: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with each key. No value is repeated, because it may be a password."""
     for key, value in security.items():
         if isinstance(value, dict) and f"{key}.".startswith(SECURITY_PREFIXES):
-            raise ValueError(
-                f'write "{key}.{next(iter(value), "")}" in quotes; without them its dots make'
-                " sections"
-            )
-        if not key.startswith(SECURITY_PREFIXES):
+            inner = next(iter(value), "")
+            yield f'write "{key}.{inner}" in quotes; without them its dots make sections'
+        elif not key.startswith(SECURITY_PREFIXES):
             begins = ", ".join(SECURITY_PREFIXES)
-            raise ValueError(f"{key} is not a security setting; they begin with {begins}")
-        if not isinstance(value, str):
-            raise ValueError(f"the value of {key} is not a text; put it in quotes")
+            yield f"{key} is not a security setting; they begin with {begins}"
+        elif not isinstance(value, str):
+            yield f"the value of {key} is not a text; put it in quotes"
 
 
 def check_upload_kinds(kinds: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ _MAY_BE_EMPTY = ("objects", "tls")  # sections
 class KafkaSection(msgspec.Struct, frozen=True):
     """The brokers. ``security`` is passed to the client library unchanged."""
 
-    addresses: Annotated[tuple[str, ...], setting("HOST:PORT of brokers.")]
+    addresses: Annotated[tuple[str, ...], setting('Brokers, as ["10.0.0.1:9092"].')]
     replication: Annotated[int, setting("Copies of each partition.", ge=1, le=32)] = 3
     min_insync: Annotated[
         int, setting("Copies that must have a record before it counts.", ge=1, le=32)
@@ -61,7 +61,7 @@ class RedisSection(msgspec.Struct, frozen=True):
     printed. ``authority`` is the PEM file that signs the server's certificate.
     """
 
-    addresses: Annotated[tuple[str, ...], setting("HOST:PORT of the primary and its replicas.")]
+    addresses: Annotated[tuple[str, ...], setting('Primary and replicas, as ["10.0.0.1:6379"].')]
     database: Annotated[int, setting("Number of the database.", ge=0, lt=1024)] = 0
     username: Annotated[str, setting("User; empty for the default one.")] = ""
     password_file: Annotated[Path | None, setting("File that has the password.")] = None
@@ -92,8 +92,8 @@ class ClusterFile(msgspec.Struct, frozen=True):
     objects: Annotated[str, setting("URL of the object storage.")] = msgspec.field(
         default="", name="objects.url"
     )
-    coordinators: Annotated[tuple[str, ...], setting("HOST:PORT of coordinators.")] = msgspec.field(
-        default=(), name="coordinator.addresses"
+    coordinators: Annotated[tuple[str, ...], setting('Coordinators, as ["10.0.0.1:7070"].')] = (
+        msgspec.field(default=(), name="coordinator.addresses")
     )
     token_file: Annotated[Path | None, setting("File that has the token of all machines.")] = None
     tls: TlsSection | None = None
@@ -171,7 +171,10 @@ def _unknown(key: str) -> str:
     if inside := _names_in(key):
         return f"{key}: a section is needed, [{key}], with {', '.join(inside)}"
     section, _, name = key.rpartition(".")
-    names = _names_in(section)
+    if (field := _keys().get(section)) is not None:
+        return f"{section}: a {field.kind.value} is needed, not a section"
+    if not (names := _names_in(section)):
+        key, name, names = section, section, _names_in("")
     near = near_name(name, names)
     hint = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
     return f"{key}: no such key; {hint}"
