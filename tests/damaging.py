@@ -25,8 +25,8 @@ from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.state.store import StoreDamaged
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 WORKERS = (1, 2, 4)
 _POINTS = {

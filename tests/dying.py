@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lycosa.synthetic import Crash, FaultRates, Faults
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
+from virtual_crawl import VirtualCrawl
 
 
 class Dying(Faults):

@@ -67,12 +67,12 @@ from lycosa.synthetic import (
     SyntheticWeb,
     WebPlan,
 )
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.visit.pacing import HostRest
 from planting import planted
 from several_workers import SlowExchange, run_workers
+from virtual_crawl import VirtualCrawl
 
 AnyHistory = TypeVar("AnyHistory", bound="History")
 LONGEST_END_S = 7200.0

@@ -18,9 +18,9 @@ from lycosa.base.ports import Fetcher
 from lycosa.inspect.audit.politeness_check import PolitenessChecks
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Crash
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from scripted import moved, page, robots, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 HOST = "a.example"
 SITE = {

@@ -19,9 +19,9 @@ from lycosa.stages.frontier.decision_log import ACTIONS, ActionRow, decode_actio
 from lycosa.stages.frontier.visit_state import VisitRecord, VisitState
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
 from lycosa.worker.worker_progress import ProgressReport
+from virtual_crawl import VirtualCrawl
 
 
 def test_all_live_settings_exist() -> None:
