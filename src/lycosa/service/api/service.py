@@ -80,7 +80,7 @@ class CrawlService:
     ) -> None:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
-        self._place, self._calls = place, OwnerCalls(place, limits)
+        self._calls = OwnerCalls(place, limits)
         self._note = note_decision
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
