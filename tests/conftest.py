@@ -1,5 +1,5 @@
-"""Makes the helper modules of this folder importable from every kind of test, and lets the
-programs that tests start hear signals.
+"""Makes the helper modules of this folder importable from every kind of test, lets the programs that
+tests start hear signals, and chooses the tests of ``script/test --quick``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ import os
 import shutil
 import signal
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 # Tests that run at the same time use the same loopback addresses: their crawls must not share a
 # table of addresses.
@@ -54,3 +58,56 @@ def pytest_sessionfinish() -> None:
 
 def _number_open() -> int:
     return sum(1 for _ in _DESCRIPTORS.iterdir()) if _DESCRIPTORS.is_dir() else 0
+
+
+# -- script/test --quick
+
+# The functions of tests that took this processor time (all parameters together) when they were
+# measured. A name that is outdated does no harm: its test runs again.
+_SLOW_S = 0.2
+_SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+_NEEDS_MORE = ("service", "browser", "long")  # another program, or minutes
+_measured: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out slow tests and services")
+    parser.addoption("--measure-slow", action="store_true", help=f"write {_SLOW_TESTS.name}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to the full run what takes long or needs another program."""
+    if not (config.getoption("quick") or config.getoption("measure_slow")):
+        return
+    slow = set(_SLOW_TESTS.read_text().split()) if config.getoption("quick") else set()
+    left_out = [
+        item
+        for item in items
+        if _function(item) in slow or any(map(item.get_closest_marker, _NEEDS_MORE))
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    kept = set(items).difference(left_out)
+    items[:] = [item for item in items if item in kept]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Count the processor time of the test, of the programs that it started too."""
+    if not item.config.getoption("measure_slow"):
+        return (yield)
+    before = sum(os.times()[:4])
+    try:
+        return (yield)
+    finally:
+        _measured[_function(item)] += sum(os.times()[:4]) - before
+
+
+def pytest_terminal_summary(config: pytest.Config) -> None:
+    if config.getoption("measure_slow"):
+        slow = sorted(name for name, seconds in _measured.items() if seconds >= _SLOW_S)
+        _SLOW_TESTS.write_text("\n".join(slow) + "\n")
+
+
+def _function(item: pytest.Item) -> str:
+    """The test's name, without its parameters."""
+    return item.nodeid.partition("[")[0]

@@ -14,19 +14,15 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from dying import Dying
-from histories import Disk, judge_end
-from judging import new_folder, quick_config
+from dying import Dying, DyingCrawl
+from histories import judge_end
+from judging import quick_config
 from lycosa.base.config.sections import FrontierSection, PolitenessSection, StoreSection
 from lycosa.state.commit import LogDamaged, SavedLog, saved_logs
 from lycosa.state.folder.names import log_folder
 from lycosa.state.folder.start_check import CommittedDataMissing
-from lycosa.state.kv.kv_port import KeyValue
-from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.state.store import StoreDamaged
-from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from several_workers import run_workers
-from virtual_crawl import VirtualCrawl
+from lycosa.synthetic import Crash, SyntheticWeb, WebPlan
 
 WORKERS = (1, 2, 4)
 _POINTS = {
@@ -60,16 +56,15 @@ class Came(NamedTuple):
     crashes: str
 
 
-class DamagedCrawl:
+class DamagedCrawl(DyingCrawl):
     """One crawl, all of which follows from the seed. ``has_statement`` False removes what says
     apart from the logs where they end, as a folder of an earlier version has none and a disk may
     lose it: then tables, outputs and the other workers must tell.
     """
 
     def __init__(self, seed: int, path: Path, workers: int, has_statement: bool = True) -> None:
-        self._chance = random.Random(f"damage {seed} {workers}")
-        self._path, self._workers, self._has_statement = path, workers, has_statement
-        self.web = SyntheticWeb(
+        self._workers, self._has_statement = workers, has_statement
+        web = SyntheticWeb(
             WebPlan(
                 seed=seed,
                 hosts=14,
@@ -80,34 +75,21 @@ class DamagedCrawl:
                 redirects=0.05,
             )
         )
-        self.seeds = [self.web.seed_url(0), self.web.seed_url(1)]
-        self.disk = Disk(self._chance)
-        self._tables: list[RocksKeyValue] = []
-        self._cache = SharedCache(32 << 20, 16 << 20)
         config = quick_config(
             seed=seed,
             frontier=FrontierSection(partitions=4, bands=3, head=4),
             politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0),
             store=StoreSection(segment_bytes=60_000, segment_age_s=60.0),
         )
-        self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, config, self._open)
-        self.crashes: list[str] = []
-
-    def _open(self, folder: Path) -> KeyValue:
-        folder.mkdir(parents=True, exist_ok=True)
-        table = RocksKeyValue(folder, self._cache)
-        # A thread of a table that is dead must not change files while they are copied: in a real
-        # crash it dies as well.
-        table._db.set_options({"disable_auto_compactions": "true"})
-        self._tables.append(table)
-        return table
+        seeds = [web.seed_url(0), web.seed_url(1)]
+        super().__init__(path, web, seeds, config, random.Random(f"damage {seed} {workers}"))
 
     def live(self, kind: Kind) -> Came:
         """Dies once or more, is damaged, started, put right and started again. Raises
         ``AssertionError`` when a promise is broken.
         """
         with self.disk.watched():
-            for number in range(1, self._chance.randint(1, 3) + 1):
+            for number in range(1, self.chance.randint(1, 3) + 1):
                 if not self._run_and_die(self._path / f"crawl-{number}"):
                     break
             folder = self.crawl.folder
@@ -116,44 +98,32 @@ class DamagedCrawl:
             refusal = self._start(folder, told)
             if refusal:
                 self._put_back(folder)
-                self._run(None)
+                self.run(self._workers)
         judge_end(self.crawl, self.web, self.seeds)
-        return Came(refusal, self._workers, "; ".join([*self.crashes, told]))
+        return Came(refusal, self._workers, "; ".join([*self.told, told]))
 
     def _run_and_die(self, image: Path) -> bool:
-        point = self._chance.choice(list(_POINTS))
-        at = self._chance.randint(1, _POINTS[point])
+        point = self.chance.choice(list(_POINTS))
+        at = self.chance.randint(1, _POINTS[point])
         death = Dying(
             lambda: self.disk.image(self.crawl.folder, image), random.Random(0), at, point
         )
         try:
-            self._run(death)
+            self.run(self._workers, death)
         except Crash as crash:
-            self.crashes.append(f"{crash.point} at {self.crawl.now:.1f}")
+            self.told.append(f"{crash.point} at {self.crawl.now:.1f}")
         else:
-            self.crashes.append("ended")
+            self.told.append("ended")
             return False
-        self._close()
-        shutil.rmtree(self.crawl.folder)
-        self.crawl.folder = image
+        self.start_over(image)
         self.crawl.now += 20.0
         return True
-
-    def _close(self) -> None:
-        self.disk.faults = None
-        for table in self._tables:
-            table.close()
-        self._tables.clear()
-
-    def _run(self, faults: Faults | None) -> None:
-        self.disk.faults = faults
-        run_workers(self.crawl, self._workers, self.seeds, faults)
 
     def _start(self, folder: Path, told: str) -> str:
         """The refusal; empty when the crawl ran to its end."""
         before = files_of_folder(folder)
         try:
-            self._run(None)
+            self.run(self._workers)
         except (CommittedDataMissing, LogDamaged, StoreDamaged) as refusal:
             after = files_of_folder(folder)
             changed = sorted(
@@ -167,10 +137,10 @@ class DamagedCrawl:
 
     def _damage(self, kind: Kind) -> str:
         logs = saved_logs(log_folder(self.crawl.folder))
-        everyone = kind in (Kind.DELETED, Kind.EMPTIED) and self._chance.random() < 0.3
-        chosen = list(logs.values()) if everyone else [self._chance.choice(list(logs.values()))]
+        everyone = kind in (Kind.DELETED, Kind.EMPTIED) and self.chance.random() < 0.3
+        chosen = list(logs.values()) if everyone else [self.chance.choice(list(logs.values()))]
         for log in chosen:
-            damage(log, kind, self._chance)
+            damage(log, kind, self.chance)
         if not self._has_statement:
             for path in (self.crawl.folder / "state").glob("last-commit-*"):
                 path.unlink()

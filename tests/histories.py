@@ -1,9 +1,7 @@
 """Seeded histories: a crawl by one to three workers that dies, loses packets and its disk, and must
 come to what the web's own survey says.
 
-What ``kill -9`` or a loss of power leaves is taken literally: at a crash the folder is copied as it
-is at that instant, the files that are appended to are cut somewhere behind what was synced (or
-their last bytes are rubbish), tables lack what was not flushed. Beside it: lost connections, names
+What ``kill -9`` or a loss of power leaves is taken literally (``dying``). Besides: lost connections, names
 that do not resolve, hosts that are ill for a while, parcels of the exchange lost, repeated and
 late, a slow disk and a full one, jumps of the wall clock (by a year and more with ``wild_clock``),
 another number of workers after a restart.
@@ -15,25 +13,22 @@ puts a bug into it: the histories that do not find it prove nothing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
-import os
 import random
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
-from dying import Dying
+from dying import Dying, DyingCrawl
 from judging import (
     are_balanced,
     asked,
+    ends_as_surveyed,
     errands_are_kept,
     is_balanced,
     is_polite,
-    new_folder,
     no_disallowed,
     outcomes,
     quick_config,
@@ -49,15 +44,15 @@ from lycosa.base.config.sections import (
     RobotsSection,
     StoreSection,
 )
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.errand import Answer
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.ports import ResolveError
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.state.attempts import Suspicion
-from lycosa.state.exchange import ExchangeError, Parcel
+from lycosa.state.exchange import ExchangeError, Outbox, Parcel
 from lycosa.state.kv.kv_port import KeyValue
-from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import (
     Crash,
     FaultRates,
@@ -68,22 +63,16 @@ from lycosa.synthetic import (
     WebPlan,
 )
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.visit.pacing import HostRest
-from planting import planted
-from several_workers import SlowExchange, run_workers
+from planting import Change, Plant, breaches, planted
+from several_workers import SlowExchange
 from virtual_crawl import VirtualCrawl
 
 AnyHistory = TypeVar("AnyHistory", bound="History")
 LONGEST_END_S = 7200.0
 HOSTS, PAGES, LEAST_URLS, LEAST_FAULTS, DEATHS = 52, 46, 2000, 10, 6
-PLANTS = {
-    "early": "a commit is told before its captures are on disk",
-    "hasty": "a host is released without its delay",
-    "forgetful": "what earlier runs left in the outboxes is not sent",
-    "pushy": "an errand does not wait for the rest of its host",
-    "mute": "an errand is done in one commit and its answer is in a later one",
-}
 _POINTS = {  # how often each is reached in a run, about
     "commit:cut": 60,
     "commit:begin": 60,
@@ -99,11 +88,6 @@ _POINTS = {  # how often each is reached in a run, about
     "turn": 20_000,
 }
 _OFF_S = (0.0, 400 * 86400.0, 86400.0, 3600.0, -3600.0, -86400.0, -400 * 86400.0)
-_APPENDED = ("warc/*.open", "journal/*.open", "log/commit-*")
-
-
-class Breach(AssertionError):
-    """A promise was broken; says by which history."""
 
 
 def web_to_crawl(seed: int) -> tuple[SyntheticWeb, list[str]]:
@@ -171,57 +155,6 @@ def settings(seed: int, wild_clock: bool = False) -> Config:
         robots=RobotsSection(retry_s=3.0),
         store=StoreSection(segment_bytes=300_000, segment_age_s=60.0),
     )
-
-
-class Disk:
-    """Knows of every file how much of it is synced, and leaves the rest to chance. Within
-    ``watched`` nothing is synced in truth.
-    """
-
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
-        self._synced: dict[tuple[int, int], int] = {}
-        self.torn = 0
-        self.faults: Faults | None = None
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        calls = os.fsync, os.fdatasync
-        os.fsync = os.fdatasync = self._sync  # type: ignore[assignment]  # called with descriptors only
-        try:
-            yield
-        finally:
-            os.fsync, os.fdatasync = calls
-
-    def _sync(self, fd: int) -> None:
-        if self.faults is not None:
-            self.faults.reach("sync")  # written, and not yet on disk
-        found = os.fstat(fd)
-        self._synced[found.st_dev, found.st_ino] = found.st_size
-
-    def image(self, folder: Path, to: Path) -> None:
-        """Copies a folder as a loss of power would leave it."""
-        shutil.copytree(folder, to)
-        for pattern in _APPENDED:
-            for copy in sorted(to.glob(pattern)):
-                found = (folder / copy.relative_to(to)).stat()
-                self._tear(copy, self._synced.get((found.st_dev, found.st_ino), 0), found.st_size)
-        self._synced = {
-            (found.st_dev, found.st_ino): found.st_size
-            for path in to.rglob("*")
-            if (found := path.stat())
-        }
-
-    def _tear(self, path: Path, synced: int, size: int) -> None:
-        if size <= synced:
-            return
-        self.torn += 1
-        kept = self._chance.randint(synced, size)
-        with path.open("r+b") as file:
-            file.truncate(kept)
-            if self._chance.random() < 0.3:  # the length was written, the bytes were not
-                file.seek(kept)
-                file.write(bytes(size - kept))
 
 
 class Death(Dying):
@@ -299,40 +232,26 @@ class IllHosts:
         return self._web.respond(url, at, headers)
 
 
-class History:
+class History(DyingCrawl):
     """One crawl and everything that happens to it. All of it follows from the seed."""
 
-    def __init__(self, seed: int, path: Path, plant: str = "", wild_clock: bool = False) -> None:
-        self.seed, self.plant, self._path, self._wild_clock = seed, plant, path, wild_clock
+    def __init__(
+        self, seed: int, path: Path, plant: Plant | None = None, wild_clock: bool = False
+    ) -> None:
+        self.seed, self._plant, self._wild_clock = seed, plant, wild_clock
         self._off_s = 0.0  # how far a wild clock is off
-        self.chance = random.Random(f"history {seed}")
-        self.disk = Disk(self.chance)
-        self.web, self._seeds = web_to_crawl(seed)
         self.faults: Counter[str] = Counter()
         self.is_troubled = True
-        self.told: list[str] = []
-        self._tables: list[RocksKeyValue] = []
         self._opened: dict[int, KeyValue] = {}  # by this start
-        self._cache = SharedCache(64 << 20, 64 << 20)
-        self.crawl = VirtualCrawl(
-            new_folder(path / "crawl-0"), self.web, settings(seed, wild_clock), self._open
-        )
+        web, seeds = web_to_crawl(seed)
+        chance = random.Random(f"history {seed}")
+        super().__init__(path, web, seeds, settings(seed, wild_clock), chance)
         self.crawl.answers = IllHosts(self, self.web)
         self.crawl.resolver = BadNames(self, SyntheticResolver(self.web.hosts, self.crawl.clock))
 
-    def _open(self, folder: Path) -> KeyValue:
-        folder.mkdir(parents=True, exist_ok=True)
-        table = RocksKeyValue(folder, self._cache)
-        # A thread of a table that is dead must not change files while they are copied: in a real
-        # crash it dies as well.
-        table._db.set_options({"disable_auto_compactions": "true"})
-        self._tables.append(table)
-        return table
-
     def live(self, deaths: int = DEATHS) -> None:
         """Runs, dies, is started again, and comes to its end."""
-        bug = planted(*_bug(self.plant)) if self.plant else contextlib.nullcontext()
-        with self.disk.watched(), bug:
+        with self.disk.watched(), planted(self._plant):
             for number in range(1, deaths + 1):
                 if not self._run_and_die(self._path / f"crawl-{number}"):
                     break
@@ -363,43 +282,28 @@ class History:
         else:
             return False
         self.faults["end"] += 1
-        self._start_over(image)
+        self.start_over(image)
         return True
 
     def _run(self, faults: Faults | None) -> None:
-        self.disk.faults = faults
-        running = run_workers(
-            self.crawl,
-            self.chance.choice((1, 1, 2, 3)),
-            self._seeds,
-            faults,
-            BadExchange(self),
-            self._check_start,
-        )
-        assert running
+        workers = self.chance.choice((1, 1, 2, 3))
+        self.run(workers, faults, BadExchange(self), self._check_start)
 
     def _check_start(self, assembled: Assembled) -> None:
         """What recovery left adds up. (Parcels from an earlier run between partitions of one
         worker may be in its open commit by now.)
         """
         acquit(assembled)
-        for number, table in assembled.worker._books.shard.tables.items():
+        for number, table in assembled.worker._files.shard.tables.items():
             is_balanced(table)
             self._opened[number] = table
         if len(self._opened) == self.crawl.config.frontier.partitions:
             self.faults["open question"] += errands_are_kept(self._opened)
             self._opened = {}
 
-    def _start_over(self, image: Path) -> None:
-        self.disk.faults = None
-        # closed before its files go: a flush that fails is tried again a second later, and others
-        # wait for it
-        for table in self._tables:
-            table.close()
-        self._tables.clear()
+    def start_over(self, image: Path) -> None:
+        super().start_over(image)
         self._opened = {}  # a crash may come when only some workers have started
-        shutil.rmtree(self.crawl.folder)
-        self.crawl.folder = image
         self.crawl.now += self.chance.choice((0.0, 0.5, 20.0))
         if self._wild_clock:
             self._set_wildly()
@@ -421,7 +325,7 @@ class History:
 
     def judge(self, with_audit: bool = True) -> None:
         """Raises ``AssertionError`` for the first promise that does not hold."""
-        judge_end(self.crawl, self.web, self._seeds)
+        judge_end(self.crawl, self.web, self.seeds)
         if with_audit:
             report = audit(self.crawl.folder)
             assert report.is_clean, report.first_breaches()
@@ -440,7 +344,7 @@ def acquit(assembled: Assembled) -> None:
     """These crashes are nobody's fault, so no URL may be condemned for being in flight at three
     of them.
     """
-    crashes = assembled.worker._books.crashes
+    crashes = assembled.worker._files.crashes
     for url in crashes.suspects():
         if crashes.suspicion_of(url) > Suspicion.SUSPECT:
             crashes.clear_suspicion(url)
@@ -451,13 +355,8 @@ def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> N
     for the first promise that does not hold.
     """
     truth = web.survey(seeds)
-    requested = asked(crawl.log)
-    assert set(requested) == truth.requested, ("requests", set(requested) ^ truth.requested)
     found = {url: state for url, (state, _) in outcomes(crawl).items()}
-    assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
-    assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
-    assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
-    assert {u for u, s in found.items() if s is UrlState.REFUSED} == truth.disallowed
+    ends_as_surveyed(truth, asked(crawl.log), found)
     are_balanced(crawl)
     is_polite(crawl.log, crawl.config.politeness)
     no_disallowed(web, crawl.log)
@@ -471,73 +370,74 @@ def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> N
 
 
 def live_and_judge(
-    seed: int, path: Path, plant: str = "", with_audit: bool = True, wild_clock: bool = False
+    seed: int,
+    path: Path,
+    plant: Plant | None = None,
+    with_audit: bool = True,
+    wild_clock: bool = False,
 ) -> History:
     """One history to its end. Raises ``Breach``, whatever went wrong."""
-    return judged(History(seed, path, plant, wild_clock), seed, with_audit)
+    return judged(History(seed, path, plant, wild_clock), with_audit)
 
 
-def judged(history: AnyHistory, seed: int, with_audit: bool) -> AnyHistory:
-    """The history at its end. Raises ``Breach``, whatever went wrong: an error inside the crawl is
-    one as well.
-    """
-    try:
+def judged(history: AnyHistory, with_audit: bool) -> AnyHistory:
+    """The history at its end. Raises ``Breach``, whatever went wrong."""
+    with breaches(history.seed, lambda: history.told):
         history.live()
         history.judge(with_audit)
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"[:600]
-        raise Breach(f"seed {seed}: {what} (history: {'; '.join(history.told)})") from error
     return history
 
 
 # -- planted bugs
 
 
-def _bug(
-    plant: str,
-) -> tuple[object, str, Callable[[Callable[..., object]], Callable[..., object]]]:
-    if plant == "early":
-        from lycosa.state.store import segment_files  # the module whose call is left out
+def _early() -> Iterable[Change]:
+    from lycosa.state.store import segment_files  # the module whose call is left out
 
-        return segment_files, "sync_data", lambda right: lambda fd: None
-    if plant == "hasty":
+    return [Change(segment_files, "sync_data", lambda fd: None)]
 
-        def hasty(self: HostRest) -> float:
-            self.until, self.time_until = self._ended
-            return 0.0
 
-        return HostRest, "decide_delay", lambda right: hasty
-    if plant == "pushy":
-        from lycosa.stages.frontier.visit_state import VisitState
+def _hasty() -> Iterable[Change]:
+    def hasty(self: HostRest) -> float:
+        self.until, self.time_until = self._ended
+        return 0.0
 
-        return (
-            VisitState,
-            "ready_time",
-            lambda right: property(lambda self: 0.0 if self.record.errands else self.next_time),
-        )  # type: ignore[arg-type,return-value]
-    if plant == "mute":
-        from lycosa.base.model.errand import Answer
-        from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+    return [Change(HostRest, "decide_delay", hasty)]
 
-        def hold_back(right: Callable[..., object]) -> Callable[..., object]:
-            held: dict[int, list[tuple[int, int, Answer]]] = {}
-            cuts: Counter[int] = Counter()
 
-            def cut(self: OutgoingParcels) -> object:
-                for (source, destination), items in self._errands.items():
-                    held.setdefault(id(self), []).extend(
-                        (source, destination, each) for each in items if isinstance(each, Answer)
-                    )
-                    items[:] = [each for each in items if not isinstance(each, Answer)]
-                cuts[id(self)] += 1
-                if cuts[id(self)] % 10 == 0:
-                    for source, destination, answer in held.pop(id(self), ()):
-                        self.post_errand(source, destination, answer)
-                return right(self)
+def _forgetful() -> Iterable[Change]:
+    return [Change(Outbox, "destinations", lambda self: [])]
 
-            return cut
 
-        return OutgoingParcels, "cut_parcels", hold_back
-    from lycosa.state.exchange.outbox import Outbox
+def _pushy() -> Iterable[Change]:
+    time = property(lambda self: 0.0 if self.record.errands else self.next_time)
+    return [Change(VisitState, "ready_time", time)]
 
-    return Outbox, "destinations", lambda right: lambda self: []
+
+def _mute() -> Iterable[Change]:
+    right = OutgoingParcels.cut_parcels
+    held: dict[int, list[tuple[int, int, Answer]]] = {}
+    cuts: Counter[int] = Counter()
+
+    def cut(self: OutgoingParcels) -> object:
+        for (source, destination), items in self._errands.items():
+            held.setdefault(id(self), []).extend(
+                (source, destination, each) for each in items if isinstance(each, Answer)
+            )
+            items[:] = [each for each in items if not isinstance(each, Answer)]
+        cuts[id(self)] += 1
+        if cuts[id(self)] % 10 == 0:
+            for source, destination, answer in held.pop(id(self), ()):
+                self.post_errand(source, destination, answer)
+        return right(self)
+
+    return [Change(OutgoingParcels, "cut_parcels", cut)]
+
+
+PLANTS = {
+    "early": Plant("a commit is told before its captures are on disk", _early),
+    "hasty": Plant("a host is released without its delay", _hasty),
+    "forgetful": Plant("what earlier runs left in the outboxes is not sent", _forgetful),
+    "pushy": Plant("an errand does not wait for the rest of its host", _pushy),
+    "mute": Plant("an errand is done in one commit and its answer is in a later one", _mute),
+}

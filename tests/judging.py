@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -43,6 +43,7 @@ from lycosa.state.kv.table_records import (
 from lycosa.state.shard.counters import Counters
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Obstacle, RequestLog, SyntheticWeb
+from lycosa.synthetic.oracle import Truth
 from store_samples import crawl_rows
 from virtual_crawl import VirtualCrawl, sum_of
 
@@ -222,12 +223,17 @@ def are_balanced(crawl: VirtualCrawl) -> Counters:
 
 def outcomes(crawl: VirtualCrawl) -> dict[str, tuple[UrlState, Reason]]:
     """What every known URL came to."""
-    found = {}
     with tables(crawl) as opened:
-        for table in opened:
-            for host, _, record in urls_of(table):
-                url = join_url("https" if record.secure else "http", host.host, record.target)
-                found[url] = (state_of(host, record), record.reason)
+        return outcomes_in(opened)
+
+
+def outcomes_in(opened: Iterable[KeyValue]) -> dict[str, tuple[UrlState, Reason]]:
+    """What every URL of some tables came to."""
+    found = {}
+    for table in opened:
+        for host, _, record in urls_of(table):
+            url = join_url("https" if record.secure else "http", host.host, record.target)
+            found[url] = (state_of(host, record), record.reason)
     return found
 
 
@@ -235,6 +241,25 @@ def host_states(crawl: VirtualCrawl) -> dict[str, VisitRecord]:
     """All hosts by name."""
     with tables(crawl) as opened:
         return {host.host: host for table in opened for host in hosts_of(table).values()}
+
+
+def ends_as_surveyed(
+    truth: Truth, requested: Collection[str], found: Mapping[str, UrlState]
+) -> None:
+    """What a crawl that has ended requested, and what its URLs came to, is what the web's own
+    survey says.
+    """
+    differ = set(requested) ^ truth.requested
+    assert not differ, ("requests", sorted(differ)[:5])
+    wanted = {
+        UrlState.FETCHED: truth.pages | truth.others,
+        UrlState.REDIRECTED: set(truth.redirected),
+        UrlState.FAILED: set(truth.failed),
+        UrlState.REFUSED: truth.disallowed,
+    }
+    for state, urls in wanted.items():
+        differ = {url for url, came in found.items() if came is state} ^ urls
+        assert not differ, (state.name, sorted(differ)[:5])
 
 
 # -- output

@@ -14,28 +14,27 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import count, pairwise
+from typing import Any
 
 import msgspec
-import pytest
 
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.base.model.pool_use import PoolState
+from lycosa.base.ports import SlotNote
 from lycosa.stages.politeness.address_pool import (
-    ANSWER_S,
     MICRO,
     PoolAnswer,
-    PoolAway,
     PoolCall,
-    PoolClock,
     PoolWorker,
 )
 from lycosa.stages.politeness.node_addresses import NodeAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
 from memory_pool import PoolServer
+from planting import Change, Plant
+from pool_links import PoolLink
 
 NODES, SHARDS, TOTAL_S = 3, 6, 8.0
 SECTION = PolitenessSection(address_delay_s=1.0, address_slots=6)
@@ -43,15 +42,6 @@ SECTION = PolitenessSection(address_delay_s=1.0, address_slots=6)
 ADDRESSES = {"192.0.2.1": (0.02, 0.3), "192.0.2.2": (5.0, TOTAL_S, TOTAL_S)}
 TROUBLE_S, CALM_S = 500.0, 25.0
 _TINY_S = 1e-6
-POOL_PLANTS = {
-    "absent worker": "the pool is shared although workers are absent",
-    "no settling": "the pool is shared before it can know all requests",
-    "no wait": "a worker that gets no answer uses the divided limits at once",
-    "no rest": "a worker that changes to the other limits does not wait one divided delay",
-    "same server": "a server that continues old data of another is taken for the same",
-    "late use": "a slot is used however late its answer comes",
-}
-"""Bugs that the histories must find."""
 
 
 class PoolLived(msgspec.Struct, frozen=True):
@@ -76,37 +66,22 @@ class _Link:
 
     def __init__(self, history: PoolHistory, machine: _Machine) -> None:
         self._history, self._machine = history, machine
-        self._known, self._times = "", PoolClock()
+        self._link = PoolLink(machine.runs.wait)
 
     async def exchange(self, call: PoolCall) -> PoolAnswer:
-        history, loop = self._history, asyncio.get_running_loop()
+        history, chance = self._history, self._history.chance
         await self._machine.runs.wait()
         if self._machine.reaches is None:
-            await asyncio.sleep(0.01)
-            raise PoolAway("unreachable")
-        server = history.servers[self._machine.reaches]
-        if server.name != self._known:
-            self._known, self._times = server.name, PoolClock()
-            self._times.note_answer(server.clock_us(), loop.time(), loop.time())
-        sent = loop.time()
-        deadline = self._times.deadline_us(sent)
-        there_s, back_s = (history.latency_s * history.chance.uniform(0.5, 1.5) for _ in "ab")
-        if history.chance.random() < history.loss:  # lost, or late, or without an answer
+            return await self._link.call(None, call, (0.0, 0.0))
+        there_s, back_s = (history.latency_s * chance.uniform(0.5, 1.5) for _ in "ab")
+        lost: tuple[float, ...] | None = None
+        if chance.random() < history.loss:  # lost, or late, or without an answer
             history.faults += 1
-            if history.chance.random() < 0.7:
-                late_s = history.chance.choice((there_s, 0.2, 3.0, 15.0))
-                loop.call_later(late_s, server.answer, call, deadline)
-            await asyncio.sleep(ANSWER_S)
-            await self._machine.runs.wait()
-            raise PoolAway("no answer", server.name)
-        await asyncio.sleep(there_s)
-        answer = server.answer(call, deadline)
-        await asyncio.sleep(back_s)
-        await self._machine.runs.wait()
-        if loop.time() - sent > ANSWER_S:
-            raise PoolAway("no answer in time", server.name)
-        self._times.note_answer(answer.now_us, sent, loop.time())
-        return answer
+            lost = ()
+            if chance.random() < 0.7:
+                lost = (chance.choice((there_s, 0.2, 3.0, 15.0)),)
+        server = history.servers[self._machine.reaches]
+        return await self._link.call(server, call, (there_s, back_s), lost)
 
     async def close(self) -> None:
         """There is no connection."""
@@ -327,38 +302,32 @@ class PoolHistory:
         )
 
 
-@contextmanager
-def planted(plant: str) -> Iterator[None]:
-    """The bug is there while this lasts; without a name, nothing is changed."""
-    with pytest.MonkeyPatch.context() as patched:
-        if plant:
-            _BUGS[plant](patched)
-        yield
+# -- planted bugs
 
 
-def _absent_worker(patched: pytest.MonkeyPatch) -> None:
+def _absent_worker() -> Sequence[Change]:
     right = PoolServer._enter
 
     def enter(self: PoolServer, call: PoolCall, now: int) -> tuple[int, int]:
         return right(self, call, now)[0], 1
 
-    patched.setattr(PoolServer, "_enter", enter)
+    return [Change(PoolServer, "_enter", enter)]
 
 
-def _no_settling(patched: pytest.MonkeyPatch) -> None:
+def _no_settling() -> Sequence[Change]:
     right = PoolServer._enter
 
     def enter(self: PoolServer, call: PoolCall, now: int) -> tuple[int, int]:
         return 0, right(self, call, now)[1]
 
-    patched.setattr(PoolServer, "_enter", enter)
+    return [Change(PoolServer, "_enter", enter)]
 
 
-def _no_wait(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(PooledAddresses, "_note_counted", lambda self, server, now: None)
+def _no_wait() -> Sequence[Change]:
+    return [Change(PooledAddresses, "_note_counted", lambda self, server, now: None)]
 
 
-def _no_rest(patched: pytest.MonkeyPatch) -> None:
+def _no_rest() -> Sequence[Change]:
     right = PooledAddresses._hear
 
     def hear(self: PooledAddresses, answer: PoolAnswer, sent: float) -> None:
@@ -366,33 +335,37 @@ def _no_rest(patched: pytest.MonkeyPatch) -> None:
         right(self, answer, sent)
         self._rests_until = before
 
-    patched.setattr(PooledAddresses, "_hear", hear)
+    return [Change(PooledAddresses, "_hear", hear)]
 
 
-def _same_server(patched: pytest.MonkeyPatch) -> None:
+def _same_server() -> Sequence[Change]:
     right = PoolServer.__init__
 
     def init(self: PoolServer, name: str, clock_us: Callable[[], int]) -> None:
         right(self, "the server", clock_us)
 
-    patched.setattr(PoolServer, "__init__", init)
+    return [Change(PoolServer, "__init__", init)]
 
 
-def _late_use(patched: pytest.MonkeyPatch) -> None:
+def _late_use() -> Sequence[Change]:
     right = PooledAddresses.describe_slot
-    patched.setattr(
-        PooledAddresses,
-        "describe_slot",
-        lambda self, *where: right(self, *where)._replace(late_s=1e9),
-    )
+
+    def describe(self: PooledAddresses, *where: Any) -> SlotNote:
+        return right(self, *where)._replace(late_s=1e9)
+
+    return [Change(PooledAddresses, "describe_slot", describe)]
 
 
-_BUGS = {
-    "absent worker": _absent_worker,
-    "no settling": _no_settling,
-    "no wait": _no_wait,
-    "no rest": _no_rest,
-    "same server": _same_server,
-    "late use": _late_use,
+PLANTS = {
+    "absent worker": Plant("the pool is shared although workers are absent", _absent_worker),
+    "no settling": Plant("the pool is shared before it can know all requests", _no_settling),
+    "no wait": Plant("a worker that gets no answer uses the divided limits at once", _no_wait),
+    "no rest": Plant(
+        "a worker that changes to the other limits does not wait one divided delay", _no_rest
+    ),
+    "same server": Plant(
+        "a server that continues old data of another is taken for the same", _same_server
+    ),
+    "late use": Plant("a slot is used however late its answer comes", _late_use),
 }
-assert _BUGS.keys() == POOL_PLANTS.keys()
+"""Bugs that the histories must find."""

@@ -234,8 +234,9 @@ def trouble(
         source, failures = Partition(3), list[BaseException]()
         source.outbox.enqueue(6, [found(1)])
         source.commit()
-        sender = OutboxSender(source.outbox, Answering(answer), asyncio.sleep)
-        sender.on_failure = failures.append
+        sender = OutboxSender(
+            source.outbox, Answering(answer), asyncio.sleep, on_failure=failures.append
+        )
         sender.send_to([6])
         await asyncio.sleep(seconds)
         stalled = sender.stalled()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from histories import LEAST_FAULTS, PLANTS, Breach, live_and_judge
+from histories import LEAST_FAULTS, PLANTS, live_and_judge
 from judging import asked
+from planting import Breach
 
 _FOUND = (
     78,  # the crawl ended after one lost name although robots.txt had been answered
@@ -49,7 +50,7 @@ def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     for seed in range(5):
         (tmp_path / str(seed)).mkdir()
         try:
-            live_and_judge(seed, tmp_path / str(seed), plant, with_audit=False)
+            live_and_judge(seed, tmp_path / str(seed), PLANTS[plant], with_audit=False)
         except Breach as breach:
             print(breach)
             return

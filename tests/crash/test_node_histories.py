@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from nodes.changes import ChangesHistory
-from nodes.clocks import ClocksHistory
-from nodes.doors import DoorsHistory
-from nodes.history import LEAST_FAULTS, Breach, live_and_judge
-from nodes.outside import OutsideHistory
+from nodes.changes import Changes
+from nodes.clocks import Clocks
+from nodes.doors import Doors
+from nodes.history import LEAST_FAULTS, NodesHistory, live_and_judge
+from nodes.outside import Outside
 from nodes.plants import PLANTS
-from nodes.pools import PoolHistory
-from nodes.shaky import ShakyHistory
-from nodes.stops import StopsHistory
-from nodes.unparsed import UnparsedHistory
+from nodes.plugin import Plugin
+from nodes.pools import Pool
+from nodes.shaky import Shaky
+from nodes.stops import Stops
+from nodes.unparsed import Unparsed
+from planting import Breach
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -27,7 +29,7 @@ def test_a_history_of_many_nodes_breaks_no_promise(seed: int, tmp_path: Path) ->
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_place_that_joins_the_scope_is_lost(seed: int, tmp_path: Path) -> None:
-    lived = live_and_judge(seed, tmp_path, kind=DoorsHistory)
+    lived = live_and_judge(seed, tmp_path, plugins=[Doors])
     assert lived.faults >= LEAST_FAULTS
     assert lived.takeovers > 0
 
@@ -36,13 +38,13 @@ def test_no_place_that_joins_the_scope_is_lost(seed: int, tmp_path: Path) -> Non
 def test_changed_settings_reach_every_owner_and_are_never_forgotten(
     seed: int, tmp_path: Path
 ) -> None:
-    lived = live_and_judge(seed, tmp_path, kind=ChangesHistory)
+    lived = live_and_judge(seed, tmp_path, plugins=[Changes])
     assert lived.takeovers > 0
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
-    lived = live_and_judge(seed, tmp_path, kind=StopsHistory)
+    lived = live_and_judge(seed, tmp_path, plugins=[Stops])
     assert lived.takeovers > 0
 
 
@@ -50,7 +52,7 @@ def test_every_body_is_parsed_in_the_end_although_machines_had_no_parser(tmp_pat
     unparsed = 0
     for seed in range(4):
         (tmp_path / str(seed)).mkdir()
-        history = UnparsedHistory(seed, tmp_path / str(seed))
+        history = NodesHistory(seed, tmp_path / str(seed), [Unparsed])
         assert history.live().takeovers > 0
         unparsed += history.world.faults["unparsed"]
     assert unparsed > 20
@@ -58,28 +60,42 @@ def test_every_body_is_parsed_in_the_end_although_machines_had_no_parser(tmp_pat
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_coordinator_with_a_wrong_clock_costs_nothing(seed: int, tmp_path: Path) -> None:
-    lived = live_and_judge(seed, tmp_path, kind=ClocksHistory)
+    lived = live_and_judge(seed, tmp_path, plugins=[Clocks])
     assert lived.takeovers > 0
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_shards_leave_machines_that_lack_something(seed: int, tmp_path: Path) -> None:
-    lived = live_and_judge(seed, tmp_path, kind=ShakyHistory)
+    lived = live_and_judge(seed, tmp_path, plugins=[Shaky])
     assert lived.takeovers > 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_leases_of_an_outside_fetcher_move_with_their_shard(seed: int, tmp_path: Path) -> None:
-    lived = live_and_judge(seed, tmp_path, kind=OutsideHistory)
+    lived = live_and_judge(seed, tmp_path, plugins=[Outside])
     assert lived.takeovers > 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_machines_that_share_addresses_overload_none(seed: int, tmp_path: Path) -> None:
-    lived = live_and_judge(seed, tmp_path, kind=PoolHistory)
+    lived = live_and_judge(seed, tmp_path, plugins=[Pool])
     assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        [Outside, Unparsed, Pool],
+        [Changes, Stops, Unparsed, Shaky],
+        [Outside, Pool, Changes, Clocks, Doors, Shaky, Stops, Unparsed],
+    ],
+)
+def test_what_happens_at_the_same_time_breaks_no_promise(
+    plugins: list[type[Plugin]], tmp_path: Path
+) -> None:
+    assert live_and_judge(0, tmp_path, plugins).takeovers > 0
 
 
 def test_one_seed_gives_one_history(tmp_path: Path) -> None:
@@ -102,14 +118,15 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
         "mixed files",
         "old coordinator",
         "marker",
+        "free",
+        pytest.param("eager", marks=pytest.mark.long),
     ],
 )
 def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
-    assert plant in PLANTS
     for seed in range(14):
         (tmp_path / str(seed)).mkdir()
         try:
-            live_and_judge(seed, tmp_path / str(seed), plant=plant)
+            live_and_judge(seed, tmp_path / str(seed), plant=PLANTS[plant])
         except Breach as breach:
             print(breach)
             return

@@ -40,7 +40,7 @@ from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, ExpectedOutcome, Faults, Misbehaviour, SyntheticWeb, WebPlan
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from virtual_crawl import VirtualCrawl
 
 SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))
@@ -254,7 +254,7 @@ def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) 
     death = Dying(copied(crawl, tmp_path / "image"), random.Random(1), 310, "commit:logged")
 
     def in_small_files(assembled: Assembled) -> None:
-        assembled.worker._books.shard.ground.log._log._file_bytes = 10_000
+        assembled.worker._files.shard.ground.log._log._file_bytes = 10_000
 
     with pytest.raises(Crash):
         crawl.run([web.seed_url(0)], death, in_small_files)

@@ -16,7 +16,7 @@ from lycosa.base.config.sections import FetchSection, PolitenessSection, StoreSe
 from lycosa.cluster.coordinator.forecast import Forecast, forecast_of
 from lycosa.cluster.coordinator.rates import CrawlRates
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
 from virtual_crawl import VirtualCrawl
 

@@ -21,7 +21,7 @@ from lycosa.state.attempts import read_attempts
 from lycosa.state.commit import ShardLease
 from lycosa.state.folder.names import attempts_folder
 from lycosa.state.kv.rocks import RocksKeyValue
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import Answer as WebAnswer
 from scripted import moved, page, robots, scripted_crawl
 from virtual_crawl import VirtualCrawl

@@ -33,7 +33,7 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import ExpectedOutcome, Misbehaviour, OracleRules, SyntheticWeb, WebPlan
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import Names, error, first, page, robots, scripted_crawl
 from virtual_crawl import VirtualCrawl
 

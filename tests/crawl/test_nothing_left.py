@@ -27,8 +27,8 @@ from lycosa.base.model.page import Page
 from lycosa.base.reasons import Reason
 from lycosa.stages.politeness import AddressTable, MachineAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
-from lycosa.worker.assembly import Assembled, assemble
-from lycosa.worker.job import Extensions
+from lycosa.worker.assemble import Assembled, assemble
+from lycosa.worker.extensions import Extensions
 from scripted import Answer, Names, error, moved, page, robots, scripted_crawl
 from virtual_crawl import VirtualCrawl
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from histories import Disk
+from dying import Disk
 from judging import errands_are_kept, new_folder, quick_config
 from lycosa.state.exchange import ExchangeError, Outbox, Parcel
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache

@@ -1,4 +1,4 @@
-"""Histories in which the operator changes settings while machines die.
+"""The operator changes settings while machines die.
 
 The delay of hosts only grows. Each commit of a shard names a version that is at least as new as
 that of the commit before, whoever made it; a shard whose last commit names a version sends no
@@ -12,39 +12,41 @@ from itertools import pairwise
 
 from lycosa.base.messages.coordinator_messages import CALLER, ChangeSettings
 from nodes.history import TROUBLE_S, NodesHistory
+from nodes.plugin import Plugin
 
 _DELAYS = ("3", "4", "5")
+_AGAIN_S = 5.0
 _TOLD_S = 60.0  # after the last change and the last fault every owner has heard of it by then
 
 
-class ChangesHistory(NodesHistory):
+class Changes(Plugin):
     """Three changes, some of them while a coordinator is replaced."""
 
-    _changed_at = 0.0
+    def __init__(self, history: NodesHistory) -> None:
+        super().__init__(history)
+        self._changed_at = 0.0
 
-    async def _seed(self) -> None:
-        await self.world.give_seeds(self.seeds)
-        for delay in _DELAYS:
-            await asyncio.sleep(self.chance.uniform(10.0, 80.0))
-            self._tell(f"delay of {delay} s")
+    async def operate(self) -> None:
+        for version, delay in enumerate(_DELAYS, 1):
+            await asyncio.sleep(self.history.chance.uniform(10.0, 80.0))
+            self.history.tell(f"delay of {delay} s")
             change = ChangeSettings({"politeness.delay_s": delay})
-            self.world.newest.hear(CALLER, change)
-            self._changed_at = asyncio.get_running_loop().time()
-        while not self.world.newest.coordinator.is_over:
-            self.world.no_more_seeds()
-            await asyncio.sleep(5.0)
+            # a coordinator that is over, or has a successor, changes nothing: the operator repeats it
+            while self.world.newest.coordinator.settings.version < version:
+                self.world.newest.hear(CALLER, change)
+                self._changed_at = asyncio.get_running_loop().time()
+                await asyncio.sleep(_AGAIN_S)
 
     def judge(self) -> None:
-        """Raises ``AssertionError`` for the first promise that does not hold."""
-        super().judge()
-        assert self.world.newest.coordinator.settings.version == len(_DELAYS)
-        for shard in range(self._shards):
-            versions = [commit.settings for commit in self.world.logs.commits(shard)]
+        world = self.world
+        assert world.newest.coordinator.settings.version == len(_DELAYS)
+        for shard in range(world.shards):
+            versions = [commit.settings for commit in world.logs.commits(shard)]
             assert versions == sorted(versions), (shard, versions)
             assert versions[-1] == len(_DELAYS), (shard, versions)
         quiet = max(self._changed_at, TROUBLE_S) + _TOLD_S
-        for host in self.world.log.hosts():
-            exchanges = self.world.log.of_host(host)
+        for host in world.log.hosts():
+            exchanges = world.log.of_host(host)
             for before, after in pairwise(sorted(exchanges, key=lambda each: each.start)):
                 rest_s = after.start - before.end
                 assert before.end < quiet or rest_s >= float(_DELAYS[-1]) - 1e-6, (host, rest_s)

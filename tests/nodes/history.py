@@ -22,13 +22,15 @@ from pathlib import Path
 
 import msgspec
 
+from joined_view import JoinedView
 from judging import (
     asked,
+    ends_as_surveyed,
     errands_are_kept,
     is_balanced,
     no_disallowed,
+    outcomes_in,
     quick_config,
-    state_of,
     urls_of,
 )
 from lycosa.base.config.sections import (
@@ -41,14 +43,12 @@ from lycosa.base.config.sections import (
     StoreSection,
 )
 from lycosa.base.messages.coordinator_messages import CALLER, Drain, MoreAsks, Move, NoMoreAsks
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.urls.identity import join_url
-from lycosa.inspect.audit.view_audit import audit_view
+from lycosa.inspect.audit.crawl_audit import audit_view
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
-from lycosa.state.shard.joined_view import JoinedView
 from lycosa.state.shard.opened_shard import Ground, PartitionData, open_shard
 from lycosa.state.shard.snapshot_view import SnapshotView
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
@@ -59,8 +59,9 @@ from memory_segments import MemorySegments
 from memory_snapshots import MemorySnapshots
 from nodes.machine import Machine
 from nodes.near_copies import near_copies_are_told, rows_name_originals
-from nodes.plants import planted
-from nodes.world import World
+from nodes.plugin import Plugin
+from nodes.world import Setting, World
+from planting import Plant, breaches, planted
 from store_samples import crawl_rows
 
 LONGEST_S = 2500.0
@@ -68,10 +69,6 @@ TROUBLE_S = 240.0
 LEAST_FAULTS = 10
 MOST_TURNS = 100_000  # of the loop, for each shard
 _LEAST_URLS = 150
-
-
-class Breach(AssertionError):
-    """A promise was broken; says by which history."""
 
 
 class Lived(msgspec.Struct, frozen=True):
@@ -142,29 +139,40 @@ def web_of(seed: int, hosts: int) -> tuple[SyntheticWeb, list[str]]:
 
 
 class NodesHistory:
-    """``shards`` on ``nodes`` machines. ``plant`` names a bug that is put into the crawler
-    (``plants``).
+    """``shards`` on ``nodes`` machines. ``plugins`` say what happens in addition to the faults
+    below; ``plant`` is a bug that is put into the crawler, which may bring plug-ins of its own.
     """
 
+    world: World
+
     def __init__(
-        self, seed: int, folder: Path, shards: int = 0, nodes: int = 0, plant: str = ""
+        self,
+        seed: int,
+        folder: Path,
+        plugins: Sequence[type[Plugin]] = (),
+        shards: int = 0,
+        nodes: int = 0,
+        plant: Plant | None = None,
     ) -> None:
-        self.seed, self.plant = seed, plant
+        self.seed, self._plant = seed, plant
         self.chance = random.Random(f"nodes {seed}")
-        shards = shards or self.chance.randint(4, 8)
-        nodes = nodes or self.chance.randint(self.LEAST_NODES, 5)
+        self.shards = shards = shards or self.chance.randint(4, 8)
+        kinds = dict.fromkeys([*plugins, *(plant.plugins if plant else ())])
+        least = max((kind.LEAST_NODES for kind in kinds), default=1)
+        self.nodes = nodes or self.chance.randint(least, 5)
         self.web, self.seeds = web_of(seed, 16 + 2 * shards)
+        self.surveyed = self.seeds  # where the web's own survey begins
         self.answers: Responder = self.web
+        self.hosts_per_address = 3.0
         self.config = settings(seed, shards)
-        self._folder = folder
-        self._shards, self._nodes = shards, nodes
-        self.world: World
+        self.folder = folder
+        self.plugins = [kind(self) for kind in kinds]
         self._kills: Counter[int] = Counter()
         self._turns = 0
         self.near_copies = self.near_rows = 0  # pages with a verdict, and those whose row has it
 
     def live(self) -> Lived:
-        with planted(self.plant):
+        with planted(self._plant):
             return run_virtual(self._main(), seed=self.seed, on_turn=self._turn)
 
     def _turn(self) -> None:
@@ -176,25 +184,28 @@ class NodesHistory:
         Whatever else reaches the bound is a breach.
         """
         self._turns += 1
-        if self._turns > MOST_TURNS * self._shards:
+        if self._turns > MOST_TURNS * self.shards:
             raise Crash("a place where it goes on for ever")
 
-    WORLD: type[World] = World
-    LEAST_NODES = 1
-
     async def _main(self) -> Lived:
-        self.world = self.WORLD(
-            self._folder,
-            self.seed,
-            self._shards,
-            self._nodes,
-            self.config,
-            self.web,
+        self.world = World(
+            Setting(
+                self.folder,
+                self.seed,
+                self.shards,
+                self.nodes,
+                self.config,
+                self.web,
+                self.answers,
+                self.hosts_per_address,
+                self.plugins,
+            )
         )
-        self.world.answers = self.answers
-        for _ in range(self._nodes):
+        for _ in range(self.nodes):
             self.world.add_machine()
         self.world.start_coordinator()
+        for plugin in self.plugins:
+            self.world.spawn(plugin.attend())
         seeding = self.world.spawn(self._seed())
         troubling = self.world.spawn(self._trouble())
         try:
@@ -213,11 +224,14 @@ class NodesHistory:
             self.world.wind_up()
         assert self.world.newest.coordinator.crawl_end is not None
         self.judge()
-        takeovers = sum(map(self.world.logs.terms, range(self._shards)))
+        takeovers = sum(map(self.world.logs.terms, range(self.shards)))
         return Lived(len(self.world.log), sum(self.world.faults.values()), takeovers, ended)
 
     async def _seed(self) -> None:
+        """The seeds, and whatever operators do; then the crawl may end."""
         await self.world.give_seeds(self.seeds)
+        for operating in [self.world.spawn(each.operate()) for each in self.plugins]:
+            await operating
         while not self.world.newest.coordinator.is_over:
             self.world.no_more_seeds()
             await asyncio.sleep(5.0)
@@ -250,73 +264,78 @@ class NodesHistory:
             self._step,
             self._foreign,
         ]
+        disturbing = [world.spawn(each.disturb()) for each in self.plugins]
         await asyncio.sleep(chance.uniform(20.0, 40.0))
         while loop.time() < TROUBLE_S:
             chance.choice(kinds)()
             await asyncio.sleep(chance.expovariate(1 / 12.0))
         world.is_troubled = False
+        for each in disturbing:
+            each.cancel()
         await asyncio.sleep(1.0)
         for machine in world.living():
             machine.wake()
             machine.is_cut_off, machine.hears_late_s = False, 0.0
-        while len(world.living()) < self._nodes:
+        while len(world.living()) < self.nodes:
             world.add_machine()
         world.start_coordinator()
+        for plugin in self.plugins:
+            await plugin.repair()
 
-    def _tell(self, what: str) -> None:
+    def tell(self, what: str) -> None:
         self.world.faults[what.split()[0]] += 1
         self.world.told.append(f"{asyncio.get_running_loop().time():.1f} {what}")
 
-    def _any(self) -> Machine | None:
+    def any_machine(self) -> Machine | None:
         living = self.world.living()
         return self.chance.choice(living) if living else None
 
     def _kill(self) -> None:
-        machine = self._any()
+        machine = self.any_machine()
         shards = [
             shard for shard in (machine.processes if machine else ()) if self._kills[shard] < 2
         ]
         if machine is not None and shards and not machine.hangs:
             shard = self.chance.choice(shards)
             self._kills[shard] += 1
-            self._tell(f"kill {machine.name} shard {shard}")
+            self.tell(f"kill {machine.name} shard {shard}")
             machine.kill(shard)
 
     def _lose(self) -> None:
-        machine = self._any()
+        machine = self.any_machine()
         if machine is not None:
-            self._tell(f"lose {machine.name}")
+            self.tell(f"lose {machine.name}")
             machine.lose()
             asyncio.get_running_loop().call_later(
                 self.chance.uniform(1.0, 40.0), self.world.add_machine
             )
 
     def _hang(self) -> None:
-        machine = self._any()
+        machine = self.any_machine()
         if machine is not None and not machine.hangs:
             seconds = self.chance.choice((5.0, 25.0, 45.0, 70.0)) * self.chance.uniform(0.8, 1.2)
-            self._tell(f"hang {machine.name} for {seconds:.0f}")
+            self.tell(f"hang {machine.name} for {seconds:.0f}")
             machine.hang()
             asyncio.get_running_loop().call_later(seconds, machine.wake)
 
     def _cut(self) -> None:
-        machine = self._any()
+        machine = self.any_machine()
         if machine is not None and not machine.is_cut_off:
             seconds = self.chance.choice((5.0, 25.0, 45.0, 70.0)) * self.chance.uniform(0.8, 1.2)
-            self._tell(f"cut off {machine.name} for {seconds:.0f}")
+            self.tell(f"cut off {machine.name} for {seconds:.0f}")
             machine.is_cut_off = True
             asyncio.get_running_loop().call_later(seconds, setattr, machine, "is_cut_off", False)
 
     def _late(self) -> None:
         """A machine hears late of what it appended, and is cut off meanwhile."""
-        machine = self._any()
+        machine = self.any_machine()
         if machine is not None and not machine.is_cut_off:
             late_s, cut_s, loop = (
                 self.chance.uniform(30.0, 75.0),
                 self.chance.uniform(60.0, 90.0),
                 asyncio.get_running_loop(),
             )
-            self._tell(
+            self.tell(
                 f"late acknowledgements of {late_s:.0f} s for {machine.name}, cut off for"
                 f" {cut_s:.0f}"
             )
@@ -326,37 +345,37 @@ class NodesHistory:
             loop.call_later(cut_s, setattr, machine, "hears_late_s", 0.0)
 
     def _replace(self) -> None:
-        self._tell("restart of the coordinator")
+        self.tell("restart of the coordinator")
         self.world.newest.end()
         self.world.start_coordinator()
 
     def _split(self) -> None:
-        self._tell("split: a second coordinator, while the first still speaks")
+        self.tell("split: a second coordinator, while the first still speaks")
         self.world.start_coordinator()
 
     def _fence(self) -> None:
-        shard = self.chance.randrange(self._shards)
-        self._tell(f"fence of shard {shard} without a claim")
+        shard = self.chance.randrange(self.shards)
+        self.tell(f"fence of shard {shard} without a claim")
         self.world.logs.fence(shard)
 
     def _foreign(self) -> None:
         """Another program writes into the topics of a shard."""
-        shard = self.chance.randrange(self._shards)
-        self._tell(f"foreign records in the topics of shard {shard}")
+        shard = self.chance.randrange(self.shards)
+        self.tell(f"foreign records in the topics of shard {shard}")
         self.world.topics.append_foreign(shard)
         self.world.logs.write_foreign(shard)
 
     def _move(self) -> None:
-        machine = self._any()
+        machine = self.any_machine()
         if machine is not None:
-            shard = self.chance.randrange(self._shards)
-            self._tell(f"move of shard {shard} to {machine.name}")
+            shard = self.chance.randrange(self.shards)
+            self.tell(f"move of shard {shard} to {machine.name}")
             self.world.newest.hear(CALLER, Move(shard, machine.name))
 
     def _drain(self) -> None:
-        machine = self._any()
+        machine = self.any_machine()
         if machine is not None and len(self.world.living()) > 1:
-            self._tell(f"drain {machine.name}")
+            self.tell(f"drain {machine.name}")
             newest = self.world.newest
             newest.hear(CALLER, Drain(machine.name))
             asyncio.get_running_loop().call_later(
@@ -364,14 +383,15 @@ class NodesHistory:
             )
 
     def _step(self) -> None:
-        machine = self._any()
+        machine = self.any_machine()
         if machine is not None:
-            machine.clock_off_s = self.chance.uniform(-1.9, 1.9)
-            self._tell(f"step of the clock of {machine.name}")
+            differ_s = self.world.clocks_differ_s
+            machine.clock_off_s = self.chance.uniform(-differ_s, differ_s)
+            self.tell(f"step of the clock of {machine.name}")
 
-    def _continue(self) -> None:
+    def resume(self) -> None:
         """As ``lycosa cluster resume``."""
-        self._tell("continue")
+        self.tell("resume")
         if self.world.newest.is_over:
             self.world.start_coordinator()
         self.world.newest.hear(CALLER, MoreAsks())
@@ -382,23 +402,12 @@ class NodesHistory:
     def judge(self) -> None:
         """Raises ``AssertionError`` for the first promise that does not hold."""
         world = self.world
-        opened = self._final_tables()
-        truth = self.web.survey(self.seeds)
-        requested = asked(world.log)
-        assert set(requested) == truth.requested, (
-            "requests",
-            sorted(set(requested) ^ truth.requested)[:5],
-        )
-        found: dict[str, UrlState] = {}
-        for table in opened.values():
-            for host, _, record in urls_of(table):
-                found[join_url("https" if record.secure else "http", host.host, record.target)] = (
-                    state_of(host, record)
-                )
-        assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
-        assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
-        assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
-        assert {u for u, s in found.items() if s is UrlState.REFUSED} == truth.disallowed
+        opened = self.final_tables()
+        truth = self.web.survey(self.surveyed)
+        for plugin in self.plugins:
+            plugin.expect(truth)
+        found = {url: state for url, (state, _) in outcomes_in(opened.values()).items()}
+        ends_as_surveyed(truth, asked(world.log), found)
         for table in opened.values():
             is_balanced(table)
         errands_are_kept(opened)
@@ -411,6 +420,8 @@ class NodesHistory:
         report = audit_view(self._view())
         assert report.is_clean, report.first_breaches()
         assert sum(world.faults.values()) >= LEAST_FAULTS, f"too little happened: {world.faults}"
+        for plugin in self.plugins:
+            plugin.judge()
 
     def _hosts_rested(self) -> None:
         least = self.world.config.politeness.delay_s
@@ -418,11 +429,11 @@ class NodesHistory:
             shortest = min(self.world.log.gaps(host), default=least)
             assert shortest >= least - 1e-6, ("too early", host, shortest)
 
-    def _final_tables(self) -> dict[int, KeyValue]:
+    def final_tables(self) -> dict[int, KeyValue]:
         """Every shard as its next owner would find it."""
         tables: dict[int, KeyValue] = {}
-        place = Path(tempfile.mkdtemp(dir=self._folder))
-        for shard in range(self._shards):
+        place = Path(tempfile.mkdtemp(dir=self.folder))
+        for shard in range(self.shards):
             log = self.world.logs.log(shard)
 
             def make(shard: int = shard) -> PartitionData:
@@ -444,14 +455,14 @@ class NodesHistory:
         """The crawl as the audit sees it: every shard by its newest snapshot and the commits
         behind it.
         """
-        world, place, made = self.world, Path(tempfile.mkdtemp(dir=self._folder)), count()
+        world, place, made = self.world, Path(tempfile.mkdtemp(dir=self.folder)), count()
 
         def make() -> PartitionData:
             return PartitionData(MemoryKeyValue(), SortedSeenUrls(place / f"seen-{next(made)}"))
 
         origin = CrawlOrigin("cluster", world.manifest, lambda: world.sites, lambda: world.config)
         views: list[CrawlView] = []
-        for shard in range(self._shards):
+        for shard in range(self.shards):
             log, segments = world.logs.log(shard), MemorySegments(world.objects, shard)
             views.append(
                 SnapshotView(
@@ -481,7 +492,7 @@ class NodesHistory:
                         record,
                         stored.fields,
                     )
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
         for key, data in self.world.objects.items():
             if key.startswith(("warc/", "journal/")):
                 (folder / key).parent.mkdir(exist_ok=True)
@@ -507,18 +518,12 @@ class NodesHistory:
 def live_and_judge(
     seed: int,
     path: Path,
+    plugins: Sequence[type[Plugin]] = (),
     shards: int = 0,
     nodes: int = 0,
-    plant: str = "",
-    kind: type[NodesHistory] = NodesHistory,
+    plant: Plant | None = None,
 ) -> Lived:
-    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl
-    is one as well.
-    """
-    history = kind(seed, path, shards, nodes, plant)
-    try:
+    """One history to its end. Raises ``Breach``, whatever went wrong."""
+    history = NodesHistory(seed, path, plugins, shards, nodes, plant)
+    with breaches(seed, lambda: history.world.told[-40:] if hasattr(history, "world") else ()):
         return history.live()
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"[:600]
-        told = "; ".join(history.world.told[-40:]) if hasattr(history, "world") else ""
-        raise Breach(f"seed {seed}: {what} (history: {told})") from error

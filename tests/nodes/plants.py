@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,47 +26,19 @@ from lycosa.worker.commit.committer import Committer
 from memory_kafka import MemoryProducer, Partition
 from memory_segments import MemorySegments
 from memory_snapshots import MemorySnapshots
-from planting import code_named
+from nodes.outside import Outside
+from outside_fetching import EAGER, FREE
+from planting import Change, Plant
 
-PLANTS = {
-    "no fence": "an owner that lost its shard may go on appending",
-    "no hold": "hosts are not held after an unclean takeover",
-    "early acknowledgement": "a parcel counts as posted before the topic has it",
-    "late lease": "the lease is counted from the acknowledgement of the append",
-    "row n": "row n is deleted when parcel n + 1 was acknowledged",
-    "stale snapshot": (
-        "the snapshot that was written last is used, not the one of the latest commit"
-    ),
-    "early end": "the log is read to an end that was asked for before all appends were decided",
-    "mixed files": "files of snapshots are named by their number and not by their content",
-    "old coordinator": "nodes obey a coordinator that another has followed",
-    "marker": "a marker that is rolled back is taken for a commit that was rolled back",
-    "acknowledged": "a commit is safe when the broker acknowledges it",
-    "shared key": "a new owner continues the segment of the one before, under the same keys",
-}
 _LAG_S = 8.0
 
 
-@contextlib.contextmanager
-def planted(plant: str) -> Iterator[None]:
-    """The bug is there while this lasts; without a name, nothing is changed."""
-    with contextlib.ExitStack() as undo:
-        for owner, name, wrong in _BUGS[plant]() if plant else ():
-            right = code_named(owner, name)
-            setattr(owner, name, wrong)
-            undo.callback(setattr, owner, name, right)
-        yield
-
-
-Change = tuple[Any, str, Any]
-
-
 def _no_fence() -> Sequence[Change]:
-    return [(MemoryProducer, "_is_fenced", False)]
+    return [Change(MemoryProducer, "_is_fenced", False)]
 
 
 def _no_hold() -> Sequence[Change]:
-    return [(Frontier, "hold_all", lambda self, until, delay_of: None)]
+    return [Change(Frontier, "hold_all", lambda self, until, delay_of: None)]
 
 
 def _early_acknowledgement() -> Sequence[Change]:
@@ -77,7 +49,7 @@ def _early_acknowledgement() -> Sequence[Change]:
             )
         return Handover(len(parcels))
 
-    return [(TopicPost, "post_parcels", post)]
+    return [Change(TopicPost, "post_parcels", post)]
 
 
 async def _quietly(work: Any) -> int:
@@ -91,9 +63,9 @@ def _late_lease() -> Sequence[Change]:
 
     async def write(self: Committer, pending: Any, commit: Commit, *others: Any) -> None:
         await right(self, pending, commit, *others)
-        self._books.lease.renew(self._clock.monotonic())
+        self._files.lease.renew(self._clock.monotonic())
 
-    return [(Committer, "_write", write)]
+    return [Change(Committer, "_write", write)]
 
 
 def _row_n() -> Sequence[Change]:
@@ -104,7 +76,7 @@ def _row_n() -> Sequence[Change]:
         count = max(landed, default=0)
         return Handover(count, None if count == len(parcels) else failure)  # type: ignore[arg-type]  # an ExchangeError
 
-    return [(TopicPost, "post_parcels", post)]
+    return [Change(TopicPost, "post_parcels", post)]
 
 
 def _stale_snapshot() -> Sequence[Change]:
@@ -118,7 +90,10 @@ def _stale_snapshot() -> Sequence[Change]:
             data.table.write(msgspec.msgpack.decode(self._objects[name], type=dict[bytes, bytes]))
         return data
 
-    return [(MemorySnapshots, "_keys", keys), (MemorySnapshots, "restore_partition", restore)]
+    return [
+        Change(MemorySnapshots, "_keys", keys),
+        Change(MemorySnapshots, "restore_partition", restore),
+    ]
 
 
 def _early_end() -> Sequence[Change]:
@@ -138,18 +113,18 @@ def _early_end() -> Sequence[Change]:
             if not (is_new and msgspec.msgpack.decode(value or b"")[0] == "commit"):
                 yield offset, value
 
-    return [(Partition, "append", append), (KafkaLog, "_records", records)]
+    return [Change(Partition, "append", append), Change(KafkaLog, "_records", records)]
 
 
 def _marker() -> Sequence[Change]:
     def append(self: KafkaLog) -> int:
         return self._transactions.run(self._with_feeds(self._saved_record(self._saved)))[0]
 
-    return [(KafkaLog, "_append_marker", append)]
+    return [Change(KafkaLog, "_append_marker", append)]
 
 
 def _acknowledged() -> Sequence[Change]:
-    return [(Visibility, "is_reached", lambda self, last, patience_s: True)]
+    return [Change(Visibility, "is_reached", lambda self, last, patience_s: True)]
 
 
 def _mixed_files() -> Sequence[Change]:
@@ -158,7 +133,7 @@ def _mixed_files() -> Sequence[Change]:
         self._objects[name] = content
         return name
 
-    return [(MemorySnapshots, "_store", store)]
+    return [Change(MemorySnapshots, "_store", store)]
 
 
 def _old_coordinator() -> Sequence[Change]:
@@ -171,7 +146,7 @@ def _old_coordinator() -> Sequence[Change]:
             self._greatest.clear()
         return right(self, message, now)
 
-    return [(NodePlan, "handle_message", hear)]
+    return [Change(NodePlan, "handle_message", hear)]
 
 
 def _shared_key() -> Sequence[Change]:
@@ -180,21 +155,37 @@ def _shared_key() -> Sequence[Change]:
     def find(self: MemorySegments, term: int) -> FoundSegments:
         return msgspec.structs.replace(right(self, term), term=0)
 
-    return [(MemorySegments, "find_segments", find)]
+    return [Change(MemorySegments, "find_segments", find)]
 
 
-_BUGS: dict[str, Callable[[], Sequence[Change]]] = {
-    "no fence": _no_fence,
-    "no hold": _no_hold,
-    "early acknowledgement": _early_acknowledgement,
-    "late lease": _late_lease,
-    "row n": _row_n,
-    "stale snapshot": _stale_snapshot,
-    "early end": _early_end,
-    "mixed files": _mixed_files,
-    "old coordinator": _old_coordinator,
-    "marker": _marker,
-    "acknowledged": _acknowledged,
-    "shared key": _shared_key,
+PLANTS = {
+    "no fence": Plant("an owner that lost its shard may go on appending", _no_fence),
+    "no hold": Plant("hosts are not held after an unclean takeover", _no_hold),
+    "early acknowledgement": Plant(
+        "a parcel counts as posted before the topic has it", _early_acknowledgement
+    ),
+    "late lease": Plant("the lease is counted from the acknowledgement of the append", _late_lease),
+    "row n": Plant("row n is deleted when parcel n + 1 was acknowledged", _row_n),
+    "stale snapshot": Plant(
+        "the snapshot that was written last is used, not the one of the latest commit",
+        _stale_snapshot,
+    ),
+    "early end": Plant(
+        "the log is read to an end that was asked for before all appends were decided", _early_end
+    ),
+    "mixed files": Plant(
+        "files of snapshots are named by their number and not by their content", _mixed_files
+    ),
+    "old coordinator": Plant(
+        "nodes obey a coordinator that another has followed", _old_coordinator
+    ),
+    "marker": Plant(
+        "a marker that is rolled back is taken for a commit that was rolled back", _marker
+    ),
+    "acknowledged": Plant("a commit is safe when the broker acknowledges it", _acknowledged),
+    "shared key": Plant(
+        "a new owner continues the segment of the one before, under the same keys", _shared_key
+    ),
+    "free": FREE._replace(plugins=(Outside,)),
+    "eager": EAGER._replace(plugins=(Outside,)),
 }
-assert _BUGS.keys() == PLANTS.keys()

@@ -114,6 +114,10 @@ class NodeFetcher:
 class WorldLog(RequestLog):
     """The web's record, by the world's clock alone."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_processes: list[LoggedRequest] = []  # of the crawl, not of outside fetchers
+
     def begin_request(
         self, host: str, address: str, path: str, start: float, wall: float
     ) -> LoggedRequest:
@@ -137,6 +141,7 @@ class ProcessLog:
     ) -> LoggedRequest:
         exchange = self._log.begin_request(host, address, path, start, wall)
         self._open.append(exchange)
+        self._log.of_processes.append(exchange)
         return exchange
 
     def finish_request(self, exchange: LoggedRequest, end: float) -> None:

@@ -1,5 +1,5 @@
-"""Histories in which workers cannot run on some machines for a while, for reasons of these machines:
-an address is away, a disk fails, there are too many open files.
+"""Workers cannot run on some machines for a while, for reasons of these machines: an address is away,
+a disk fails, there are too many open files.
 """
 
 from __future__ import annotations
@@ -10,37 +10,34 @@ import os
 
 from lycosa.base.messages.worker_messages import Failed
 from lycosa.processes.failures import failure_of
-from nodes.history import NodesHistory
+from nodes.plugin import Plugin
 
 _REASONS = (errno.EADDRNOTAVAIL, errno.ENOSPC, errno.EIO, errno.EMFILE, errno.ENETDOWN)
 
 
-class ShakyHistory(NodesHistory):
+class Shaky(Plugin):
     """Up to all machines at once lack something; those that have it take the shards."""
 
-    async def _trouble(self) -> None:
-        breaking = self.world.spawn(self._break())
-        await super()._trouble()
-        breaking.cancel()
+    async def disturb(self) -> None:
+        history = self.history
+        while True:
+            await asyncio.sleep(history.chance.uniform(5.0, 30.0))
+            machine = history.any_machine()
+            if machine is None or machine.lacks or machine.hangs:
+                continue
+            machine.lacks = history.chance.choice(_REASONS)
+            history.tell(f"break {machine.name}: {errno.errorcode[machine.lacks]}")
+            for shard in list(machine.processes):
+                if history.chance.random() < 0.5:
+                    machine.fail(shard, lack_of(machine.lacks))
+            seconds = history.chance.choice((3.0, 30.0, 120.0))
+            asyncio.get_running_loop().call_later(seconds, setattr, machine, "lacks", 0)
+
+    async def repair(self) -> None:
         for machine in self.world.living():
             machine.lacks = 0
 
-    async def _break(self) -> None:
-        while True:
-            await asyncio.sleep(self.chance.uniform(5.0, 30.0))
-            machine = self._any()
-            if machine is None or machine.lacks or machine.hangs:
-                continue
-            machine.lacks = self.chance.choice(_REASONS)
-            self._tell(f"break {machine.name}: {errno.errorcode[machine.lacks]}")
-            for shard in list(machine.processes):
-                if self.chance.random() < 0.5:
-                    machine.fail(shard, lack_of(machine.lacks))
-            seconds = self.chance.choice((3.0, 30.0, 120.0))
-            asyncio.get_running_loop().call_later(seconds, setattr, machine, "lacks", 0)
-
     def judge(self) -> None:
-        super().judge()
         assert self.world.faults["break"], "no machine lacked anything"
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,9 +33,10 @@ from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH, VirtualClock
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from nodes.logs import ShardLogs
 from nodes.machine import CURRENT, Machine, Process
+from nodes.plugin import Plugin
 from nodes.ports import Dead, WorldLog
 
 CRAWL = "00000000-0000-4000-8000-000000000001"
@@ -90,43 +91,57 @@ class Runner:
         self.is_over = True
 
 
+class Setting(NamedTuple):
+    """Where a history takes place."""
+
+    folder: Path
+    seed: int
+    shards: int
+    nodes: int
+    config: Config
+    web: SyntheticWeb
+    answers: Responder
+    hosts_per_address: float
+    plugins: Sequence[Plugin]
+
+
 class World:
     """Everything beside machines. All chance follows from ``seed``."""
 
-    def __init__(
-        self, folder: Path, seed: int, shards: int, nodes: int, config: Config, web: SyntheticWeb
-    ) -> None:
-        self.folder, self.seed, self.shards = folder, seed, shards
-        self.chance = random.Random(f"world {seed}")
-        self.config, self.web = config, web
-        self.answers: Responder = web
+    def __init__(self, setting: Setting) -> None:
+        self.folder, self.seed, self.shards = setting.folder, setting.seed, setting.shards
+        self.chance = random.Random(f"world {self.seed}")
+        self.config, self.answers = setting.config, setting.answers
+        self.plugins, self._nodes = setting.plugins, setting.nodes
+        self.clocks_differ_s = min([1.9, *(each.CLOCKS_DIFFER_S for each in self.plugins)])
         self.is_troubled = True
         self.coordinator_off_s = 0.0
         self.faults: Counter[str] = Counter()
         self.told: list[str] = []
         self.log = WorldLog()
-        self.logs = ShardLogs(CRAWL, shards)
+        self.logs = ShardLogs(CRAWL, self.shards)
         self.objects: dict[str, bytes] = {}
         self.topics = MemoryTopics()
         self.control: list[Record] = []
         self.claims = 0
         self.rules = ClusterRules()
-        self.resolver = SyntheticResolver(web.hosts, VirtualClock())
+        self.resolver = SyntheticResolver(
+            setting.web.hosts, VirtualClock(), hosts_per_address=setting.hosts_per_address
+        )
         self.last_machine: dict[int, Machine] = {}
         self.machines: dict[str, Machine] = {}
         self.owners: dict[int, Process] = {}
         self.runners: list[Runner] = []
-        self._nodes = nodes
         self._mesh = InProcessExchange()
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._named = 0
         asyncio.get_running_loop().set_task_factory(_owned_task)
         self._answers: dict[str, Answered] = {}
         self.failure: BaseException | None = None
-        place = new_folder(folder / "manifest")
+        place = new_folder(self.folder / "manifest")
         self.sites = Sites(suffix_list(place))
         self.manifest = manifests.create_crawl(
-            place, manifests.identity_of(config, self.sites), "simulated", VIRTUAL_EPOCH, CRAWL
+            place, manifests.identity_of(self.config, self.sites), "simulated", VIRTUAL_EPOCH, CRAWL
         )
 
     @staticmethod
@@ -147,14 +162,22 @@ class World:
 
     def parser(self, process: Process, config: ParserConfig) -> Parser:
         """The parser of a process."""
-        return InlineParser(config)
+        parser: Parser = InlineParser(config)
+        for plugin in self.plugins:
+            parser = plugin.wrap_parser(process, parser)
+        return parser
 
     def addresses_of(self, process: Process, clock: Clock) -> Addresses:
         """The slots of addresses of a process: those of its machine."""
-        return process.machine.addresses.join(self.node_politeness)
+        table: Addresses = process.machine.addresses.join(self.node_politeness)
+        for plugin in self.plugins:
+            table = plugin.wrap_addresses(process, table, clock)
+        return table
 
-    async def leave_pool(self, process: Process) -> None:
+    async def leave(self, process: Process) -> None:
         """A process ends in order."""
+        for plugin in self.plugins:
+            await plugin.leave(process)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -261,12 +284,12 @@ class World:
 
     def inquiry_register(self, process: Process, assembled: Assembled) -> None:
         """The shard's owner answers from now on; one before it, which may still live, does not."""
-        delivery = assembled.delivery
+        incoming = assembled.incoming
         self.owners[process.shard] = process
         self._mesh.receivers.register_partition(
             process.shard,
-            delivery.arrivals.receive_parcel,
-            delivery.arrivals.look_up(process.shard),
+            incoming.receive_parcel,
+            incoming.look_up(process.shard),
             partial(assembled.calls.answer_call, process.shard),
         )
 

@@ -8,14 +8,12 @@ fails replays exactly: ``script/prove clock --first SEED --seeds 1``.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
-from histories import LONGEST_END_S, Breach, live_and_judge
+from histories import LONGEST_END_S, live_and_judge
+from planting import Breach
+from proofs.seeds import on_all_cores
 
 _SEEDS, _SHORT = 50, 3
 
@@ -33,16 +31,13 @@ def _live(work: str, seed: int) -> tuple[int, int, str]:
 def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
     """Raises ``AssertionError`` with the histories that broke a promise."""
     seeds = seeds or (_SHORT if short else _SEEDS)
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        lived = []
-        for seed, each in enumerate(
-            pool.map(partial(_live, str(work)), range(first, first + seeds)), first
-        ):
-            lived.append(each)
-            print(
-                each[2] or f"seed {seed}: {each[0]:,} requests, the clock set {each[1]} times",
-                flush=True,
-            )
+    lived = list[tuple[int, int, str]]()
+    for each in on_all_cores(_live, [(str(work), seed) for seed in range(first, first + seeds)]):
+        lived.append(each)
+        print(
+            each[2] or f"{len(lived)}: {each[0]:,} requests, the clock set {each[1]} times",
+            flush=True,
+        )
     breaches = [breach for _, _, breach in lived if breach]
     assert not breaches, "\n".join(
         [f"{len(breaches)} of {seeds} histories broke a promise", *breaches]

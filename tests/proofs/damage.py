@@ -60,7 +60,7 @@ def live(work: str, seed: int, kind: Kind, has_statement: bool) -> Round:
                 workers,
                 has_statement,
                 "",
-                f"{what} (history: {'; '.join(crawl.crashes)})",
+                f"{what} (history: {'; '.join(crawl.told)})",
             )
     return Round(seed, kind.value, workers, has_statement, came.refusal, "")
 

@@ -1,4 +1,4 @@
-"""Two thousand seeded histories of crawls that die and lose things, without one breach; and three
+"""Two thousand seeded histories of crawls that die and lose things, without one breach; and five
 planted bugs, each of them found.
 
 Every history is at least two thousand URLs on fifty hosts with at least ten faults, by the worker
@@ -9,23 +9,19 @@ exactly: ``script/prove histories --first SEED --seeds 1``.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import msgspec
 
-from histories import PLANTS, Breach, live_and_judge
-from planting import assert_fits
+from histories import PLANTS, live_and_judge
+from planting import Breach
+from proofs.seeds import find_plant, on_all_cores
 
-_SEEDS, _SHORT, _MOST_TO_FIND = 2000, 6, 200
+_SEEDS, _SHORT = 2000, 6
 _TOLD_S = 60.0
-_BATCH = 100
 
 
 class Lived(msgspec.Struct, frozen=True):
@@ -48,7 +44,8 @@ def live(work: str, seed: int, plant: str = "") -> Lived:
         try:
             # The audit reads everything again and takes as long as the rest: every tenth history is
             # audited too.
-            history = live_and_judge(seed, Path(folder), plant, with_audit=seed % 10 == 0)
+            bug = PLANTS[plant] if plant else None
+            history = live_and_judge(seed, Path(folder), bug, with_audit=seed % 10 == 0)
         except Breach as breach:
             return Lived(seed, 0, 0, 0, time.process_time() - began, str(breach))
     faults = sum(history.faults.values())
@@ -65,10 +62,14 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
     began = time.monotonic()
     lived: list[Lived] = []
     breaches: list[Lived] = []
-    for each in _all_of(work, range(first, first + seeds)):
+    last = began
+    for each in on_all_cores(live, [(str(work), seed) for seed in range(first, first + seeds)]):
         (breaches if each.breach else lived).append(each)
         if each.breach:
             print(each.breach, flush=True)
+        if time.monotonic() - last >= _TOLD_S:
+            last = time.monotonic()
+            print(f"{len(lived)} of {seeds} histories", file=sys.stderr, flush=True)
     assert not breaches, (
         f"{len(breaches)} of {seeds} histories broke a promise: seeds"
         f" {sorted(each.seed for each in breaches)}"
@@ -85,31 +86,4 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
             " at a crash"
         ),
     ]
-    return told + [_found(work, plant, first) for plant in PLANTS]
-
-
-def _all_of(work: Path, seeds: range) -> Iterator[Lived]:
-    """The histories as they end, with a line of progress a minute."""
-    done, last = 0, time.monotonic()
-    for batch in (seeds[at : at + _BATCH] for at in range(0, len(seeds), _BATCH)):
-        # Fresh processes for each batch, for their memory's sake. (A pool that replaces them by
-        # itself, max_tasks_per_child, hung.)
-        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-            for future in as_completed([pool.submit(live, str(work), seed) for seed in batch]):
-                done += 1
-                if time.monotonic() - last >= _TOLD_S:
-                    last = time.monotonic()
-                    print(f"{done} of {len(seeds)} histories", file=sys.stderr, flush=True)
-                yield future.result()
-
-
-def _found(work: Path, plant: str, first: int) -> str:
-    for number in range(_MOST_TO_FIND):
-        lived = live(str(work), first + number, plant)
-        if lived.breach:
-            assert_fits(plant, lived.breach)
-            return (
-                f"planted bug found by history {number + 1}: {PLANTS[plant]}\n   "
-                f" {lived.breach[:160]}"
-            )
-    raise AssertionError(f"not found by {_MOST_TO_FIND} histories: {PLANTS[plant]}")
+    return told + [find_plant(live, str(work), PLANTS, plant, first) for plant in PLANTS]

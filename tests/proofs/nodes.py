@@ -1,6 +1,6 @@
-"""Histories of a crawl on many nodes, two thousand with 4 to 8 shards and a hundred with 40,
-without a breach, and five hundred on machines that lose their parsers; twelve planted bugs, all
-found.
+"""Histories of a crawl on many nodes, two thousand with 4 to 8 shards and a hundred with 40, without a
+breach; five hundred on machines that lose their parsers, and two hundred in which operators and
+callers take part or everything happens at once; planted bugs, all found.
 
 ``tests/nodes`` says what happens in a history: the crawler's own coordinator, node logic, workers,
 commits and exchange in virtual time, over a Kafka, an object store and inbox topics in memory.
@@ -10,25 +10,36 @@ exactly: ``script/prove nodes --first SEED --seeds 1``.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from nodes.history import Breach, NodesHistory, live_and_judge
+from nodes.changes import Changes
+from nodes.clocks import Clocks
+from nodes.doors import Doors
+from nodes.history import live_and_judge
+from nodes.outside import Outside
 from nodes.plants import PLANTS
-from nodes.unparsed import UnparsedHistory
-from planting import assert_fits
+from nodes.plugin import Plugin
+from nodes.pools import Pool
+from nodes.shaky import Shaky
+from nodes.stops import Stops
+from nodes.unparsed import Unparsed
+from planting import Breach
+from proofs.seeds import find_plant, on_all_cores
 
-_SEEDS, _LARGE, _SHORT, _MOST_TO_FIND = 2000, 100, 6, 300
+_SEEDS, _LARGE, _SHORT = 2000, 100, 6
 _LARGE_SHARDS, _LARGE_NODES = 40, 5
 _TOLD_S = 60.0
-_BATCH = 200
+WITH_PLUGINS: dict[str, tuple[int, tuple[type[Plugin], ...]]] = {
+    "machines without parsers": (4, (Unparsed,)),
+    "operators and callers": (20, (Changes, Stops, Outside)),
+    "many faults": (20, (Outside, Pool, Changes, Clocks, Doors, Shaky, Stops, Unparsed)),
+}
+"""Combinations, and by how much their histories are fewer than those without."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -45,16 +56,17 @@ class Outcome(msgspec.Struct, frozen=True):
 def live(
     work: str,
     seed: int,
+    plant: str = "",
     shards: int = 0,
     nodes: int = 0,
-    plant: str = "",
-    kind: type[NodesHistory] = NodesHistory,
+    plugins: Sequence[type[Plugin]] = (),
 ) -> Outcome:
     """One history in a folder of its own, which is gone afterwards."""
     began = time.process_time()
     with tempfile.TemporaryDirectory(dir=work, ignore_cleanup_errors=True) as folder:
         try:
-            lived = live_and_judge(seed, Path(folder), shards, nodes, plant, kind)
+            bug = PLANTS[plant] if plant else None
+            lived = live_and_judge(seed, Path(folder), plugins, shards, nodes, bug)
         except Breach as breach:
             return Outcome(seed, cpu_s=time.process_time() - began, breach=str(breach))
     return Outcome(seed, lived.requests, lived.faults, lived.takeovers, time.process_time() - began)
@@ -69,40 +81,30 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
         seeds // 20 if seeds else 1 if short else _LARGE,
     )
     told = [
-        _lived(work, range(first, first + small), 0, 0, "4 to 8 shards on 1 to 5 nodes"),
-        _lived(
-            work,
-            range(first, first + max(small // 4, 1)),
-            0,
-            0,
-            "machines without parsers",
-            UnparsedHistory,
+        _lived(work, range(first, first + small), "4 to 8 shards on 1 to 5 nodes"),
+        *(
+            _lived(work, range(first, first + max(small // share, 1)), what, plugins)
+            for what, (share, plugins) in WITH_PLUGINS.items()
         ),
     ]
     if large:
-        told.append(
-            _lived(
-                work,
-                range(first, first + large),
-                _LARGE_SHARDS,
-                _LARGE_NODES,
-                f"{_LARGE_SHARDS} shards on {_LARGE_NODES} nodes",
-            )
-        )
-    return told + [_found(work, plant, first) for plant in PLANTS]
+        what = f"{_LARGE_SHARDS} shards on {_LARGE_NODES} nodes"
+        size = (_LARGE_SHARDS, _LARGE_NODES)
+        told.append(_lived(work, range(first, first + large), what, (), size))
+    return told + [find_plant(live, str(work), PLANTS, plant, first) for plant in PLANTS]
 
 
 def _lived(
     work: Path,
     seeds: range,
-    shards: int,
-    nodes: int,
     what: str,
-    kind: type[NodesHistory] = NodesHistory,
+    plugins: Sequence[type[Plugin]] = (),
+    size: tuple[int, int] = (0, 0),
 ) -> str:
     began = last = time.monotonic()
     outcomes: list[Outcome] = []
-    for each in _all_of(work, seeds, shards, nodes, kind):
+    cases = [(str(work), seed, "", *size, plugins) for seed in seeds]
+    for each in on_all_cores(live, cases):
         outcomes.append(each)
         if each.breach:
             print(each.breach, flush=True)
@@ -122,40 +124,3 @@ def _lived(
         f" {sum(each.faults for each in outcomes):,} faults (least of a history:"
         f" {min(each.faults for each in outcomes)})"
     )
-
-
-def _all_of(
-    work: Path, seeds: range, shards: int, nodes: int, kind: type[NodesHistory]
-) -> Iterator[Outcome]:
-    """The histories as they end."""
-    for batch in (seeds[at : at + _BATCH] for at in range(0, len(seeds), _BATCH)):
-        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-            for future in as_completed(
-                [pool.submit(live, str(work), seed, shards, nodes, "", kind) for seed in batch]
-            ):
-                yield future.result()
-
-
-def _some(seeds: range, number: int) -> Iterator[range]:
-    return (seeds[at : at + number] for at in range(0, len(seeds), number))
-
-
-def _found(work: Path, plant: str, first: int) -> str:
-    """Tries seeds, as many at a time as there are cores, until one finds the bug."""
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        for some in _some(range(first, first + _MOST_TO_FIND), os.cpu_count() or 1):
-            for lived in pool.map(
-                live,
-                [str(work)] * len(some),
-                some,
-                [0] * len(some),
-                [0] * len(some),
-                [plant] * len(some),
-            ):
-                if lived.breach:
-                    assert_fits(plant, lived.breach)
-                    return (
-                        f"planted bug found by history {lived.seed - first + 1}: {PLANTS[plant]}\n "
-                        f"   {lived.breach[:160]}"
-                    )
-    raise AssertionError(f"not found by {_MOST_TO_FIND} histories: {PLANTS[plant]}")

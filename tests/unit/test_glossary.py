@@ -31,16 +31,16 @@ _ORDINARY = """
 acknowledgement address addressing anchor answered aside ask asked asker assembled back began
 block board book borrowed bound cache cause change checker client clock
 code column completed config dialer folder follower
-connection contact content cookie cost counter crash data decoded died disagreement discovery
+connection contact content cookie cost counter crash data decoded demand died disagreement discovery
 document element ended entry examined extension extensions failed feed fetched field file filter
-finder finding found gap gathered guesser handle hash header health held hello holder identifier in
-index info joined judged judgement keep keeping key kind known learned leased leasing limit link
+finder finding found gap gathered guesser handle hash header handler health held hello holder identifier in
+index info joined judged judgement keep keeping key kind known learned leased leasing lending limit link
 group list listener listing live lock log machine manner matcher meaning memory message meter model
-move name new news note number obstacle opener opening option order packed pair park parsed passed piece
+move name new news note number obstacle opener opening option order packed pair park parsed part passed piece
 pin point postpone price process protocol purpose query question queue range rate reader reading
 ready receiver record recovered recycled reliever reparsed reparser reply report request
-response result retire robot round route said saved saver search seat section server service setting shape
-sign silence since size snooze socket source stalled state status step stop store stored stream
+response result retire robot round route router said saved saver search seat section server service setting shape
+sign signal silence since size snooze socket source stalled state status step stop store stored stream
 style summary superseded suspicion taken tally task transfer tried type unknown unread up url use
 value variant wildcard write writer
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pool_histories import POOL_PLANTS, PoolHistory, planted
+from planting import planted
+from pool_histories import PLANTS, PoolHistory
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -25,12 +26,12 @@ def test_many_histories_of_the_pool_overload_no_address() -> None:
     "plant",
     [
         pytest.param(plant, marks=() if plant in ("same server", "late use") else pytest.mark.long)
-        for plant in POOL_PLANTS
+        for plant in PLANTS
     ],
 )
 def test_a_planted_bug_of_the_pool_is_found(plant: str) -> None:
     for seed in range(8):
-        with planted(plant):
+        with planted(PLANTS[plant]):
             try:
                 PoolHistory(seed).live()
             except AssertionError as breach:

@@ -8,7 +8,7 @@ import pytest
 from test_attempt_shipping import SHARD, Owner
 
 from lycosa.base.reasons import Reason
-from lycosa.moves.rescue_waits import waits_of_hosts
+from lycosa.moves.rescue_survey import waits_of_hosts
 from lycosa.state.attempts.shipping import AttemptShipper
 from memory_objects import MemoryStore
 

@@ -90,9 +90,9 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     ),
     "lycosa.cluster.kafka.generations.LogWentOn": (ExitCode.INTERNAL, ""),
     "lycosa.cluster.kafka.new_log.NewLogTaken": (ExitCode.INTERNAL, ""),
-    "lycosa.moves.import_run.CrawlRuns": (ExitCode.USAGE, ""),
+    "lycosa.moves.stopped_cluster.CrawlRuns": (ExitCode.USAGE, ""),
     "lycosa.moves.new_generation.AnotherImport": (ExitCode.INTERNAL, ""),
-    "lycosa.moves.new_generation.TopicsUnfit": (ExitCode.USAGE, ""),
+    "lycosa.moves.new_shards.TopicsUnfit": (ExitCode.USAGE, ""),
     "lycosa.moves.reshard.host_owners.StateDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.state.store.segments_port.NotStored": (
         ExitCode.INTERNAL,

@@ -8,7 +8,6 @@ hashes whenever a file is downloaded.
 
 from __future__ import annotations
 
-from lycosa.cluster.shards.cluster_view import ShardPosition
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.state.commit import Mark
 from lycosa.state.objects.object_errors import ObjectMissing
@@ -19,6 +18,7 @@ from lycosa.state.shard.object_snapshots import (
     snapshot_key,
     stored_marks,
 )
+from lycosa.state.shard.view import ShardPosition
 
 
 def check_snapshots(store: ObjectStore, positions: list[ShardPosition]) -> Check:

@@ -19,6 +19,7 @@ from lycosa.stages.politeness.delay import Delay, delay_s
 from lycosa.stages.politeness.robots_cache import RobotsRecord, decision
 from lycosa.stages.politeness.robots_rules import Matcher
 from lycosa.state.kv.table_records import robots_key
+from lycosa.state.shard.view import ShardPosition
 
 _NO_CHANCE = random.Random(0)  # multiplied by a jitter of 0; making one costs as much as the rest
 _ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)
@@ -160,3 +161,23 @@ def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
 
 def in_brackets(text: str) -> str:
     return f" ({text})" if text else ""
+
+
+def add_shard(answer: Explanation, state: ShardPosition, now: float) -> None:
+    """Add the shard, the terms of its owners, and the position and age of the state read.
+
+    ``now`` is wall time in seconds.
+    """
+    last = state.last
+    answer.add_fact("shard", state.shard)
+    answer.add_fact("owner_term", state.owner_term)
+    answer.add_fact(
+        "commit",
+        {"term": last.term, "sequence": last.sequence, "at": state.wall},
+        f"{last.sequence} of term {last.term}, at {when(state.wall)},"
+        f" {long_duration(max(now - state.wall, 0.0))} ago"
+        if state.wall
+        else "none yet",
+    )
+    answer.add_fact("inbox_position", state.inbox)
+    answer.add_fact("settings_version", state.settings)

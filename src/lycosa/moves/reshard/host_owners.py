@@ -68,6 +68,3 @@ class HostOwners:
                 " `lycosa audit` shows what else is wrong"
             )
         return shard
-
-    def __repr__(self) -> str:
-        return f"<HostOwners shards={self.shards} known={len(self._known)}>"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -33,7 +33,6 @@ from lycosa.base.messages.coordinator_messages import (
 from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
-from lycosa.base.urls.near_hosts import HostUnknown, near_names, near_searches
 from lycosa.service.api.actions_list import listed_actions
 from lycosa.service.api.answers import (
     MergedList,
@@ -43,11 +42,12 @@ from lycosa.service.api.answers import (
     SettingsChanged,
 )
 from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.decision_calls import OperatorDecisions
 from lycosa.service.api.lease_calls import LeaseDesk
 from lycosa.service.api.merging import decoded_rows, merged
 from lycosa.service.api.overview_answer import counted_status
 from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls, gathered
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.places import CoordinatedCrawl
 from lycosa.service.api.watching import CoordinatorCaller
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
@@ -57,8 +57,6 @@ _SEED_CHANGES_NOTHING = {
 }
 """A seed that failed, or was refused or retired, is queued again."""
 
-_NEAR = 50  # candidates for a mistyped name of a host, for each search
-_PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
 _Listed = calls.HostsQuery | calls.DeadLettersQuery | calls.ActionsQuery | calls.CapturesQuery
@@ -73,7 +71,7 @@ class CrawlService:
 
     def __init__(
         self,
-        place: ReachedCrawl,
+        place: CoordinatedCrawl,
         limits: ApiLimits,
         note_wait: Callable[[str], None] = lambda why: None,
         note_decision: Callable[[str, str, str], None] = lambda what, by, why: None,
@@ -81,6 +79,7 @@ class CrawlService:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._calls = OwnerCalls(place, limits)
+        self._decisions = OperatorDecisions(place.addressing, self._calls)
         self._note = note_decision
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
 
@@ -153,9 +152,7 @@ class CrawlService:
 
     async def host(self, host: str) -> dict[str, Any] | None:
         """One host; ``None`` when the crawl does not know it."""
-        name = self.addressing.host(host)
-        found = await self._calls.ask(self.addressing.of_host(name), calls.HostQuery(name))
-        return next(iter(decoded_rows(found)), None)
+        return await self._decisions.find_host(host)
 
     async def host_urls(self, query: calls.HostUrlsQuery) -> MergedList:
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
@@ -218,7 +215,8 @@ class CrawlService:
     async def dead_letters(self, query: calls.DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""
         if query.host:
-            query = msgspec.structs.replace(query, host=await self._known(query.host))
+            known = await self._decisions.known_host(query.host)
+            query = msgspec.structs.replace(query, host=known)
             partition = self.addressing.of_host(query.host)
             return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
         return await self._listing(query)
@@ -230,68 +228,21 @@ class CrawlService:
     # -- decisions and other programs
 
     async def decide_host(self, decision: calls.HostDecision) -> calls.DecisionAnswer:
-        """Apply a decision about a host or its site; returns after the commit.
-
-        Raises ``HostUnknown`` when the crawl never met it.
-        """
+        """As ``OperatorDecisions`` does."""
+        answer = await self._decisions.decide_host(decision)
         host = self.addressing.host(decision.host)
-        decision = msgspec.structs.replace(decision, host=host)
-        answer = await self._calls.told(
-            self.addressing.of_host(host), decision, calls.DecisionAnswer
-        )
-        if answer.hosts == []:
-            raise HostUnknown(host, await self._near_hosts(host))
         self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
         return answer
 
-    async def _known(self, text: str) -> str:
-        """The canonical name of a host that the crawl knows. Raises ``HostUnknown``."""
-        host = self.addressing.host(text)
-        if await self.host(host) is None:
-            raise HostUnknown(host, await self._near_hosts(host))
-        return host
-
-    async def _near_hosts(self, host: str) -> list[str]:
-        """Hosts of the crawl with a similar name, as far as they are found quickly."""
-        found: set[str] = set()
-        for search in near_searches(self.addressing.site_of(host)):
-            rows = (await self.hosts(calls.HostsQuery(search, most=_NEAR))).rows
-            found.update(row["host"] for row in rows)
-        return near_names(host, found)
-
     async def decide_dead_letters(self, decision: calls.DeadLetterDecision) -> calls.DecisionAnswer:
-        """Apply a decision about dead letters of all partitions; returns after the commits.
-
-        It is carried out in pieces, for some seconds. When the answer is not complete, or an owner
-        does not answer, the same decision is to be given again; what was done is not repeated.
-        """
-        partitions: Iterable[int] = range(self.addressing.partitions)
-        if decision.host:
-            decision = msgspec.structs.replace(decision, host=await self._known(decision.host))
-            partitions = [self.addressing.of_host(decision.host)]
+        """As ``OperatorDecisions`` does."""
+        answer = await self._decisions.decide_dead_letters(decision)
         chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
-        about = [f" of {each}" for each in (decision.reason, decision.host) if each]
+        host = self.addressing.host(decision.host) if decision.host else ""
+        about = [f" of {each}" for each in (decision.reason, host) if each]
         what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
-        until = asyncio.get_running_loop().time() + _PIECES_S
-        replies = await gathered(
-            lambda partition: self._decide_pieces(partition, decision, until), partitions
-        )
-        for reply in replies:
-            if isinstance(reply, OwnerSilent):
-                raise reply
         self._note(what, decision.by, decision.why)
-        answers = [each for each in replies if isinstance(each, calls.DecisionAnswer)]
-        return calls.DecisionAnswer(
-            sum(each.changed for each in answers), all(each.is_complete for each in answers)
-        )
-
-    async def _decide_pieces(
-        self, partition: int, decision: calls.DeadLetterDecision, until: float
-    ) -> calls.DecisionAnswer:
-        while True:
-            answer = await self._calls.told(partition, decision, calls.DecisionAnswer)
-            if answer.is_complete or asyncio.get_running_loop().time() >= until:
-                return answer
+        return answer
 
     async def seed(
         self, urls: list[str], by: str, priority: float | None = None

@@ -46,7 +46,7 @@ _PULL = 64
 _ROUNDS = 20
 QUANTUM = 32  # visits after which a host makes room while others wait
 _LONGEST_WAIT_S = 86_400.0
-_LONGEST_DUE_S = 366 * 86_400.0
+LONGEST_DUE_S = 366 * 86_400.0
 _ADDRESS_SHARE = 8  # hosts of one address have at most 1/8 of the places on the workbench
 _SLEEP_S = 120.0  # a host with a longer wait sleeps
 
@@ -74,8 +74,15 @@ class Frontier:
         workbench: Workbench,
         capacity: int,
         address_hosts: float = inf,
+        longest_wait_s: float = _LONGEST_WAIT_S,
+        longest_due_s: float = LONGEST_DUE_S,
+        benched: list[str] | None = None,
     ) -> None:
-        """``address_hosts`` is the number of hosts of one address that can be of use at a time."""
+        """``address_hosts`` is the number of hosts of one address that can be of use at a time.
+
+        ``benched`` gets the name of each host that enters the workbench, for whoever looks up
+        names before they are needed.
+        """
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
         self._lines = LineTurns((p.number, p.lines) for p in self.partitions.values())
         self._address_hosts = address_hosts
@@ -95,10 +102,9 @@ class Frontier:
         self._delay_of: Callable[[VisitState], float] = lambda _: 0.0  # after that
         self._now = self._wall = 0.0  # of the last ``acquire``
         self.in_process: dict[bytes, VisitState] = {}
-        self.longest_wait_s, self.longest_due_s = _LONGEST_WAIT_S, _LONGEST_DUE_S
+        self.longest_wait_s, self.longest_due_s = longest_wait_s, longest_due_s
         self._strayed = list(self.partitions.values())  # those that may have impossible times
-        # Called with each host that enters the workbench, so that its name can be looked up.
-        self.on_benched: Callable[[str], None] = lambda _: None
+        self._benched = benched
 
     def __repr__(self) -> str:
         return (
@@ -397,5 +403,6 @@ class Frontier:
             self._send_to_line(partition, host)
             return False
         self.workbench.put_host(host)
-        self.on_benched(host.name)
+        if self._benched is not None:
+            self._benched.append(host.name)
         return True

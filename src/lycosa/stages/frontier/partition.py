@@ -65,7 +65,9 @@ class Partition:
         section: FrontierSection,
         rules: FrontierRules = FrontierRules(),  # noqa: B008  values without state
         lists_known: bool = False,
+        most_bounds: int = _BOUNDS,
     ) -> None:
+        """The bounds of at most ``most_bounds`` hosts are cached."""
         self.rules, self._lists_known = rules, lists_known
         self.number = number
         self.table = table
@@ -84,7 +86,7 @@ class Partition:
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.alike = AlikePages(table, self.counters, self.leased)
-        self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
+        self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
         # The frontier asks all partitions at every turn of the loop.
         self.take_gathered = self._discovery.take_gathered

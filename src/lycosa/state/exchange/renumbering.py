@@ -19,6 +19,11 @@ Scan = Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]]
 """The rows of a table between two keys, in order."""
 
 
+def row_key(destination: int, number: int) -> bytes:
+    """The key of a parcel's row in the table of its sender."""
+    return b"O" + destination.to_bytes(4) + number.to_bytes(8)
+
+
 def numbers_of(scan: Scan) -> ParcelNumbers:
     """The parcel numbers in one partition's table."""
     numbers = ParcelNumbers()

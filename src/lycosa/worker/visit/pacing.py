@@ -92,7 +92,7 @@ class HostRest:
         self._ended = self.until, self.time_until = now, time
         return self.decide_delay()
 
-    def heed_retry_after(self, seconds: float) -> None:
+    def apply_retry_after(self, seconds: float) -> None:
         """Apply a Retry-After that an outside fetcher reports apart from the answer."""
         record, time = self._visit.record, self._clock.time()
         asked = time + min(max(seconds, 0.0), self._section.max_retry_after_s)
@@ -149,7 +149,7 @@ class Pacing:
         """The delay in seconds of a host whose last request is not known."""
         return delay_s(host.record.pace, self.section, self._clock.time(), self._chance).seconds
 
-    def heed_crawl_delay(self, host: VisitState) -> None:
+    def apply_crawl_delay(self, host: VisitState) -> None:
         """Apply a Crawl-delay that became known some time after the host's last exchange.
 
         It counts from now.
