@@ -26,7 +26,7 @@ from lycosa.base.urls.near_hosts import HostUnknown
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.dead_letter_list import LetterFilter, dead_letters
-from lycosa.processes.stopped_folder import ReparseReport, StoppedFolder, open_stopped_folder
+from lycosa.processes.callable_folder import CallableFolder, ReparseReport, open_stopped_folder
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.decision_calls import OperatorDecisions
 from lycosa.service.api.owner_calls import OwnerCalls
@@ -80,7 +80,7 @@ def killed(folder: Path) -> Path:
     return Path(shutil.copytree(folder, folder.with_name("killed")))
 
 
-def decisions_of(crawl: StoppedFolder) -> OperatorDecisions:
+def decisions_of(crawl: CallableFolder) -> OperatorDecisions:
     return OperatorDecisions(crawl.addressing, OwnerCalls(crawl, ApiLimits()))
 
 

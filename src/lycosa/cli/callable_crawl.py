@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def crawl_runs(place: CrawlPlace) -> bool:
-    """Whether the crawl has owners of its own; a crawl of a cluster is given some."""
+    """Whether the crawl has its own owners; a crawl of a cluster is given some."""
     from lycosa.inspect import running
 
     return place.cluster is not None or running.is_running(place.folder)
@@ -42,7 +42,7 @@ async def callable_crawl(place: CrawlPlace) -> AsyncIterator[CallableCrawl]:
         async with keep_awake(crawl, tell_line):
             yield crawl
     else:
-        from lycosa.processes.stopped_folder import open_stopped_folder
+        from lycosa.processes.callable_folder import open_stopped_folder
 
         async with open_stopped_folder(place.folder) as stopped:
             yield stopped
