@@ -33,11 +33,11 @@ from lycosa.state.exchange import ExchangeEnds, Lateness, MemoryTopics, TopicPos
 from lycosa.state.seen.simhash import MAX_DISTANCE
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker.worker_ports import Ports
 from scripted import Answer, page, scripted_crawl
 from several_workers import SlowExchange, run_workers
+from virtual_crawl import VirtualCrawl
 
 _PARTITIONS = 16
 

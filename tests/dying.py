@@ -17,9 +17,9 @@ from lycosa.base.config.sections import Config
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, FaultRates, Faults, SyntheticWeb
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from several_workers import SlowExchange, run_workers
+from virtual_crawl import VirtualCrawl
 
 _APPENDED = ("warc/*.open", "journal/*.open", "log/commit-*")
 

@@ -62,13 +62,13 @@ from lycosa.synthetic import (
     SyntheticWeb,
     WebPlan,
 )
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.visit.pacing import HostRest
 from planting import Change, Plant, breaches, planted
 from several_workers import SlowExchange
+from virtual_crawl import VirtualCrawl
 
 AnyHistory = TypeVar("AnyHistory", bound="History")
 LONGEST_END_S = 7200.0

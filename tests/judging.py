@@ -44,8 +44,8 @@ from lycosa.state.shard.counters import Counters
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Obstacle, RequestLog, SyntheticWeb
 from lycosa.synthetic.oracle import Truth
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl, sum_of
 from store_samples import crawl_rows
+from virtual_crawl import VirtualCrawl, sum_of
 
 SUFFIXES = "com\nexample\ntest\n"
 

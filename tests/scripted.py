@@ -12,7 +12,7 @@ from lycosa.base.config.sections import Config
 from lycosa.base.ports import ResolveError
 from lycosa.base.reasons import Reason
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
+from virtual_crawl import VirtualCrawl
 
 HTML = ("Content-Type", "text/html; charset=utf-8")
 Answer = Response | Callable[[int, Mapping[str, str]], Response]

@@ -38,11 +38,11 @@ from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.exchange import ExchangeEnds, InProcessExchange
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.worker_ports import Ports
 from progress_making import progress_with
+from virtual_crawl import VirtualCrawl
 
 _TICK_S = 1.0
 

@@ -17,9 +17,9 @@ from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.commit import Commit, CommitLog
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from scripted import error, first, page, robots, scripted_crawl
+from virtual_crawl import VirtualCrawl, in_memory
 
 DAY = 86400.0
 A, B, C = "http://a.example/", "http://b.test/", "http://c.example/"

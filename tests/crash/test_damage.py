@@ -36,11 +36,11 @@ from lycosa.state.kv.read_only import table_reader
 from lycosa.state.kv.rocks import RocksKeyValue
 from lycosa.state.kv.table_records import encode_record, prefix_end
 from lycosa.synthetic import Crash, Faults, SyntheticServer, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
 from lycosa.worker.assemble import Assembled
 from proofs import damage
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl, in_memory
 
 linux = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"

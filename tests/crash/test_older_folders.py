@@ -30,9 +30,9 @@ from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.request_log import LoggedRequest
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 PACKED = Path(__file__).parents[1] / "data" / "older"
 FOLDERS = ("stopped-1", "stopped-4", "crashed-1", "crashed-4", "finished-4")

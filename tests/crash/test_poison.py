@@ -20,8 +20,8 @@ from lycosa.base.ports import Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import Crash
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import page, robots, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 A, B = "http://a.example/", "http://b.test/"
 X = f"{A}x"

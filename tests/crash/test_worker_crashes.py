@@ -40,8 +40,8 @@ from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, ExpectedOutcome, Faults, Misbehaviour, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
+from virtual_crawl import VirtualCrawl
 
 SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))
 POINTS = {  # how often each is reached in a run, about

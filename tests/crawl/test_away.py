@@ -21,11 +21,11 @@ from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.ports import Clock, Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
 from scripted import page, scripted_crawl
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 PAGES = 30
 RETRY = RetrySection()

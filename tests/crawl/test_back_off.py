@@ -14,8 +14,8 @@ import pytest
 from judging import is_polite, new_folder, quick_config
 from lycosa.base.config.sections import FrontierSection, PolitenessSection
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Names, error, page
+from virtual_crawl import VirtualCrawl
 
 HOST = "http://host.example/"
 _POLITENESS = PolitenessSection()

@@ -30,9 +30,9 @@ from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.kv.table_records import linking_key
 from lycosa.synthetic import Faults
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from scripted import Answer, moved, page, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 A = "http://a.example/"
 

@@ -37,11 +37,11 @@ from lycosa.state.exchange import ExchangeError, Parcel
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
 from lycosa.worker.assemble import Assembled
 from scripted import Answer as WebAnswer
 from scripted import Names, error, first, moved, page, robots, scripted_crawl
 from several_workers import SlowExchange, run_workers
+from virtual_crawl import VirtualCrawl, in_memory
 
 HUB = "http://hub.test/"
 PARTITIONS = FrontierSection(partitions=8, bands=4, head=6)

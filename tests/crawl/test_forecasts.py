@@ -16,9 +16,9 @@ from lycosa.base.config.sections import FetchSection, PolitenessSection, StoreSe
 from lycosa.cluster.coordinator.forecast import Forecast, forecast_of
 from lycosa.cluster.coordinator.rates import CrawlRates
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
+from virtual_crawl import VirtualCrawl
 
 _EVERY_S = 1.0
 _LOOK_S = 10.0

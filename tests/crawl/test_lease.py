@@ -21,10 +21,10 @@ from lycosa.state.attempts import read_attempts
 from lycosa.state.commit import ShardLease
 from lycosa.state.folder.names import attempts_folder
 from lycosa.state.kv.rocks import RocksKeyValue
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from scripted import Answer as WebAnswer
 from scripted import moved, page, robots, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 _PERIOD_S, _CONNECT_S = 40.0, 1.9
 _HOSTS = [f"http://s{n}.example/" for n in range(5)]

@@ -10,8 +10,8 @@ from lycosa.base.config.sections import DnsSection, RetrySection
 from lycosa.base.ports import Clock, ResolveError
 from lycosa.base.reasons import Reason
 from lycosa.stages.fetch.dns import CachingResolver
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import page, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 HOSTS = [f"h{number}.example" for number in range(30)]
 

@@ -27,10 +27,10 @@ from lycosa.base.model.page import Page
 from lycosa.base.reasons import Reason
 from lycosa.stages.politeness import AddressTable, MachineAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.extensions import Extensions
 from scripted import Answer, Names, error, moved, page, robots, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 MANY = [f"/n/{number}" for number in range(1200)]

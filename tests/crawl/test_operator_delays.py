@@ -19,9 +19,9 @@ from lycosa.inspect.audit.politeness_check import OwnersLogs, PolitenessChecks
 from lycosa.state.attempts.attempt_files import attempt_files_of
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Crash
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from scripted import moved, page, robots, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 HOST = "a.example"
 SITE = {

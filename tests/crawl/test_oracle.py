@@ -25,7 +25,7 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import OracleRules, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
+from virtual_crawl import VirtualCrawl
 
 PLANS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -12,8 +12,8 @@ from lycosa.base.config.sections import Config, PrioritySection, RefetchSection
 from lycosa.base.model.end import End
 from lycosa.state.kv.table_records import UrlRecord
 from lycosa.synthetic import Response
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Answer, page, robots, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 A = "http://a.example/"
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"

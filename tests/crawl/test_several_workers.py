@@ -39,9 +39,9 @@ from lycosa.state.exchange import (
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.seen.content_seen import decode_original
 from lycosa.synthetic import Crash
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
 from scripted import Answer, page, scripted_crawl
 from several_workers import SlowExchange, run_workers
+from virtual_crawl import VirtualCrawl, in_memory
 
 SITES = [f"http://s{n}.test/" for n in range(5)]
 PAGES = 6

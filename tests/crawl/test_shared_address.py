@@ -17,8 +17,8 @@ from lycosa.base.config.sections import FrontierSection, PolitenessSection
 from lycosa.base.model.end import End
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import page
+from virtual_crawl import VirtualCrawl
 
 ROOT = Path(__file__).parents[2]
 _PAGES = 4

@@ -27,9 +27,9 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.reasons import Reason
 from lycosa.synthetic import Response
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Answer, ScriptedWeb, moved, page, robots, scripted_crawl
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 A, B, C = "http://a.example/", "http://b.example/", "http://c.test/"
 XML = ("Content-Type", "application/xml")

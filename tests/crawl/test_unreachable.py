@@ -21,8 +21,8 @@ from lycosa.inspect.top_lists import host_line
 from lycosa.stages.politeness.robots_cache import RobotsRecord
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic.fetcher import SyntheticFetcher
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from scripted import Names, ScriptedWeb, error, page, scripted_crawl
+from virtual_crawl import VirtualCrawl
 
 A, B = "http://a.example/", "http://b.example/"
 HERE = "127.0.0.1"

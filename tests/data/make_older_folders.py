@@ -26,8 +26,8 @@ from judging import errands_are_kept, new_folder, quick_config
 from lycosa.state.exchange import ExchangeError, Outbox, Parcel
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from several_workers import SlowExchange, run_workers
+from virtual_crawl import VirtualCrawl
 
 PLAN = WebPlan(
     hosts=9,

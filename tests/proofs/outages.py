@@ -42,11 +42,11 @@ from lycosa.cli.output import ExitCode
 from lycosa.inspect.committed_state import read_folder
 from lycosa.stages.fetch.dns import CachingResolver
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.synthetic.synthetic_hosts import host_name
 from lycosa.synthetic.synthetic_server import SyntheticServer
 from proofs.crawls import RunningCrawl, crawl
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 _KINDS = ("one host", "a third", "all hosts", "one name", "all names", "network")
 _LENGTHS_S = (5.0, 20.0, 120.0, 900.0, 7200.0)

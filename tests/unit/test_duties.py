@@ -21,11 +21,11 @@ from lycosa.base.messages.worker_messages import (
     WorkerStatus,
 )
 from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.visit.permits import GrantedPermits
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 LIMITED = LimitSection(max_pages=10)
 

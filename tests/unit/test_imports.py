@@ -259,12 +259,7 @@ def test_the_synthetic_web_shares_no_code_with_the_crawler_that_it_judges() -> N
         for name, target in _edges()
         if _part(target) == "synthetic" and _part(name) != "synthetic"
     ] == []
-    # that one puts the crawler on it
-    web = [
-        name
-        for name in MODULES
-        if _part(name) == "synthetic" and name != "synthetic.synthetic_crawl"
-    ]
+    web = [name for name in MODULES if _part(name) == "synthetic"]
     assert {_part(target) for name in web for target in GRAPH[name]} <= {"synthetic", "base"}
 
 

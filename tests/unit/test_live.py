@@ -19,10 +19,10 @@ from lycosa.stages.frontier.decision_log import ACTIONS, ActionRow, decode_actio
 from lycosa.stages.frontier.visit_state import VisitRecord, VisitState
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
 from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 
 def test_all_live_settings_exist() -> None:

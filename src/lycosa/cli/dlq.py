@@ -198,9 +198,6 @@ class _Selected:
         self.first: list[ListedLetter] = []
         self.count = 0
 
-    def __repr__(self) -> str:
-        return f"<_Selected {self.count}>"
-
     def __iter__(self) -> Iterator[ListedLetter]:
         for each in self._letters:
             self.count += 1

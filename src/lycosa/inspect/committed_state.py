@@ -196,9 +196,6 @@ class CrawlReader:
         for view in self.partition_views():
             yield from view.hosts()
 
-    def __repr__(self) -> str:
-        return f"CrawlReader({self.source!r})"
-
 
 def read_folder(folder: Path, keep_bytes: int = 16 << 20) -> CrawlReader:
     """Read the files of a crawl folder. Raises like ``FolderView``."""

@@ -120,9 +120,6 @@ class CrawlTables:
     ) -> None:
         self._stack.close()
 
-    def __repr__(self) -> str:
-        return f"CrawlTables({self._reader.name!r})"
-
     def _connect(self, memory_mb: int) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(
             ":memory:",

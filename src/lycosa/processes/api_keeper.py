@@ -64,9 +64,6 @@ class ApiListener:
         self.url = f"{'https' if has_tls else 'http'}://{shown}:{self.port}/"
         self.is_loopback = ipaddress.ip_address(str(where[0]).partition("%")[0]).is_loopback
 
-    def __repr__(self) -> str:
-        return f"<ApiListener {self.url}>"
-
     def close(self) -> None:
         self.socket.close()
 
@@ -82,9 +79,6 @@ class ApiKeeper:
         self._listener, self._tell = listener, tell
         self._keeping: asyncio.Task[None] | None = None
         self.pid = 0
-
-    def __repr__(self) -> str:
-        return f"<ApiKeeper {self._listener!r} pid={self.pid}>"
 
     def start(self) -> None:
         """Start the process, and again whenever it ends."""

@@ -37,9 +37,6 @@ class CalledCrawl:
         self._sockets, self._folder, self._tell = sockets, folder, tell
         self._keeper: ApiKeeper | None = None
 
-    def __repr__(self) -> str:
-        return f"<CalledCrawl {self._folder} {self._socket!r} {self._keeper!r}>"
-
     async def open(
         self, settings: ApiSettings | None = None, listener: ApiListener | None = None
     ) -> None:

@@ -100,9 +100,6 @@ class FolderPlace:
     def waits_for(self) -> str:
         return ""
 
-    def __repr__(self) -> str:
-        return f"<FolderPlace {self.job.folder}>"
-
 
 def _exchange(job: WorkerJob) -> SocketExchange | None:
     if not job.sockets:

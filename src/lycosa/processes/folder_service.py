@@ -77,9 +77,6 @@ class FolderService:
         self.crawl = ""
         """The crawl's UUID, once the first run has begun."""
 
-    def __repr__(self) -> str:
-        return f"<FolderService {self.folder} {self._supervisor!r}>"
-
     # -- its life
 
     async def run(self, sockets: SocketFolder, on_ready: OnReady) -> None:

@@ -85,9 +85,6 @@ class Node:
         self._sockets = sockets or (self._own_sockets.path if self._own_sockets else None)
         self._plugins = registered()
 
-    def __repr__(self) -> str:
-        return f"<Node {self.plan!r} {self.workers!r}>"
-
     # -- called by the part that runs the node
 
     def tick(self) -> None:

@@ -31,9 +31,6 @@ class SocketFolder:
             _delete_abandoned(base)
         self.path, self._lock = _new_folder(bases)
 
-    def __repr__(self) -> str:
-        return f"<SocketFolder {self.path}>"
-
     def close(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)

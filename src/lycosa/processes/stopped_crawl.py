@@ -60,9 +60,6 @@ class StoppedCrawl:
         self._committer = assembled.worker.committer
         self._partitions = assembled.worker.frontier.partitions
 
-    def __repr__(self) -> str:
-        return f"<StoppedCrawl {self._calls!r}>"
-
     def shard_of(self, partition: int) -> int:
         return 0
 

@@ -204,6 +204,3 @@ class Uploads:
         self._tries += 1
         pause: float = min(_FIRST_S * 2 ** (self._tries - 1), _MOST_S)
         return pause * self._random.uniform(0.5, 1.0)
-
-    def __repr__(self) -> str:
-        return f"<Uploads {self._state}>"

@@ -50,9 +50,6 @@ class WorkerGroup:
         self._next_told = self._next_stalled = 0.0
         self._tasks = KeptTasks(self._show_error)  # sending messages, and processes
 
-    def __repr__(self) -> str:
-        return f"<WorkerGroup {list(self.handles.values())!r} {self._tasks!r}>"
-
     # -- processes
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:

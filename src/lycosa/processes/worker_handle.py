@@ -112,9 +112,6 @@ class WorkerHandle:
         self._process: subprocess.Popen[bytes] | None = None
         self._silence = WorkerSilence()
 
-    def __repr__(self) -> str:
-        return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
-
     @property
     def progress(self) -> Progress:
         """The worker's last report, with what its earlier processes counted."""

@@ -113,8 +113,8 @@ class _Cluster:
     """All shards and their post."""
 
     def __init__(self, model: Model, shards: int, sample: Sample, folder: Path) -> None:
-        self._model, self._means = model, model.cluster
-        self._share, self._hosts = sample.share, sample.hosts
+        self._means = model.cluster
+        self._hosts = sample.hosts
         self._chance = random.Random(f"links:{model.config.seed}")
         means = msgspec.structs.replace(
             model.means,

@@ -82,9 +82,6 @@ class CoordinatorLink:
         if isinstance(permits, GrantedPermits):
             self._counted, self._news = permits.counted, permits.news
 
-    def __repr__(self) -> str:
-        return f"<CoordinatorLink term={self._term} answered={len(self._answers)}>"
-
     # -- messages to the coordinator
 
     def status(self) -> WorkerStatus:

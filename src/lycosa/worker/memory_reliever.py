@@ -61,9 +61,6 @@ class MemoryReliever:
             ReliefStep.NARROW: lambda: self._worker.fetch_at_most(1),
         }
 
-    def __repr__(self) -> str:
-        return f"<MemoryReliever {self._guard!r}>"
-
     @property
     def relief(self) -> ReliefStep:
         """The current step."""

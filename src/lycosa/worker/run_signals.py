@@ -21,9 +21,6 @@ class RunSignals:
         """Why the run should end; ``None`` while it should continue."""
         self.failure: BaseException | None = None
 
-    def __repr__(self) -> str:
-        return f"<RunSignals news={self.news.is_set()} end={self.end} failure={self.failure!r}>"
-
     def wake(self) -> None:
         """Let the loop look for work again."""
         self.news.set()

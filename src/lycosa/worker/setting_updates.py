@@ -47,9 +47,6 @@ class AppliedSettings:
         self._is_paused = False
         self.config, self.version = config, 0
 
-    def __repr__(self) -> str:
-        return f"<AppliedSettings version={self.version} committed={self._committed}>"
-
     def follow(
         self,
         version: int,

@@ -33,6 +33,3 @@ class WaitBoard:
     def is_waiting(self, *parts: str) -> bool:
         """Whether one of these parts waits."""
         return any(self._texts.get(part) for part in parts)
-
-    def __repr__(self) -> str:
-        return f"<WaitBoard {self.text!r}>"

@@ -217,9 +217,6 @@ class ContinuedProgress:
         self._ended = MeterSnapshot()
         self.latest = Progress()
 
-    def __repr__(self) -> str:
-        return f"<ContinuedProgress captures={self.latest.captures}>"
-
     def begin_process(self) -> None:
         """From now on another process reports."""
         self._ended = carried(self.latest.meter)

@@ -164,6 +164,3 @@ class OpenedCluster:
         folder = self.cache / "earlier" / owners.place
         cached = CachedObjects(self.objects_of(owners), folder)
         return [cached.local_file(each) for each in shipped_files(self.objects_of(owners), number)]
-
-    def __repr__(self) -> str:
-        return f"OpenedCluster({self.given.name}, {self.view!r})"

@@ -149,9 +149,6 @@ class StateAnswers:
         with CrawlReader(source).partition_view(partition) as view:
             self._orders[partition].read_on(view, budget, self._now())
 
-    def __repr__(self) -> str:
-        return f"<StateAnswers {self._orders}>"
-
 
 def answer_question(
     source: CrawlView,

@@ -173,7 +173,3 @@ class HostOrders:
     def is_cut(self, order: str, state: int | None) -> bool:
         """Whether the order goes no further than the hosts that ``first`` gives."""
         return self._complete is not None and self._complete.is_cut(order, state)
-
-    def __repr__(self) -> str:
-        hosts = self._complete.hosts if self._complete else 0
-        return f"<HostOrders hosts={hosts} reading={self._running is not None}>"

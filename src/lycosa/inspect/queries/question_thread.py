@@ -97,9 +97,6 @@ class Allowance:
         self._saved_s -= seconds
         self.used_s += seconds
 
-    def __repr__(self) -> str:
-        return f"<Allowance {self._saved_s:.3f} s>"
-
 
 class _Waiting(NamedTuple):
     """A question, the future of its answer, and until when (monotonic) its caller waits."""
@@ -132,9 +129,6 @@ class StateReader:
         self._texts: ChildParser | None = None
         self._ending_texts: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<StateReader {self.allowance!r} {self._answers!r}>"
 
     @property
     def parser_pid(self) -> int | None:

@@ -44,9 +44,6 @@ class TimeBudget:
         if self._steps % _STEPS == 0 and self.spent_s >= self._seconds:
             raise OutOfTime
 
-    def __repr__(self) -> str:
-        return f"<TimeBudget {self.spent_s * 1000:.1f} of {self._seconds * 1000:g} ms>"
-
 
 class BudgetedTable:
     """A table whose reads count against a budget."""

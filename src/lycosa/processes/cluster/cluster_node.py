@@ -120,9 +120,6 @@ class ClusterNode:
         self._is_over = False
         self._left_since = 0.0
 
-    def __repr__(self) -> str:
-        return f"<ClusterNode {self.plan!r} {self._workers!r} {self._dialers!r}>"
-
     # -- the operator's controls
 
     def stop(self) -> None:

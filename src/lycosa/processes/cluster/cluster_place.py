@@ -169,9 +169,6 @@ class NetworkPeers:
     async def close(self) -> None:
         await self._inquiry.close()
 
-    def __repr__(self) -> str:
-        return f"<NetworkPeers {self.address} routes={self.routes} {self._inquiry!r}>"
-
 
 class ClusterPlace:
     """An open shard with its ends of the exchange; implements ``WorkerPlace``."""
@@ -251,9 +248,6 @@ class ClusterPlace:
         pool = RedisPool(given.redis, self.ports.clock)
         self._pooled = PooledAddresses(worker, local, pool, self.ports.clock)
         return self._pooled
-
-    def __repr__(self) -> str:
-        return f"<ClusterPlace shard={self.job.number} term={self.term}>"
 
 
 def _machine_addresses(job: WorkerJob, clock: Clock) -> MachineAddresses:

@@ -61,9 +61,6 @@ class NodeMemory:
             raise SettingsError([str(error)]) from error
         self._config = msgspec.structs.replace(config, memory_bytes=self.total)
 
-    def __repr__(self) -> str:
-        return f"<NodeMemory {self.total} most={self.most} expected={self.expected}>"
-
     def plan(self, workers: int) -> MemoryPlan:
         """The plan of one of ``workers`` workers, at most ``most``."""
         return self._divided(max(workers, self.expected))

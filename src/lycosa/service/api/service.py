@@ -78,7 +78,7 @@ class CrawlService:
     ) -> None:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
-        self._place, self._calls = place, OwnerCalls(place, limits)
+        self._calls = OwnerCalls(place, limits)
         self.decisions = OperatorDecisions(place.addressing, self._calls, note_decision)
         """Decisions about hosts and dead letters."""
         self._note = note_decision

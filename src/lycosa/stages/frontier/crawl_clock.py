@@ -39,10 +39,9 @@ class CrawlClock:
     time equals the wall clock now.
     """
 
-    __slots__ = ("_base", "_clock", "monotonic", "sleep", "wall")
+    __slots__ = ("_base", "monotonic", "sleep", "wall")
 
     def __init__(self, clock: Clock, base: float | None = None) -> None:
-        self._clock = clock
         self._base = clock.wall() - clock.monotonic() if base is None else base
         self.monotonic = clock.monotonic
         self.wall = clock.wall

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lycosa.base.system.durable import sync_folder
 from lycosa.state.objects import object_errors
 from lycosa.state.objects.objects_port import StoredObject
 
@@ -101,7 +102,7 @@ class FolderStore:
                 os.link(temporary, path)
             else:
                 temporary.replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -109,7 +110,7 @@ class FolderStore:
         if folder != self._root and not folder.is_dir():
             self._make_folders(folder.parent)
             folder.mkdir(exist_ok=True)
-            _sync_folder(folder.parent)
+            sync_folder(folder.parent)
 
     def _called(self, what: str, call: Callable[[], Any]) -> Any:
         try:
@@ -134,12 +135,3 @@ class FolderStore:
 
     def __repr__(self) -> str:
         return f"FolderStore({self._url!r})"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Names in it are on disk after this. This package imports no other one."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

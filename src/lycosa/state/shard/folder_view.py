@@ -91,9 +91,6 @@ class FolderView(SegmentView):
     def close(self) -> None:
         """Do nothing: every table is closed by its user."""
 
-    def __repr__(self) -> str:
-        return f"FolderView({str(self.path)!r}, over={sum(map(len, self._batches.values()))})"
-
     def _table(self, partition: int) -> ReadOnlyTable:
         return ReadOnlyTable(table_folder(self.path, partition), self._cache)
 

@@ -71,9 +71,6 @@ class LiveView(SegmentView):
         for table in self._frozen:
             table.close()
 
-    def __repr__(self) -> str:
-        return f"LiveView({self.seen.origin.name}, partitions={list(self._tables)})"
-
     def _last_applied(self, shard: Shard) -> Commit | None:
         """The last commit in the tables; the log may already contain the next one."""
         marks = {number: Mark.unpack(table.get(MARK_KEY)) for number, table in self._tables.items()}

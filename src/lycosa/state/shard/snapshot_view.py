@@ -101,9 +101,6 @@ class SnapshotView(SegmentView):
         while self._tables:
             self._tables.popitem()[1].close()
 
-    def __repr__(self) -> str:
-        return f"SnapshotView({self.seen.origin.name}, partitions={list(self._tables)})"
-
     def _catch_up(self, log: CommitReader) -> tuple[bool, Commit | None]:
         """Apply the commits that the tables lack.
 

@@ -51,9 +51,6 @@ class CallRouter:
         self.activity = 0
         """A number that grows with every call that changes something."""
 
-    def __repr__(self) -> str:
-        return f"<CallRouter open={self._worker.open_calls} questions={self._questions}>"
-
     async def answer_call(
         self, partition: int, body: bytes, read: ReadState | None = None
     ) -> bytes:

@@ -57,9 +57,6 @@ class DeadLetterHandler:
         self._intake, self._clock, self._most_decided = intake, clock, most_decided
         self._turn = asyncio.Lock()
 
-    def __repr__(self) -> str:
-        return f"<DeadLetterHandler busy={self._turn.locked()}>"
-
     async def decide_letters(
         self, partition: Partition, decision: DeadLetterDecision
     ) -> DecisionAnswer | CallRefusal:

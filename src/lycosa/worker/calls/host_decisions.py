@@ -42,9 +42,6 @@ class HostDecisionHandler:
         self._worker, self._frontier = worker, worker.frontier
         self._intake, self._clock = intake, clock
 
-    def __repr__(self) -> str:
-        return f"<HostDecisionHandler {self._frontier!r}>"
-
     async def decide_host(
         self, partition: Partition, decision: HostDecision
     ) -> DecisionAnswer | CallRefusal:

@@ -35,9 +35,6 @@ class UrlSubmission:
     def __init__(self, intake: Intake, clock: Clock) -> None:
         self._intake, self._clock = intake, clock
 
-    def __repr__(self) -> str:
-        return f"<UrlSubmission {self._intake!r}>"
-
     async def take_urls(self, partition: Partition, call: GiveUrls) -> GivenVerdicts | CallRefusal:
         """Take the URLs, some in each step of the loop; the verdicts are in their order."""
         if len(call.urls) > MOST_GIVEN:

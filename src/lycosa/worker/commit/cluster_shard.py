@@ -226,9 +226,6 @@ class ShardOpening:
         section, given = self._job.config.politeness, self._services.given
         return section if given.redis is not None else divided(section, given.nodes)
 
-    def __repr__(self) -> str:
-        return f"<ShardOpening shard={self._job.number} claimed={self.is_claimed}>"
-
 
 def earlier_folders(cluster: ClusterJob) -> Sequence[Path]:
     """The folders of earlier owners of the shard on this node, whose processes are dead."""

@@ -125,12 +125,6 @@ class Committer:
         self.settings = self.last.settings if self.last else 0
         """The version of the live settings that commits name."""
 
-    def __repr__(self) -> str:
-        return (
-            f"<Committer commits={self.commits} in_flight={self._commit is not None}"
-            f" closing={len(self._closing)}>"
-        )
-
     @property
     def waits_for(self) -> str:
         """Why the log or the store cannot take something at the moment, for people; else empty."""

@@ -67,9 +67,6 @@ class Reparser:
         for partition in partitions.values():
             partition.unparsed.adopt_older()
 
-    def __repr__(self) -> str:
-        return f"<Reparser {self.done}>"
-
     def waiting(self) -> int:
         """Number of bodies that wait to be parsed, without those that need an operator."""
         return len(self._find(_WAITS))

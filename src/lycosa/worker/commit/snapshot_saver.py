@@ -51,9 +51,6 @@ class SnapshotSaver:
         self.waits_for = ""
         """Why the last snapshot could not be stored, for people; else empty."""
 
-    def __repr__(self) -> str:
-        return f"<SnapshotSaver saved={self._saved} is_saving={self.is_saving}>"
-
     @property
     def is_saving(self) -> bool:
         """Whether a snapshot is being saved while commits continue."""

@@ -35,9 +35,6 @@ class NearDuplicates:
         self._intake, self._outgoing = intake, outgoing
         self._posted = self._verdicts = 0
 
-    def __repr__(self) -> str:
-        return f"<NearDuplicates {self.snapshot()}>"
-
     def find_earlier(self, page: Fingerprint) -> Original | None:
         """See ``NearVerdicts``."""
         return self._judge.find_earlier(page)

@@ -41,9 +41,6 @@ class SiteRecords:
         self._found = RecentHashes(_PAIRS)
         self._noted = RecentHashes(_PAIRS)
 
-    def __repr__(self) -> str:
-        return f"<SiteRecords counts_links={self.counts_links} noted={self._noted!r}>"
-
     # -- budgets
 
     def over_budget(self, partition: Partition, host: VisitState) -> Refusal | None:

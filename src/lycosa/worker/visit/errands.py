@@ -76,9 +76,6 @@ class Errands:
         self._pacing, self._slices = stages.pacing, stages.slices
         self._clock, self._time = stages.clock, stages.clock.time
 
-    def __repr__(self) -> str:
-        return f"<Errands asking={self.asking}>"
-
     @property
     def asking(self) -> int:
         """Number of open questions of this worker's hosts."""

@@ -17,9 +17,6 @@ class FetchLog:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    def __repr__(self) -> str:
-        return f"<FetchLog {self._log!r}>"
-
     def note_attempt(self, request: FetchRequest, fetched: Fetched, delay_s: float) -> None:
         """Log an attempt that has ended."""
         is_failed = fetched.reason is not Reason.NONE

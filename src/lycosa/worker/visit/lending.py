@@ -47,9 +47,6 @@ class Lending:
         self._held: dict[str, tuple[Slot | None, asyncio.TimerHandle]] = {}
         self._freeing: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<Lending open={self.open_leases} held={len(self._held)}>"
-
     @property
     def open_leases(self) -> int:
         """Number of URLs that outside fetchers hold."""

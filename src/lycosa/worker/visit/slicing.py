@@ -22,9 +22,6 @@ class Slices:
         self._settling = settling
         self._lock = asyncio.Lock()
 
-    def __repr__(self) -> str:
-        return f"<Slices {'open' if self._lock.locked() else 'none open'}>"
-
     async def take(self, url: str, start: Callable[[], Iterator[None]], is_long: bool) -> None:
         """Use ``run`` for long work and ``run_at_once`` for anything else."""
         if is_long:

@@ -48,9 +48,6 @@ class FetchTraces:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("lycosa.fetch")
 
-    def __repr__(self) -> str:
-        return f"<FetchTraces share={self._share:g}>"
-
     def note_attempt(self, request: FetchRequest, fetched: Fetched, delay_s: float) -> None:
         """Make a span of an attempt, if its host is traced."""
         host = host_of(request.url)

@@ -28,9 +28,6 @@ class EndedUrls:
         self.given_up: list[DeadLetter] = []
         """Those of them that failed for good."""
 
-    def __repr__(self) -> str:
-        return f"<EndedUrls settled={len(self.settled)} given_up={len(self.given_up)}>"
-
     def take(self) -> tuple[list[str], list[DeadLetter]]:
         """The URLs that ended, and those that failed for good; the next commit begins empty."""
         taken = self.settled, self.given_up
